@@ -1,0 +1,1 @@
+//! Experiments: steps, trials, conclusions.

@@ -1,0 +1,1 @@
+//! Traffic generators that report what they could not send.

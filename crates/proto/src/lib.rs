@@ -1,0 +1,1 @@
+//! Protocols as state machines over byte slices; no sockets, no clock.

@@ -1,0 +1,1 @@
+//! Documents, histograms, medians, tables: data to text.

@@ -1,0 +1,1 @@
+//! Servers with one worker a bucket.

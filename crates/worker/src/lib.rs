@@ -1,0 +1,1 @@
+//! One pinned thread a bucket: engines, per-bucket socket groups, counters.

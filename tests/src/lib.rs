@@ -1,0 +1,1 @@
+//! What the proofs under `tests/` share.
