@@ -1,0 +1,31 @@
+# The commands of this project: demo, test, check, bench. Each says what it needs when something is missing.
+
+CARGO ?= cargo
+SHELL := /bin/bash
+
+.PHONY: demo test check format bench need-cargo
+
+demo: need-cargo
+	@$(CARGO) build --release --quiet --bin corelane
+	@./target/release/corelane lab scale udp --html corelane-report.html
+
+test: need-cargo
+	@./tests/prepare.sh
+	@$(CARGO) test --workspace --quiet -- --show-output
+
+check: need-cargo
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) test --quiet --package corelane-tests --test house
+
+format: need-cargo
+	$(CARGO) fmt --all
+
+bench: need-cargo
+	@./bench/run.sh
+
+need-cargo:
+	@command -v $(CARGO) >/dev/null || { \
+	  echo "cargo was not found. corelane is built with Rust 1.88 or newer: install it from rustup.rs,"; \
+	  echo "or with the distribution's package (Debian 13, Ubuntu 25.10: apt install cargo), and run make again."; \
+	  exit 1; }
