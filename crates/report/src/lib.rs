@@ -1,1 +1,19 @@
-//! Documents, histograms, medians, tables: data to text.
+//! Documents, counter and cause names, histograms, medians, tables: data to text.
+//!
+//! In: counters, samples and settings that other rooms gathered. Out: documents that serialise (`corelane/scale/1`),
+//! and text that a person reads. Nothing here reads a clock, a file, an environment variable or the terminal, so the
+//! same data gives the same text everywhere.
+
+#![forbid(unsafe_code)]
+
+pub mod drops;
+pub mod histogram;
+pub mod quantity;
+pub mod scalability;
+pub mod statistics;
+pub mod table;
+
+/// The example in the README, held to what compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

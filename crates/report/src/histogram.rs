@@ -1,0 +1,306 @@
+//! Histograms of durations: round trips, schedule lag.
+//!
+//! In: nanoseconds, one at a time, or another histogram. Out: percentiles, a [`Summary`] for documents, and the HdrHistogram
+//! V2 interchange form (deflated, base64) that other tools read.
+//!
+//! Values are kept to three significant digits from 1 ns to [`LARGEST_NANOSECONDS`]. A longer one is recorded at that
+//! limit and counted as [`Histogram::beyond_range`], so no percentile forgets it and none invents its length.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use thiserror::Error;
+
+/// The longest duration told apart: a minute. An answer later than that is lost to any user, and a bounded range keeps
+/// a histogram under 250 KiB, so that each worker can have its own.
+pub const LARGEST_NANOSECONDS: u64 = 60_000_000_000;
+
+/// Three significant digits: 1 in 1,000 is finer than rounds of one experiment repeat.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// A bounded histogram of durations in nanoseconds.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Interchange", into = "Interchange")]
+pub struct Histogram {
+    values: hdrhistogram::Histogram<u64>,
+    beyond_range: u64,
+}
+
+/// What a document says of a histogram. All times are nanoseconds; all are 0 when `count` is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Durations recorded.
+    pub count: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// Half were no longer than this.
+    pub p50_ns: u64,
+    /// Nine in ten were no longer than this.
+    pub p90_ns: u64,
+    /// 99 in 100 were no longer than this.
+    pub p99_ns: u64,
+    /// 999 in 1,000 were no longer than this.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// How many of `count` were longer than [`LARGEST_NANOSECONDS`], and so are only known to be longer.
+    #[serde(default)]
+    pub beyond_range: u64,
+}
+
+/// Why text is no histogram.
+#[derive(Debug, Error)]
+pub enum HistogramError {
+    /// The text is not base64.
+    #[error("the histogram is not base64 ({0}): copy it whole, as it was written")]
+    Base64(#[from] base64::DecodeError),
+    /// The bytes are not a V2 histogram.
+    #[error("the histogram is not in the HdrHistogram V2 form ({0}): copy it whole, as it was written")]
+    Encoding(String),
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty histogram.
+    #[must_use]
+    pub fn new() -> Self {
+        let values = hdrhistogram::Histogram::new_with_bounds(1, LARGEST_NANOSECONDS, SIGNIFICANT_DIGITS)
+            .expect(
+                "a range from 1 with an upper end of at least 2, and digits from 0 to 5, are always accepted",
+            );
+        Self {
+            values,
+            beyond_range: 0,
+        }
+    }
+
+    /// Records one duration.
+    pub fn record(&mut self, nanoseconds: u64) {
+        self.record_many(nanoseconds, 1);
+    }
+
+    /// Records a duration that occurred `times` times.
+    pub fn record_many(&mut self, nanoseconds: u64, times: u64) {
+        if nanoseconds > LARGEST_NANOSECONDS {
+            self.beyond_range = self.beyond_range.saturating_add(times);
+        }
+        self.values
+            .saturating_record_n(nanoseconds.min(LARGEST_NANOSECONDS), times);
+    }
+
+    /// Adds all that `other` recorded.
+    pub fn merge(&mut self, other: &Self) {
+        self.values
+            .add(&other.values)
+            .expect("two histograms of one range always add");
+        self.beyond_range = self.beyond_range.saturating_add(other.beyond_range);
+    }
+
+    /// How many durations were recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.values.len()
+    }
+
+    /// How many durations were longer than [`LARGEST_NANOSECONDS`]; they count in every percentile, at that limit.
+    #[must_use]
+    pub fn beyond_range(&self) -> u64 {
+        self.beyond_range
+    }
+
+    /// The nanoseconds that `percent` (0 to 100) of the durations did not exceed; `None` when nothing was recorded.
+    #[must_use]
+    pub fn percentile(&self, percent: f64) -> Option<u64> {
+        (self.count() > 0).then(|| self.values.value_at_percentile(percent).min(self.values.max()))
+    }
+
+    /// The summary for documents; `None` when nothing was recorded.
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
+        Some(Summary {
+            count: self.count(),
+            min_ns: self.percentile(0.0)?.min(self.values.min()),
+            p50_ns: self.percentile(50.0)?,
+            p90_ns: self.percentile(90.0)?,
+            p99_ns: self.percentile(99.0)?,
+            p999_ns: self.percentile(99.9)?,
+            max_ns: self.values.max().min(LARGEST_NANOSECONDS),
+            mean_ns: self.values.mean(),
+            beyond_range: self.beyond_range,
+        })
+    }
+
+    /// The HdrHistogram V2 form, deflated, in base64. It does not carry [`Self::beyond_range`]; the serde form does.
+    #[must_use]
+    pub fn to_v2_base64(&self) -> String {
+        let mut encoded = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&self.values, &mut encoded)
+            .expect("a vector takes any number of bytes, and the counts fit the form's 64 bits");
+        BASE64.encode(encoded)
+    }
+
+    /// Reads the HdrHistogram V2 form, deflated or not, whatever range and digits it was written with. Durations
+    /// beyond this range are recorded at its limit and counted.
+    ///
+    /// # Errors
+    /// When the text is not base64 or not a V2 histogram.
+    pub fn from_v2_base64(text: &str) -> Result<Self, HistogramError> {
+        let bytes = BASE64.decode(text.trim())?;
+        let foreign: hdrhistogram::Histogram<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| HistogramError::Encoding(error.to_string()))?;
+        let mut histogram = Self::new();
+        for value in foreign.iter_recorded() {
+            histogram.record_many(value.value_iterated_to(), value.count_at_value());
+        }
+        Ok(histogram)
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Histogram").field(&self.summary()).finish()
+    }
+}
+
+/// The serde form.
+#[derive(Serialize, Deserialize)]
+struct Interchange {
+    /// HdrHistogram V2, deflated, base64.
+    hdr_v2_base64: String,
+    #[serde(default)]
+    beyond_range: u64,
+}
+
+impl From<Histogram> for Interchange {
+    fn from(histogram: Histogram) -> Self {
+        Self {
+            hdr_v2_base64: histogram.to_v2_base64(),
+            beyond_range: histogram.beyond_range,
+        }
+    }
+}
+
+impl TryFrom<Interchange> for Histogram {
+    type Error = HistogramError;
+
+    fn try_from(interchange: Interchange) -> Result<Self, HistogramError> {
+        let mut histogram = Self::from_v2_base64(&interchange.hdr_v2_base64)?;
+        histogram.beyond_range = interchange.beyond_range;
+        Ok(histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new();
+        for value in values {
+            histogram.record(*value);
+        }
+        histogram
+    }
+
+    #[test]
+    fn percentiles_keep_three_digits() {
+        let histogram = of(&(1..=1000).map(|step| step * 1000).collect::<Vec<_>>());
+        let summary = histogram.summary().unwrap();
+        assert_eq!(summary.count, 1000);
+        for (found, wanted) in [
+            (summary.min_ns, 1_000),
+            (summary.p50_ns, 500_000),
+            (summary.p99_ns, 990_000),
+            (summary.max_ns, 1_000_000),
+        ] {
+            assert!(found.abs_diff(wanted) * 1000 <= wanted, "{found} for {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_duration_beyond_the_range_is_counted_under_its_own_name() {
+        let histogram = of(&[1_000, u64::MAX, LARGEST_NANOSECONDS + 1]);
+        assert_eq!(histogram.beyond_range(), 2);
+        assert_eq!(histogram.count(), 3);
+        assert_eq!(histogram.summary().unwrap().max_ns, LARGEST_NANOSECONDS);
+    }
+
+    #[test]
+    fn nothing_recorded_has_no_percentile() {
+        assert_eq!(Histogram::new().percentile(50.0), None);
+        assert_eq!(Histogram::new().summary(), None);
+    }
+
+    #[test]
+    fn a_document_carries_the_whole_histogram() {
+        let histogram = of(&[0, 1, 5_000, 2 * LARGEST_NANOSECONDS]);
+        let text = serde_json::to_string(&histogram).unwrap();
+        let back: Histogram = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, histogram);
+        assert_eq!(back.beyond_range(), 1);
+    }
+
+    #[test]
+    fn a_histogram_of_another_range_is_read() {
+        let mut foreign = hdrhistogram::Histogram::<u64>::new_with_bounds(1, u64::MAX / 2, 2).unwrap();
+        foreign.record(1_000_000).unwrap();
+        foreign.record(LARGEST_NANOSECONDS * 2).unwrap();
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&foreign, &mut bytes)
+            .unwrap();
+        let read = Histogram::from_v2_base64(&BASE64.encode(bytes)).unwrap();
+        assert_eq!((read.count(), read.beyond_range()), (2, 1));
+    }
+
+    #[test]
+    fn text_that_is_no_histogram_is_refused_with_the_reason() {
+        let refused = Histogram::from_v2_base64("AAAA").unwrap_err().to_string();
+        assert!(
+            refused.starts_with("the histogram is not in the HdrHistogram V2 form"),
+            "{refused}"
+        );
+        let refused = Histogram::from_v2_base64("not base64!").unwrap_err().to_string();
+        assert!(refused.starts_with("the histogram is not base64"), "{refused}");
+    }
+
+    proptest! {
+        #[test]
+        fn interchange_and_merging_lose_nothing(
+            left in proptest::collection::vec(any::<u64>(), 0..50),
+            right in proptest::collection::vec(0..LARGEST_NANOSECONDS, 0..50),
+        ) {
+            let (one, two) = (of(&left), of(&right));
+            let mut merged = one.clone();
+            merged.merge(&two);
+            prop_assert_eq!(&merged, &of(&[left, right].concat()));
+            let back = Histogram::from_v2_base64(&merged.to_v2_base64()).unwrap();
+            prop_assert_eq!(back.count(), merged.count());
+            for percent in [0.0, 50.0, 99.0, 100.0] {
+                prop_assert_eq!(back.percentile(percent), merged.percentile(percent));
+            }
+        }
+
+        #[test]
+        fn damaged_text_never_panics(mut bytes in Just(of(&[1, 1_000, 1_000_000]).to_v2_base64().into_bytes()),
+            place in 0usize..40, with in any::<u8>()) {
+            let place = place % bytes.len();
+            bytes[place] = with;
+            if let Ok(text) = String::from_utf8(bytes) {
+                let _ = Histogram::from_v2_base64(&text);
+            }
+        }
+    }
+}

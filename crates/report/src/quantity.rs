@@ -1,0 +1,247 @@
+//! Quantities as people read and type them.
+//!
+//! In: numbers in base units (per second, bytes, nanoseconds, shares of 1). Out: short text of three significant digits,
+//! with decimal prefixes for rates (`1.72 M/s`) and binary ones for sizes (`64 KiB`). The way back, from what a user
+//! typed, is in [`parse`].
+//!
+//! A number that does not exist is [`MISSING`], never 0; a share of not quite 1 is never shown as 100 %.
+
+mod parse;
+
+pub use parse::{QuantityError, parse_count, parse_duration, parse_rate, parse_size};
+
+/// What stands where there is no number.
+pub const MISSING: &str = "-";
+
+/// Decimal prefixes of rates and counts, in steps of a thousand.
+const DECIMAL_PREFIXES: [&str; 5] = ["", "k", "M", "G", "T"];
+
+/// Binary prefixes of sizes, in steps of 1024 (IEC 80000-13).
+const BINARY_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/// A rate a second: `rate(1_720_000.0)` is `1.72 M/s`, `rate(850.0)` is `850/s`.
+#[must_use]
+pub fn rate(per_second: f64) -> String {
+    if per_second.is_finite() {
+        format!("{}/s", metric(per_second))
+    } else {
+        MISSING.to_owned()
+    }
+}
+
+/// A number with a decimal prefix and three significant digits: `metric(1_720_000.0)` is `1.72 M`.
+#[must_use]
+pub fn metric(value: f64) -> String {
+    if !value.is_finite() {
+        return MISSING.to_owned();
+    }
+    let (scaled, prefix) = scale_down(value, 1000.0, DECIMAL_PREFIXES.len());
+    if prefix == 0 {
+        return trimmed(scaled);
+    }
+    format!("{} {}", three_digits(scaled), DECIMAL_PREFIXES[prefix])
+}
+
+/// A whole number with thousands separated: `count(6_773_040_390)` is `6,773,040,390`.
+#[must_use]
+pub fn count(number: u64) -> String {
+    group_thousands(&number.to_string())
+}
+
+/// A whole number that may be negative, with thousands separated.
+#[must_use]
+pub fn signed_count(number: i64) -> String {
+    let sign = if number < 0 { "-" } else { "" };
+    format!("{sign}{}", count(number.unsigned_abs()))
+}
+
+/// A size: `bytes(65_536)` is `64 KiB`, `bytes(510)` is `510 B`.
+#[must_use]
+pub fn bytes(number: u64) -> String {
+    let (scaled, unit) = scale_down(number as f64, 1024.0, BINARY_UNITS.len());
+    format!("{} {}", trimmed(scaled), BINARY_UNITS[unit])
+}
+
+/// A length of time: `duration(1_200_000.0)` is `1.2 ms`.
+#[must_use]
+pub fn duration(nanoseconds: f64) -> String {
+    if !nanoseconds.is_finite() {
+        return MISSING.to_owned();
+    }
+    let (scaled, unit) = scale_down(nanoseconds, 1000.0, 4);
+    format!("{} {}", trimmed(scaled), ["ns", "us", "ms", "s"][unit])
+}
+
+/// A share of 1 in percent, one decimal: `percent(0.991)` is `99.1 %`.
+///
+/// Only 1 is `100 %` and only 0 is `0 %`: a steering check that failed once in a million frames must not look perfect.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    if share.is_finite() {
+        format!("{} %", percent_number(share))
+    } else {
+        MISSING.to_owned()
+    }
+}
+
+/// The number of [`percent`] without its sign, for table columns whose unit row says `%`.
+#[must_use]
+pub fn percent_number(share: f64) -> String {
+    let percentage = share * 100.0;
+    if !percentage.is_finite() {
+        MISSING.to_owned()
+    } else if share == 0.0 || share == 1.0 {
+        format!("{percentage:.0}")
+    } else if share < 1.0 && percentage >= 99.95 {
+        "99.9".to_owned()
+    } else if share > 0.0 && percentage < 0.05 {
+        "<0.1".to_owned()
+    } else {
+        format!("{percentage:.1}")
+    }
+}
+
+/// A quotient of two like things: `ratio(1.142)` is `1.14x`.
+#[must_use]
+pub fn ratio(quotient: f64) -> String {
+    if quotient.is_finite() {
+        format!("{quotient:.2}x")
+    } else {
+        MISSING.to_owned()
+    }
+}
+
+/// A number with `decimals` digits after the point.
+#[must_use]
+pub fn fixed(value: f64, decimals: usize) -> String {
+    if value.is_finite() {
+        format!("{value:.decimals$}")
+    } else {
+        MISSING.to_owned()
+    }
+}
+
+/// The text of a number that may be missing: [`MISSING`] for `None`.
+#[must_use]
+pub fn or_missing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| MISSING.to_owned(), show)
+}
+
+/// Divides until what is shown has at most three digits before the point; the second value counts the divisions.
+/// Rounding is looked ahead: 999,950 is `1.00 M`, not `1000 k`.
+fn scale_down(value: f64, step: f64, steps: usize) -> (f64, usize) {
+    let mut scaled = value;
+    let mut prefix = 0;
+    while prefix + 1 < steps && scaled.abs() >= step - 0.5 {
+        scaled /= step;
+        prefix += 1;
+    }
+    (scaled, prefix)
+}
+
+/// Three significant digits, trailing zeros kept, so that a column of them lines up.
+fn three_digits(scaled: f64) -> String {
+    let magnitude = scaled.abs();
+    let decimals = if magnitude >= 99.95 {
+        0
+    } else if magnitude >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{scaled:.decimals$}")
+}
+
+/// Three significant digits without trailing zeros.
+fn trimmed(scaled: f64) -> String {
+    let text = three_digits(scaled);
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn group_thousands(digits: &str) -> String {
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_read_as_the_posts_write_them() {
+        let shown: Vec<String> = [
+            0.0,
+            0.5,
+            850.0,
+            999.6,
+            215_000.0,
+            710_000.0,
+            999_950.0,
+            1_720_000.0,
+            12_345_678.0,
+        ]
+        .into_iter()
+        .map(rate)
+        .collect();
+        let expected = [
+            "0/s", "0.5/s", "850/s", "1.00 k/s", "215 k/s", "710 k/s", "1.00 M/s", "1.72 M/s", "12.3 M/s",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn counts_keep_every_digit() {
+        assert_eq!(count(6_773_040_390), "6,773,040,390");
+        assert_eq!(count(136), "136");
+        assert_eq!(count(1_000), "1,000");
+        assert_eq!(signed_count(-1_234), "-1,234");
+        assert_eq!(signed_count(i64::MIN), "-9,223,372,036,854,775,808");
+    }
+
+    #[test]
+    fn sizes_take_binary_prefixes() {
+        let shown: Vec<String> = [0, 510, 1023, 1024, 1536, 65_507, 65_536, 1 << 30]
+            .map(bytes)
+            .into();
+        let expected = [
+            "0 B", "510 B", "1023 B", "1 KiB", "1.5 KiB", "64 KiB", "64 KiB", "1 GiB",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn durations_take_the_unit_that_fits() {
+        let shown: Vec<String> = [0.0, 12.0, 999.9, 1_234.0, 1_200_000.0, 30e9]
+            .map(duration)
+            .into();
+        assert_eq!(shown, ["0 ns", "12 ns", "1 us", "1.23 us", "1.2 ms", "30 s"]);
+    }
+
+    #[test]
+    fn a_share_short_of_one_never_shows_as_all() {
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(0.999_999), "99.9 %");
+        assert_eq!(percent(0.991), "99.1 %");
+        assert_eq!(percent(0.000_001), "<0.1 %");
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(1.079), "107.9 %");
+    }
+
+    #[test]
+    fn a_missing_number_is_a_dash() {
+        assert_eq!(rate(f64::NAN), MISSING);
+        assert_eq!(percent(f64::INFINITY), MISSING);
+        assert_eq!(or_missing(None, rate), MISSING);
+        assert_eq!(or_missing(Some(1.142), ratio), "1.14x");
+    }
+}

@@ -1,0 +1,389 @@
+//! Quantities as users type them: rates (`1.5M`), sizes (`64KiB`), durations (`1m30s`), counts (`10k`).
+//!
+//! In: one word from a command line or file. Out: the exact number in base units, or an error that names the word, what
+//! is wrong with it and what would be right. Decimal fractions are kept as integers throughout, so `0.1` of anything is
+//! exact or refused, never rounded.
+
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a word is no quantity.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum QuantityError {
+    /// The word is empty.
+    #[error("an empty {what}: write one like {example}")]
+    Empty {
+        /// The kind of quantity that was expected.
+        what: &'static str,
+        /// A word that would be right.
+        example: &'static str,
+    },
+    /// The word does not start with a plain decimal number.
+    #[error("`{word}` is no {what}: it must start with a number, like {example}")]
+    NotANumber {
+        /// The word as typed.
+        word: String,
+        /// The kind of quantity that was expected.
+        what: &'static str,
+        /// A word that would be right.
+        example: &'static str,
+    },
+    /// The word ends without a unit where one is needed.
+    #[error("`{word}` has no unit: a {what} takes one of {known}, like {example}")]
+    MissingUnit {
+        /// The word as typed.
+        word: String,
+        /// The kind of quantity that was expected.
+        what: &'static str,
+        /// The units that are understood.
+        known: String,
+        /// A word that would be right.
+        example: &'static str,
+    },
+    /// The unit is not one of this kind of quantity.
+    #[error("`{word}` has the unit `{unit}`, and a {what} takes one of {known}, like {example}")]
+    UnknownUnit {
+        /// The word as typed.
+        word: String,
+        /// The part that was taken for a unit.
+        unit: String,
+        /// The kind of quantity that was expected.
+        what: &'static str,
+        /// The units that are understood.
+        known: String,
+        /// A word that would be right.
+        example: &'static str,
+    },
+    /// The number is not a whole number of base units.
+    #[error("`{word}` is not a whole number of {base}: give a number that is")]
+    NotWhole {
+        /// The word as typed.
+        word: String,
+        /// The base unit, in the plural.
+        base: &'static str,
+    },
+    /// The number is larger than 64 bits hold.
+    #[error("`{word}` is too large: the largest {what} is {largest} {base}")]
+    TooLarge {
+        /// The word as typed.
+        word: String,
+        /// The kind of quantity that was expected.
+        what: &'static str,
+        /// The largest number of base units.
+        largest: u64,
+        /// The base unit, in the plural.
+        base: &'static str,
+    },
+}
+
+/// A rate a second: `1.5M`, `250k`, `1.5M/s`, `0.5`. The prefixes are `k`, `M` and `G`.
+///
+/// # Errors
+/// When the word is no number, or has another unit.
+pub fn parse_rate(word: &str) -> Result<f64, QuantityError> {
+    let bare = word.trim();
+    let (decimal, multiplier) = RATE.single(bare.strip_suffix("/s").unwrap_or(bare), bare)?;
+    Ok(decimal.mantissa as f64 * multiplier as f64 / 10f64.powi(decimal.fraction_digits as i32))
+}
+
+/// A whole number: `65536`, `10k`, `1.5M`. The prefixes are `k`, `M` and `G`.
+///
+/// # Errors
+/// When the word is no number, has another unit, or is not whole.
+pub fn parse_count(word: &str) -> Result<u64, QuantityError> {
+    COUNT.whole_single(word)
+}
+
+/// A size in bytes: `510`, `510B`, `64KiB`, `1.5MiB`, `2GB`. `kB`, `MB` and `GB` are decimal.
+///
+/// # Errors
+/// When the word is no number, has another unit, or is no whole number of bytes.
+pub fn parse_size(word: &str) -> Result<u64, QuantityError> {
+    SIZE.whole_single(word)
+}
+
+/// A duration: `30s`, `1.5ms`, `1m30s`. The units are `ns`, `us`, `ms`, `s`, `m` and `h`; one is always needed.
+///
+/// # Errors
+/// When the word is no number, lacks a unit or has another, or is finer than a nanosecond.
+pub fn parse_duration(word: &str) -> Result<Duration, QuantityError> {
+    let word = word.trim();
+    let mut rest = word;
+    let mut total = 0u64;
+    loop {
+        let (decimal, after_number) = DURATION.number(rest, word)?;
+        let unit_length = after_number
+            .find(|letter: char| letter.is_ascii_digit())
+            .unwrap_or(after_number.len());
+        let (unit, after_unit) = after_number.split_at(unit_length);
+        let part = DURATION.whole(decimal, DURATION.multiplier(unit, word)?, word)?;
+        total = total.checked_add(part).ok_or_else(|| DURATION.too_large(word))?;
+        if after_unit.is_empty() {
+            return Ok(Duration::from_nanos(total));
+        }
+        rest = after_unit;
+    }
+}
+
+/// One kind of quantity: its units and the words of its errors.
+struct Kind {
+    what: &'static str,
+    base: &'static str,
+    example: &'static str,
+    /// Units and what each is in base units, as offered in errors; an empty unit stands for none.
+    units: &'static [(&'static str, u64)],
+}
+
+/// A decimal number as typed: `mantissa / 10^fraction_digits`.
+#[derive(Clone, Copy)]
+struct Decimal {
+    mantissa: u128,
+    fraction_digits: u32,
+}
+
+const PREFIXES: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+
+const RATE: Kind = Kind {
+    what: "rate",
+    base: "per second",
+    example: "1.5M",
+    units: PREFIXES,
+};
+
+const COUNT: Kind = Kind {
+    what: "count",
+    base: "pieces",
+    example: "10k",
+    units: PREFIXES,
+};
+
+const SIZE: Kind = Kind {
+    what: "size",
+    base: "bytes",
+    example: "64KiB",
+    units: &[
+        ("", 1),
+        ("B", 1),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+    ],
+};
+
+const DURATION: Kind = Kind {
+    what: "duration",
+    base: "nanoseconds",
+    example: "30s",
+    units: &[
+        ("ns", 1),
+        ("us", 1_000),
+        ("\u{b5}s", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ],
+};
+
+/// Digits beyond these cannot matter: 64 bits hold 20, and no fraction of a unit here needs more than 13.
+const MOST_DIGITS: usize = 33;
+
+impl Kind {
+    fn whole_single(&self, word: &str) -> Result<u64, QuantityError> {
+        let word = word.trim();
+        let (decimal, multiplier) = self.single(word, word)?;
+        self.whole(decimal, multiplier, word)
+    }
+
+    /// A number and one unit that take up the whole of `text`; errors quote `word`.
+    fn single(&self, text: &str, word: &str) -> Result<(Decimal, u64), QuantityError> {
+        let (decimal, unit) = self.number(text, word)?;
+        Ok((decimal, self.multiplier(unit.trim(), word)?))
+    }
+
+    /// The decimal number at the start of `text`, and what follows it. Underscores between digits are ignored.
+    fn number<'a>(&self, text: &'a str, word: &str) -> Result<(Decimal, &'a str), QuantityError> {
+        if text.is_empty() {
+            return Err(QuantityError::Empty {
+                what: self.what,
+                example: self.example,
+            });
+        }
+        let length = text
+            .find(|letter: char| !(letter.is_ascii_digit() || letter == '.' || letter == '_'))
+            .unwrap_or(text.len());
+        let (number, rest) = text.split_at(length);
+        let digits = number.replace('_', "");
+        let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
+        let fraction = fraction.trim_end_matches('0');
+        let malformed = whole.is_empty() || fraction.contains('.') || digits.ends_with('.');
+        if malformed {
+            return Err(QuantityError::NotANumber {
+                word: word.to_owned(),
+                what: self.what,
+                example: self.example,
+            });
+        }
+        let whole = whole.trim_start_matches('0');
+        if whole.len() + fraction.len() > MOST_DIGITS {
+            return Err(self.too_large(word));
+        }
+        let mantissa = [whole, fraction]
+            .concat()
+            .bytes()
+            .fold(0u128, |mantissa, digit| mantissa * 10 + u128::from(digit - b'0'));
+        let fraction_digits = fraction.len() as u32;
+        Ok((
+            Decimal {
+                mantissa,
+                fraction_digits,
+            },
+            rest,
+        ))
+    }
+
+    fn multiplier(&self, unit: &str, word: &str) -> Result<u64, QuantityError> {
+        let found = self.units.iter().find(|(name, _)| *name == unit);
+        if let Some((_, multiplier)) = found {
+            return Ok(*multiplier);
+        }
+        let named: Vec<&str> = self
+            .units
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| !name.is_empty())
+            .collect();
+        let known = named.join(", ");
+        Err(if unit.is_empty() {
+            QuantityError::MissingUnit {
+                word: word.to_owned(),
+                what: self.what,
+                known,
+                example: self.example,
+            }
+        } else {
+            QuantityError::UnknownUnit {
+                word: word.to_owned(),
+                unit: unit.to_owned(),
+                what: self.what,
+                known,
+                example: self.example,
+            }
+        })
+    }
+
+    fn whole(&self, decimal: Decimal, multiplier: u64, word: &str) -> Result<u64, QuantityError> {
+        let divisor = 10u128.pow(decimal.fraction_digits);
+        let product = decimal
+            .mantissa
+            .checked_mul(u128::from(multiplier))
+            .ok_or_else(|| self.too_large(word))?;
+        if product % divisor != 0 {
+            return Err(QuantityError::NotWhole {
+                word: word.to_owned(),
+                base: self.base,
+            });
+        }
+        u64::try_from(product / divisor).map_err(|_| self.too_large(word))
+    }
+
+    fn too_large(&self, word: &str) -> QuantityError {
+        QuantityError::TooLarge {
+            word: word.to_owned(),
+            what: self.what,
+            largest: u64::MAX,
+            base: self.base,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn rates_take_decimal_prefixes() {
+        assert_eq!(parse_rate("1.5M"), Ok(1_500_000.0));
+        assert_eq!(parse_rate("250k/s"), Ok(250_000.0));
+        assert_eq!(parse_rate("0.5"), Ok(0.5));
+        assert_eq!(parse_rate(" 2 G "), Ok(2e9));
+    }
+
+    #[test]
+    fn sizes_take_binary_and_decimal_units() {
+        assert_eq!(parse_size("510"), Ok(510));
+        assert_eq!(parse_size("64KiB"), Ok(65_536));
+        assert_eq!(parse_size("1.5KiB"), Ok(1_536));
+        assert_eq!(parse_size("2MB"), Ok(2_000_000));
+        assert_eq!(parse_count("10_000_000_000"), Ok(10_000_000_000));
+    }
+
+    #[test]
+    fn durations_may_be_of_several_parts() {
+        assert_eq!(parse_duration("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(parse_duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("1.5ms"), Ok(Duration::from_micros(1_500)));
+        assert_eq!(parse_duration("0.1us"), Ok(Duration::from_nanos(100)));
+    }
+
+    #[test]
+    fn errors_name_what_was_wrong() {
+        let cases = [
+            (parse_size("").unwrap_err(), "an empty size: write one like 64KiB"),
+            (
+                parse_rate("fast").unwrap_err(),
+                "`fast` is no rate: it must start with a number, like 1.5M",
+            ),
+            (
+                parse_rate("-5").unwrap_err(),
+                "`-5` is no rate: it must start with a number, like 1.5M",
+            ),
+            (
+                parse_duration("30").unwrap_err(),
+                "`30` has no unit: a duration takes one of ns, us, \u{b5}s, ms, s, m, h, like 30s",
+            ),
+            (
+                parse_size("64kb").unwrap_err(),
+                "`64kb` has the unit `kb`, and a size takes one of B, KiB, MiB, GiB, kB, MB, GB, like 64KiB",
+            ),
+            (
+                parse_size("0.3KiB").unwrap_err(),
+                "`0.3KiB` is not a whole number of bytes: give a number that is",
+            ),
+            (
+                parse_size("99999999999GiB").unwrap_err(),
+                "`99999999999GiB` is too large: the largest size is 18446744073709551615 bytes",
+            ),
+            (
+                parse_count("1.2.3").unwrap_err(),
+                "`1.2.3` is no count: it must start with a number, like 10k",
+            ),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whole_numbers_come_back_exactly(number in any::<u64>()) {
+            prop_assert_eq!(parse_count(&number.to_string()), Ok(number));
+            prop_assert_eq!(parse_size(&format!("{number}B")), Ok(number));
+            prop_assert_eq!(parse_duration(&format!("{number}ns")), Ok(Duration::from_nanos(number)));
+        }
+
+        #[test]
+        fn no_word_panics(word in "\\PC*", digits in "[0-9._]{0,40}[a-zA-Zµ/]{0,4}[0-9.]{0,4}") {
+            for word in [word, digits] {
+                let _ = parse_rate(&word);
+                let _ = parse_size(&word);
+                let _ = parse_count(&word);
+                let _ = parse_duration(&word);
+            }
+        }
+    }
+}

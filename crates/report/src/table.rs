@@ -1,0 +1,359 @@
+//! Tables for terminals and Markdown.
+//!
+//! In: columns and rows of short text. Out: lines that fit a given width.
+//!
+//! A cell is never wrapped and a number never cut. When the natural width is too much, the gaps shrink first, then the
+//! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, each row is written as a short
+//! list of `name: value`. Control characters in cells become spaces, so that no text from outside reaches the terminal
+//! as an escape sequence. One character is taken to be one column wide.
+
+use std::fmt::Write as _;
+
+/// The mark of text that was cut.
+const CUT: char = '\u{2026}';
+
+/// What a shrunk column keeps: less says nothing.
+const NARROWEST_SHRUNK: usize = 8;
+
+/// To which side a column's cells lean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alignment {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// One column of a [`Table`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    header: String,
+    unit: String,
+    alignment: Alignment,
+    shrinks: bool,
+}
+
+impl Column {
+    /// A column of text.
+    #[must_use]
+    pub fn left(header: &str) -> Self {
+        Self::new(header, Alignment::Left)
+    }
+
+    /// A column of numbers.
+    #[must_use]
+    pub fn right(header: &str) -> Self {
+        Self::new(header, Alignment::Right)
+    }
+
+    /// Adds the unit, which stands under the header.
+    #[must_use]
+    pub fn unit(mut self, unit: &str) -> Self {
+        self.unit = clean(unit);
+        self
+    }
+
+    /// Allows cells to be cut when the table is too wide otherwise.
+    #[must_use]
+    pub fn may_shrink(mut self) -> Self {
+        self.shrinks = true;
+        self
+    }
+
+    fn new(header: &str, alignment: Alignment) -> Self {
+        Self {
+            header: clean(header),
+            unit: String::new(),
+            alignment,
+            shrinks: false,
+        }
+    }
+}
+
+/// Columns and rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without rows.
+    #[must_use]
+    pub fn new(columns: Vec<Column>) -> Self {
+        Self {
+            columns,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row. Missing cells are empty, and cells beyond the last column are dropped.
+    pub fn row<Cell: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut row: Vec<String> = cells.into_iter().map(|cell| clean(cell.as_ref())).collect();
+        row.resize(self.columns.len(), String::new());
+        self.rows.push(row);
+    }
+
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table in lines of at most `width` characters, each ending in a newline. The width is only exceeded when a
+    /// single name and value are longer than it.
+    #[must_use]
+    pub fn render(&self, width: usize) -> String {
+        let natural = self.natural_widths();
+        for gap in [2, 1] {
+            if let Some(widths) = self.fit(&natural, gap, width) {
+                return self.lines(&widths, gap);
+            }
+        }
+        self.records()
+    }
+
+    /// The table in Markdown, with units behind the headers.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let escape = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|");
+        let mut text = String::from("|");
+        for column in &self.columns {
+            let unit = if column.unit.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", column.unit)
+            };
+            let _ = write!(text, " {}{} |", escape(&column.header), escape(&unit));
+        }
+        text.push_str("\n|");
+        for column in &self.columns {
+            text.push_str(match column.alignment {
+                Alignment::Left => "---|",
+                Alignment::Right => "--:|",
+            });
+        }
+        for row in &self.rows {
+            text.push_str("\n|");
+            for cell in row {
+                let _ = write!(text, " {} |", escape(cell));
+            }
+        }
+        text.push('\n');
+        text
+    }
+
+    fn natural_widths(&self) -> Vec<usize> {
+        let widest = |(index, column): (usize, &Column)| {
+            let cells = self.rows.iter().map(|row| length(&row[index]));
+            cells
+                .chain([length(&column.header), length(&column.unit)])
+                .max()
+                .unwrap_or(0)
+        };
+        self.columns.iter().enumerate().map(widest).collect()
+    }
+
+    /// Column widths that fit, shrinking what may shrink, the widest first; `None` when nothing fits.
+    fn fit(&self, natural: &[usize], gap: usize, width: usize) -> Option<Vec<usize>> {
+        let mut widths = natural.to_vec();
+        let gaps = gap * widths.len().saturating_sub(1);
+        while widths.iter().sum::<usize>() + gaps > width {
+            let (widest, _) = widths
+                .iter()
+                .enumerate()
+                .filter(|(index, width)| {
+                    let floor = NARROWEST_SHRUNK.max(length(&self.columns[*index].header));
+                    self.columns[*index].shrinks && **width > floor
+                })
+                .max_by_key(|(_, width)| **width)?;
+            widths[widest] -= 1;
+        }
+        Some(widths)
+    }
+
+    fn lines(&self, widths: &[usize], gap: usize) -> String {
+        let mut text = String::new();
+        let headers: Vec<&str> = self.columns.iter().map(|column| column.header.as_str()).collect();
+        self.line(&mut text, &headers, widths, gap);
+        if self.columns.iter().any(|column| !column.unit.is_empty()) {
+            let units: Vec<&str> = self.columns.iter().map(|column| column.unit.as_str()).collect();
+            self.line(&mut text, &units, widths, gap);
+        }
+        for row in &self.rows {
+            let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+            self.line(&mut text, &cells, widths, gap);
+        }
+        text
+    }
+
+    fn line(&self, text: &mut String, cells: &[&str], widths: &[usize], gap: usize) {
+        let start = text.len();
+        for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+            if index > 0 {
+                text.extend(std::iter::repeat_n(' ', gap));
+            }
+            let cell = cut(cell, *width);
+            let _ = match self.columns[index].alignment {
+                Alignment::Left => write!(text, "{cell:<width$}"),
+                Alignment::Right => write!(text, "{cell:>width$}"),
+            };
+        }
+        let end = text.trim_end_matches(' ').len();
+        text.truncate(end.max(start));
+        text.push('\n');
+    }
+
+    /// One `name: value` a line, a blank line between rows.
+    fn records(&self) -> String {
+        let names: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| format!("{} {}", column.header, column.unit).trim().to_owned())
+            .collect();
+        let mut text = String::new();
+        for (index, row) in self.rows.iter().enumerate() {
+            if index > 0 {
+                text.push('\n');
+            }
+            for (name, cell) in names.iter().zip(row).filter(|(_, cell)| !cell.is_empty()) {
+                let _ = writeln!(text, "{name}: {cell}");
+            }
+        }
+        text
+    }
+}
+
+/// Text on one line without control characters.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+/// Text of at most `width` characters, ending in `…` when some were cut.
+#[must_use]
+pub fn cut(text: &str, width: usize) -> String {
+    if length(text) <= width {
+        return text.to_owned();
+    }
+    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    kept.truncate(kept.trim_end().len());
+    kept.push(CUT);
+    kept
+}
+
+/// Words put into lines of at most `width` characters; a longer word has a line of its own.
+#[must_use]
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in clean(text).split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if length(line) + 1 + length(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> Table {
+        let mut table = Table::new(vec![
+            Column::left("cause").may_shrink(),
+            Column::right("frames"),
+            Column::right("share").unit("%"),
+        ]);
+        table.row(["dropped due to full socket buffers", "1,634,117,674", "24.1"]);
+        table.row(["dropped due to no socket", "17,450,880", "0.3"]);
+        table
+    }
+
+    #[test]
+    fn a_table_lines_up() {
+        let expected = "\
+cause                                      frames  share
+                                                       %
+dropped due to full socket buffers  1,634,117,674   24.1
+dropped due to no socket               17,450,880    0.3
+";
+        assert_eq!(sample().render(100), expected);
+    }
+
+    #[test]
+    fn a_table_too_wide_cuts_text_and_never_numbers() {
+        let expected = "\
+cause                      frames  share
+                                       %
+dropped due to fu…  1,634,117,674   24.1
+dropped due to no…     17,450,880    0.3
+";
+        assert_eq!(sample().render(40), expected);
+    }
+
+    #[test]
+    fn a_table_far_too_wide_becomes_a_list() {
+        let expected = "\
+cause: dropped due to full socket buffers
+frames: 1,634,117,674
+share %: 24.1
+
+cause: dropped due to no socket
+frames: 17,450,880
+share %: 0.3
+";
+        assert_eq!(sample().render(20), expected);
+    }
+
+    #[test]
+    fn markdown_names_units_and_escapes_bars() {
+        let mut table = Table::new(vec![Column::left("name"), Column::right("rate").unit("/s")]);
+        table.row(["a|b", "1.72 M"]);
+        assert_eq!(
+            table.to_markdown(),
+            "| name | rate (/s) |\n|---|--:|\n| a\\|b | 1.72 M |\n"
+        );
+    }
+
+    #[test]
+    fn escape_sequences_do_not_reach_the_terminal() {
+        let mut table = Table::new(vec![Column::left("name")]);
+        table.row(["\u{1b}[31mred\n"]);
+        assert_eq!(table.render(100), "name\n [31mred\n");
+    }
+
+    #[test]
+    fn words_wrap_at_the_width() {
+        assert_eq!(wrap("one two  three four", 9), ["one two", "three", "four"]);
+        assert_eq!(wrap("unbreakable", 4), ["unbreakable"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_asked(
+            rows in proptest::collection::vec(proptest::collection::vec("\\PC{0,30}", 4), 0..6),
+            width in 60usize..120,
+        ) {
+            let mut table = Table::new(vec![
+                Column::left("name").may_shrink(), Column::right("a"), Column::right("b").unit("/s"), Column::left("c"),
+            ]);
+            for row in &rows {
+                table.row(row);
+            }
+            for line in table.render(width).lines() {
+                prop_assert!(line.chars().count() <= width, "{line:?}");
+            }
+        }
+    }
+}
