@@ -1,1 +1,16 @@
 //! What this machine is, what would spoil a measurement on it, and the network namespaces tests run in.
+//!
+//! What enters: the kernel's own files under `/proc` and `/sys`, netlink, the names of devices.
+//! What leaves: facts with their source ([`cpus`]), a thread bound to its CPU ([`pin`]).
+//!
+//! It is the only room that changes the machine. What it makes lives in unnamed namespaces that end with the process;
+//! outside them nothing is written.
+#![forbid(unsafe_code)]
+
+pub mod cpus;
+pub mod pin;
+
+mod error;
+mod tree;
+
+pub use error::HostError;

@@ -1,0 +1,237 @@
+//! The CPUs of this machine: which exist, which share a core, a package, a node or a cache; which of them this
+//! process may use; and which a set of workers should take.
+//!
+//! What enters: `/sys/devices/system/{cpu,node}`, `/proc/thread-self/status`, the cgroup of the process.
+//! What leaves: [`Topology`], [`Allowed`], and a [`placement`] of one CPU a worker.
+
+mod allowed;
+mod placement;
+mod quota;
+
+pub mod list;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+pub use allowed::{Allowed, allowed};
+pub use placement::{PlacementError, PlacementOptions, placement};
+
+use crate::HostError;
+use crate::tree::Tree;
+
+const CPU_DIRECTORY: &str = "/sys/devices/system/cpu";
+const NODE_DIRECTORY: &str = "/sys/devices/system/node";
+
+/// The CPUs present and the caches they share, as the kernel lists them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    /// Every CPU present, online or not, by ascending id.
+    pub cpus: Vec<CpuInfo>,
+    /// Every cache of the CPUs online, each once, by level and first CPU.
+    pub caches: Vec<CacheInfo>,
+}
+
+impl Topology {
+    /// The ids of the CPUs online, ascending.
+    pub fn online(&self) -> Vec<u32> {
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.online)
+            .map(|cpu| cpu.id)
+            .collect()
+    }
+
+    /// The facts of one CPU.
+    pub fn cpu(&self, id: u32) -> Option<&CpuInfo> {
+        self.cpus.iter().find(|cpu| cpu.id == id)
+    }
+}
+
+/// One hardware thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuInfo {
+    /// The kernel's number of it.
+    pub id: u32,
+    /// The number of its core, unique within its package only. `None` while offline: the kernel hides it then.
+    pub core: Option<u32>,
+    /// The number of its package (socket). `None` while offline.
+    pub package: Option<u32>,
+    /// Its NUMA node. 0 in a kernel without NUMA; `None` while offline.
+    pub node: Option<u32>,
+    /// The hardware threads of its core, ascending, this one included. Only itself where SMT is off or absent.
+    pub siblings: Vec<u32>,
+    /// Whether the scheduler may use it.
+    pub online: bool,
+}
+
+/// One cache and the CPUs that share it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheInfo {
+    /// 1 is nearest to the core.
+    pub level: u32,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// Its size in bytes; `None` where the hypervisor hides it.
+    pub bytes: Option<u64>,
+    /// The length of a line in bytes; `None` where the hypervisor hides it.
+    pub line_bytes: Option<u32>,
+    /// The CPUs that share it, ascending.
+    pub shared_by: Vec<u32>,
+}
+
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheKind {
+    /// Data only.
+    Data,
+    /// Instructions only.
+    Instruction,
+    /// Both.
+    Unified,
+}
+
+/// Reads the CPUs and caches of this machine.
+///
+/// The layout read is the kernel's `Documentation/ABI/stable/sysfs-devices-system-cpu` and
+/// `Documentation/admin-guide/cputopology.rst`.
+///
+/// # Errors
+///
+/// [`HostError::Read`] where `/sys` is not mounted, [`HostError::Format`] where a file is not as documented.
+pub fn topology() -> Result<Topology, HostError> {
+    topology_in(&Tree::machine())
+}
+
+pub(crate) fn topology_in(tree: &Tree) -> Result<Topology, HostError> {
+    let online = read_list(tree, &format!("{CPU_DIRECTORY}/online"))?;
+    let present = match read_list(tree, &format!("{CPU_DIRECTORY}/present")) {
+        Ok(present) => present,
+        Err(HostError::Read { .. }) => online.clone(),
+        Err(error) => return Err(error),
+    };
+    let nodes = nodes(tree)?;
+    let cpus = present
+        .into_iter()
+        .map(|id| {
+            if online.contains(&id) {
+                online_cpu(tree, id, &nodes)
+            } else {
+                Ok(offline_cpu(id))
+            }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let caches = caches(tree, &online)?;
+    Ok(Topology { cpus, caches })
+}
+
+/// `(node, its CPUs)` for every node online; empty in a kernel without NUMA.
+fn nodes(tree: &Tree) -> Result<Vec<(u32, Vec<u32>)>, HostError> {
+    let online = match read_list(tree, &format!("{NODE_DIRECTORY}/online")) {
+        Ok(online) => online,
+        Err(HostError::Read { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    online
+        .into_iter()
+        .map(|node| {
+            let cpus = read_list(tree, &format!("{NODE_DIRECTORY}/node{node}/cpulist"))?;
+            Ok((node, cpus))
+        })
+        .collect()
+}
+
+fn online_cpu(tree: &Tree, id: u32, nodes: &[(u32, Vec<u32>)]) -> Result<CpuInfo, HostError> {
+    let directory = format!("{CPU_DIRECTORY}/cpu{id}/topology");
+    // Some architectures and hypervisors report -1 for "not known"; such a CPU is taken to be a package of one.
+    let number = |file: &str| -> Result<u32, HostError> {
+        let value: i64 = tree.value(&format!("{directory}/{file}"), "a number")?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    };
+    let node = if nodes.is_empty() {
+        Some(0)
+    } else {
+        nodes
+            .iter()
+            .find(|(_, cpus)| cpus.contains(&id))
+            .map(|(node, _)| *node)
+    };
+    Ok(CpuInfo {
+        id,
+        core: Some(number("core_id")?),
+        package: Some(number("physical_package_id")?),
+        node,
+        siblings: read_list(tree, &format!("{directory}/thread_siblings_list"))?,
+        online: true,
+    })
+}
+
+fn offline_cpu(id: u32) -> CpuInfo {
+    CpuInfo {
+        id,
+        core: None,
+        package: None,
+        node: None,
+        siblings: vec![id],
+        online: false,
+    }
+}
+
+/// The caches of `cpus`. A cache stands in the directory of every CPU that shares it and is kept once.
+fn caches(tree: &Tree, cpus: &[u32]) -> Result<Vec<CacheInfo>, HostError> {
+    let mut seen = BTreeSet::new();
+    let mut caches = Vec::new();
+    for cpu in cpus {
+        let directory = format!("{CPU_DIRECTORY}/cpu{cpu}/cache");
+        // Absent in some virtual machines: then nothing is known, and the list says so by being empty.
+        let Ok(names) = tree.names(&directory) else {
+            continue;
+        };
+        for name in names.iter().filter(|name| name.starts_with("index")) {
+            let cache = cache(tree, &format!("{directory}/{name}"))?;
+            if seen.insert((cache.level, cache.kind, cache.shared_by.clone())) {
+                caches.push(cache);
+            }
+        }
+    }
+    caches.sort_by(|a, b| (a.level, a.kind, &a.shared_by).cmp(&(b.level, b.kind, &b.shared_by)));
+    Ok(caches)
+}
+
+fn cache(tree: &Tree, directory: &str) -> Result<CacheInfo, HostError> {
+    let path = format!("{directory}/type");
+    let kind = match tree.text(&path)?.as_str() {
+        "Data" => CacheKind::Data,
+        "Instruction" => CacheKind::Instruction,
+        "Unified" => CacheKind::Unified,
+        other => {
+            return Err(HostError::format(path, "Data, Instruction or Unified", other));
+        }
+    };
+    Ok(CacheInfo {
+        level: tree.value(&format!("{directory}/level"), "a cache level")?,
+        kind,
+        bytes: tree
+            .text(&format!("{directory}/size"))
+            .ok()
+            .and_then(|text| kibibytes(&text)),
+        line_bytes: tree
+            .value(&format!("{directory}/coherency_line_size"), "a number of bytes")
+            .ok(),
+        shared_by: read_list(tree, &format!("{directory}/shared_cpu_list"))?,
+    })
+}
+
+/// The kernel writes cache sizes as `48K` (`drivers/base/cacheinfo.c`, `size_show`).
+fn kibibytes(text: &str) -> Option<u64> {
+    text.strip_suffix('K')?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn read_list(tree: &Tree, path: &str) -> Result<Vec<u32>, HostError> {
+    let text = tree.text(path)?;
+    list::parse(&text).ok_or_else(|| HostError::format(path, "a CPU list such as 0-3,8", &text))
+}
+
+#[cfg(test)]
+mod tests;

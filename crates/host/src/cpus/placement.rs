@@ -1,0 +1,168 @@
+//! Which CPU each worker takes: a pure decision.
+//!
+//! What enters: a [`Topology`], what is [`Allowed`], a number of workers. What leaves: one CPU a worker, in the order of
+//! the workers, or a refusal that names both numbers.
+
+use thiserror::Error;
+
+use super::{Allowed, CpuInfo, Topology};
+
+/// What a placement may use beyond the physical cores of one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlacementOptions {
+    /// Also take the further hardware threads of a core. Two siblings share their core's units, so a rate at two of
+    /// them says little about two cores.
+    pub use_siblings: bool,
+    /// Also take CPUs of further nodes. Memory and interrupts of one node are then remote to the others.
+    pub use_other_nodes: bool,
+    /// Let workers share CPUs, round robin, when there are more of them than CPUs.
+    pub share: bool,
+}
+
+/// Why no placement was made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlacementError {
+    /// No worker was asked for.
+    #[error("0 workers were asked for: ask for at least 1")]
+    NoWorkers,
+
+    /// None of the CPUs that are allowed is online in this topology.
+    #[error("no CPU is both online and allowed: widen the affinity (taskset) or the cpuset of the cgroup")]
+    NoCpus,
+
+    /// More workers than CPUs.
+    #[error("{workers} workers need {workers} CPUs and {cpus} can be used{}: ask for at most {cpus} workers{}, or let workers share CPUs", held_back(*.siblings, *.other_nodes), widen(*.siblings, *.other_nodes))]
+    TooFewCpus {
+        /// Workers asked for.
+        workers: usize,
+        /// CPUs that the options admit.
+        cpus: usize,
+        /// Further CPUs that the option for SMT siblings would add.
+        siblings: usize,
+        /// Further CPUs that the option for other nodes would add.
+        other_nodes: usize,
+    },
+}
+
+/// Chooses one CPU a worker.
+///
+/// Order: one hardware thread of each core of the home node; then, when asked, of each core of the other nodes; then,
+/// when asked, the siblings in the same order. The home node is the one with the most allowed cores, the lowest
+/// numbered among equals. Within a node CPUs ascend.
+///
+/// # Errors
+///
+/// [`PlacementError`] when no worker is asked for, when no CPU can be used, or when there are fewer CPUs than workers
+/// and they may not share.
+pub fn placement(
+    topology: &Topology,
+    allowed: &Allowed,
+    workers: usize,
+    options: PlacementOptions,
+) -> Result<Vec<u32>, PlacementError> {
+    if workers == 0 {
+        return Err(PlacementError::NoWorkers);
+    }
+    let order = usable(topology, allowed, options);
+    if order.is_empty() {
+        return Err(PlacementError::NoCpus);
+    }
+    if workers > order.len() && !options.share {
+        let with = |options| usable(topology, allowed, options).len() - order.len();
+        return Err(PlacementError::TooFewCpus {
+            workers,
+            cpus: order.len(),
+            siblings: with(PlacementOptions {
+                use_siblings: true,
+                ..options
+            }),
+            other_nodes: with(PlacementOptions {
+                use_other_nodes: true,
+                ..options
+            }),
+        });
+    }
+    Ok(order.into_iter().cycle().take(workers).collect())
+}
+
+/// The CPUs the options admit, best first.
+fn usable(topology: &Topology, allowed: &Allowed, options: PlacementOptions) -> Vec<u32> {
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for cpu in &topology.cpus {
+        if cpu.online && allowed.cpus.contains(&cpu.id) {
+            let rank = candidates
+                .iter()
+                .filter(|earlier| earlier.core == core(cpu))
+                .count();
+            candidates.push(Candidate {
+                id: cpu.id,
+                node: cpu.node.unwrap_or(0),
+                core: core(cpu),
+                sibling: rank > 0,
+            });
+        }
+    }
+    let Some(home) = home_node(&candidates) else {
+        return Vec::new();
+    };
+    candidates.retain(|candidate| {
+        (options.use_siblings || !candidate.sibling) && (options.use_other_nodes || candidate.node == home)
+    });
+    candidates.sort_by_key(|candidate| {
+        (
+            candidate.sibling,
+            candidate.node != home,
+            candidate.node,
+            candidate.id,
+        )
+    });
+    candidates.iter().map(|candidate| candidate.id).collect()
+}
+
+/// One CPU that is online and allowed.
+struct Candidate {
+    id: u32,
+    node: u32,
+    /// The lowest hardware thread of its core, which names the core on the whole machine.
+    core: u32,
+    /// Whether a lower-numbered thread of its core is a candidate too.
+    sibling: bool,
+}
+
+fn core(cpu: &CpuInfo) -> u32 {
+    cpu.siblings.iter().copied().min().unwrap_or(cpu.id)
+}
+
+/// The node with the most cores, the lowest numbered among equals.
+fn home_node(candidates: &[Candidate]) -> Option<u32> {
+    let cores = |node: u32| {
+        candidates
+            .iter()
+            .filter(|candidate| candidate.node == node && !candidate.sibling)
+            .count()
+    };
+    candidates
+        .iter()
+        .map(|candidate| candidate.node)
+        .max_by_key(|node| (cores(*node), std::cmp::Reverse(*node)))
+}
+
+fn held_back(siblings: usize, other_nodes: usize) -> String {
+    match (siblings, other_nodes) {
+        (0, 0) => String::new(),
+        (siblings, 0) => format!(" ({siblings} SMT siblings held back)"),
+        (0, other) => format!(" ({other} on other nodes held back)"),
+        (siblings, other) => {
+            format!(" ({siblings} SMT siblings and {other} on other nodes held back)")
+        }
+    }
+}
+
+fn widen(siblings: usize, other_nodes: usize) -> &'static str {
+    match (siblings, other_nodes) {
+        (0, 0) => "",
+        (_, 0) => ", admit SMT siblings",
+        (0, _) => ", admit other nodes",
+        _ => ", admit SMT siblings or other nodes",
+    }
+}

@@ -1,0 +1,183 @@
+//! How much CPU time the cgroup of this process grants.
+//!
+//! What enters: `/proc/self/cgroup`, `/proc/self/mountinfo` and the `cpu` controller's files of version 1 or 2.
+//! What leaves: a number of CPUs, the tightest limit between the process's group and the root of what can be seen.
+
+use std::path::Path;
+
+use crate::tree::Tree;
+
+/// The tightest quota in CPUs; `None` where none is set or none can be seen.
+pub(super) fn tightest(tree: &Tree) -> Option<f64> {
+    let groups = tree.text("/proc/self/cgroup").ok()?;
+    let mounts = tree.text("/proc/self/mountinfo").ok()?;
+    groups
+        .lines()
+        .filter_map(Membership::parse)
+        .filter_map(|membership| tightest_of(tree, &mounts, &membership))
+        .min_by(f64::total_cmp)
+}
+
+/// The version of the interface a group belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// One line of `/proc/self/cgroup` that can carry a CPU limit (`cgroups(7)`).
+struct Membership<'a> {
+    version: Version,
+    path: &'a str,
+}
+
+impl<'a> Membership<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let mut fields = line.splitn(3, ':');
+        let (hierarchy, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        if hierarchy == "0" && controllers.is_empty() {
+            Some(Self {
+                version: Version::Two,
+                path,
+            })
+        } else if controllers.split(',').any(|name| name == "cpu") {
+            Some(Self {
+                version: Version::One,
+                path,
+            })
+        } else {
+            None
+        }
+    }
+}
+
+fn tightest_of(tree: &Tree, mounts: &str, membership: &Membership<'_>) -> Option<f64> {
+    let (mount_point, group) = mounts.lines().find_map(|line| place(line, membership))?;
+    Path::new(&group)
+        .ancestors()
+        .map(|ancestor| {
+            let relative = ancestor.to_string_lossy();
+            format!("{mount_point}/{}", relative.trim_start_matches('/'))
+        })
+        .filter_map(|directory| quota(tree, directory.trim_end_matches('/'), membership.version))
+        .min_by(f64::total_cmp)
+}
+
+/// `(mount point, the group's path below it)` if this line of `mountinfo` mounts the membership's hierarchy.
+///
+/// Fields by `proc_pid_mountinfo(5)`: the fourth is the part of the hierarchy that is mounted, the fifth the mount
+/// point; after a lone `-` come type, source and the super block's options.
+fn place(line: &str, membership: &Membership<'_>) -> Option<(String, String)> {
+    let (before, after) = line.split_once(" - ")?;
+    let before: Vec<&str> = before.split(' ').collect();
+    let after: Vec<&str> = after.split(' ').collect();
+    let matches = match membership.version {
+        Version::Two => after.first() == Some(&"cgroup2"),
+        Version::One => {
+            after.first() == Some(&"cgroup") && after.get(2)?.split(',').any(|option| option == "cpu")
+        }
+    };
+    if !matches {
+        return None;
+    }
+    let (root, mount_point) = (*before.get(3)?, *before.get(4)?);
+    // In a container the mounted part is the group itself, or the path is told from a root outside ("/../..").
+    let group = match membership.path.strip_prefix(root.trim_end_matches('/')) {
+        Some(below) if !below.contains("..") => below,
+        _ => "/",
+    };
+    let group = if group.is_empty() { "/" } else { group };
+    Some((mount_point.to_owned(), group.to_owned()))
+}
+
+/// The limit that one group sets: `cpu.max` holds `max 100000` or `150000 100000` (quota and period in µs), version 1
+/// has a file for each and -1 for no limit (`Documentation/admin-guide/cgroup-v2.rst`, `scheduler/sched-bwc.rst`).
+fn quota(tree: &Tree, directory: &str, version: Version) -> Option<f64> {
+    let (quota, period) = match version {
+        Version::Two => {
+            let text = tree.text(&format!("{directory}/cpu.max")).ok()?;
+            let (quota, period) = text.split_once(' ')?;
+            (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?)
+        }
+        Version::One => (
+            tree.value(&format!("{directory}/cpu.cfs_quota_us"), "microseconds")
+                .ok()?,
+            tree.value(&format!("{directory}/cpu.cfs_period_us"), "microseconds")
+                .ok()?,
+        ),
+    };
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::recorded::Recorded;
+
+    const VERSION_TWO: &str =
+        "29 22 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn the_tightest_limit_on_the_way_to_the_root_counts() {
+        let machine = Recorded::new([
+            ("/proc/self/cgroup", "0::/user.slice/job\n"),
+            ("/proc/self/mountinfo", VERSION_TWO),
+            ("/sys/fs/cgroup/user.slice/job/cpu.max", "400000 100000\n"),
+            ("/sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n"),
+        ]);
+        assert_eq!(tightest(&machine.tree()), Some(1.5));
+    }
+
+    #[test]
+    fn no_limit_is_none() {
+        let machine = Recorded::new([
+            ("/proc/self/cgroup", "0::/job\n"),
+            ("/proc/self/mountinfo", VERSION_TWO),
+            ("/sys/fs/cgroup/job/cpu.max", "max 100000\n"),
+        ]);
+        assert_eq!(tightest(&machine.tree()), None);
+    }
+
+    #[test]
+    fn the_root_of_a_container_is_where_its_group_is_mounted() {
+        for group in ["0::/", "0::/../../docker/a1"] {
+            let machine = Recorded::new([
+                ("/proc/self/cgroup", group),
+                ("/proc/self/mountinfo", VERSION_TWO),
+                ("/sys/fs/cgroup/cpu.max", "50000 100000"),
+            ]);
+            assert_eq!(tightest(&machine.tree()), Some(0.5), "{group}");
+        }
+    }
+
+    #[test]
+    fn version_one_limits_are_read_below_their_own_mount() {
+        let machine = Recorded::new([
+            (
+                "/proc/self/cgroup",
+                "5:memory:/job\n4:cpu,cpuacct:/docker/a1\n0::/\n",
+            ),
+            (
+                "/proc/self/mountinfo",
+                "33 24 0:29 /docker/a1 /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n",
+            ),
+            ("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "250000"),
+            ("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000"),
+        ]);
+        assert_eq!(tightest(&machine.tree()), Some(2.5));
+    }
+
+    #[test]
+    fn a_version_one_quota_of_minus_one_is_no_limit() {
+        let machine = Recorded::new([
+            ("/proc/self/cgroup", "1:cpu:/"),
+            (
+                "/proc/self/mountinfo",
+                "33 24 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu",
+            ),
+            ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"),
+            ("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
+        ]);
+        assert_eq!(tightest(&machine.tree()), None);
+    }
+}

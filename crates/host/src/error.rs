@@ -1,0 +1,109 @@
+//! What can go wrong when the machine is asked about itself. Each message names the file, device or limit at fault.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why a fact could not be read, or a thread or process not be placed.
+#[derive(Debug, Error)]
+pub enum HostError {
+    /// A file of the kernel's could not be read: absent in this kernel, hidden by a container, or not permitted.
+    #[error("cannot read {path}: {cause}")]
+    Read {
+        /// The file, from the root of the tree.
+        path: String,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+
+    /// A file was read and does not look as documented.
+    #[error("{place} reads {found:?}, expected {expected}: this kernel writes it differently")]
+    Format {
+        /// The file or the line of it.
+        place: String,
+        /// What the documentation promises.
+        expected: &'static str,
+        /// What stood there, shortened.
+        found: String,
+    },
+
+    /// A counter file has no line for what was asked.
+    #[error("{place} has no {what}: check the name, and that the caller is in the right network namespace")]
+    Missing {
+        /// The file.
+        place: &'static str,
+        /// The device, protocol or CPU looked for.
+        what: String,
+    },
+
+    /// A thread may not run on the CPU asked for.
+    #[error(
+        "cannot pin this thread to CPU {cpu}: {cause}; choose one of the CPUs that `cpus::allowed` names"
+    )]
+    Pin {
+        /// The CPU asked for.
+        cpu: u32,
+        /// What the kernel said: `EINVAL` for a CPU that is offline, absent or outside the affinity or cpuset.
+        #[source]
+        cause: io::Error,
+    },
+
+    /// The process could not be asked about.
+    #[error("cannot read the {what} of process {process}: {cause}")]
+    Process {
+        /// The process asked about.
+        process: u32,
+        /// Which fact.
+        what: &'static str,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+
+    /// A user namespace could not be entered.
+    #[error("cannot enter a user namespace while {step}: {cause}{hint}")]
+    UserNamespace {
+        /// Which of the steps failed.
+        step: &'static str,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+        /// The limit that forbids it, where one was found; empty or begins with "; ".
+        hint: String,
+    },
+
+    /// A netlink exchange failed.
+    #[error("netlink refused {step}: {cause}")]
+    Netlink {
+        /// What was asked of the kernel.
+        step: String,
+        /// The kernel's answer.
+        #[source]
+        cause: io::Error,
+    },
+
+    /// A kernel setting could not be written.
+    #[error("cannot set {name} to {value}: {cause}")]
+    Setting {
+        /// The setting's dotted name.
+        name: String,
+        /// The value meant for it.
+        value: String,
+        /// What the kernel said.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl HostError {
+    /// A [`HostError::Format`] with what was found cut to a length that fits a line of a terminal.
+    pub(crate) fn format(place: impl Into<String>, expected: &'static str, found: &str) -> Self {
+        const SHOWN: usize = 60;
+        HostError::Format {
+            place: place.into(),
+            expected,
+            found: found.chars().take(SHOWN).collect(),
+        }
+    }
+}

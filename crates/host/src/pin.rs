@@ -1,0 +1,55 @@
+//! Binding the calling thread to one CPU.
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::HostError;
+
+/// Binds the calling thread, and the threads it starts afterwards, to `cpu`.
+///
+/// Memory first touched after this call comes from the CPU's own node (Linux's default policy), so pin first and
+/// allocate afterwards.
+///
+/// # Errors
+///
+/// [`HostError::Pin`] for a CPU that is absent, offline, numbered 1024 or higher (the size of the C library's
+/// `cpu_set_t`), or outside the cpuset of the process.
+pub fn current_thread(cpu: u32) -> Result<(), HostError> {
+    let refused = |errno: nix::Error| HostError::Pin {
+        cpu,
+        cause: errno.into(),
+    };
+    let mut set = CpuSet::new();
+    set.set(cpu as usize).map_err(refused)?;
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpus;
+
+    #[test]
+    fn a_pinned_thread_runs_on_its_cpu_and_nowhere_else() {
+        for cpu in cpus::allowed().unwrap().cpus {
+            std::thread::spawn(move || {
+                current_thread(cpu).unwrap();
+                for _ in 0..1000 {
+                    assert_eq!(nix::sched::sched_getcpu().unwrap(), cpu as usize);
+                    std::thread::yield_now();
+                }
+                assert_eq!(cpus::allowed().unwrap().cpus, vec![cpu]);
+            })
+            .join()
+            .unwrap();
+        }
+    }
+
+    #[test]
+    fn an_absent_cpu_is_refused_by_number() {
+        for cpu in [1023, 1024, u32::MAX] {
+            let refusal = current_thread(cpu).unwrap_err().to_string();
+            assert!(refusal.contains(&format!("CPU {cpu}")), "{refusal}");
+        }
+    }
+}
