@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod conditions;
 pub mod drops;
 pub mod histogram;
 pub mod quantity;
 pub mod scalability;
+pub mod scale;
 pub mod statistics;
 pub mod table;
 

@@ -7,6 +7,7 @@
 //! list of `name: value`. Control characters in cells become spaces, so that no text from outside reaches the terminal
 //! as an escape sequence. One character is taken to be one column wide.
 
+use crate::quantity::MISSING;
 use std::fmt::Write as _;
 
 /// The mark of text that was cut.
@@ -98,6 +99,27 @@ impl Table {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// The table without the columns in which no row says anything: all cells empty or [`MISSING`].
+    #[must_use]
+    pub fn without_silent_columns(self) -> Self {
+        let speaks = |index: usize| {
+            self.rows.is_empty()
+                || self
+                    .rows
+                    .iter()
+                    .any(|row| !["", MISSING].contains(&row[index].as_str()))
+        };
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|index| speaks(*index)).collect();
+        Self {
+            columns: kept.iter().map(|index| self.columns[*index].clone()).collect(),
+            rows: self
+                .rows
+                .iter()
+                .map(|row| kept.iter().map(|index| row[*index].clone()).collect())
+                .collect(),
+        }
     }
 
     /// The table in lines of at most `width` characters, each ending in a newline. The width is only exceeded when a
@@ -324,6 +346,14 @@ share %: 0.3
             table.to_markdown(),
             "| name | rate (/s) |\n|---|--:|\n| a\\|b | 1.72 M |\n"
         );
+    }
+
+    #[test]
+    fn columns_that_say_nothing_are_left_out() {
+        let mut table = Table::new(vec![Column::left("a"), Column::left("b"), Column::left("c")]);
+        table.row(["1", MISSING, ""]);
+        table.row(["2", "", "x"]);
+        assert_eq!(table.without_silent_columns().render(100), "a  c\n1\n2  x\n");
     }
 
     #[test]

@@ -169,9 +169,11 @@ mod tests {
 
     #[test]
     fn one_of_a_thing_is_singular() {
-        let mut account = UdpAccount::default();
-        account.received = 1;
-        account.delivered = 1;
+        let account = UdpAccount {
+            received: 1,
+            delivered: 1,
+            ..UdpAccount::default()
+        };
         let text = render(&account);
         assert!(text.starts_with("udp:\n        1 datagram received\n"), "{text}");
         assert_eq!(parse(&text), Ok(account));

@@ -1,0 +1,188 @@
+//! From raw trials to steps: medians of what was valid.
+//!
+//! In: steps that say what was asked, and trials that say what was counted. Out: the steps filled in, with the range of
+//! what they are judged by; what stays unknown keeps a reason. A trial in which the generator was the limit counts as
+//! such and enters no number.
+
+use super::{
+    CpuShare, Mode, Model, PerBucket, Placement, Scaling, Share, Step, Trial, TrialBucket, TrialStatus,
+};
+use crate::histogram::Histogram;
+use crate::scalability;
+use crate::statistics::{self, Spread};
+use std::collections::BTreeMap;
+
+/// Fills in every step from its valid trials, then linearity from the rounds that steps share.
+pub fn summarise(steps: &mut [Step], trials: &[Trial]) {
+    for (index, step) in steps.iter_mut().enumerate() {
+        let own: Vec<&Trial> = trials.iter().filter(|trial| trial.step == index).collect();
+        fill(step, &own);
+    }
+    for index in 0..steps.len() {
+        let spread = linearity(index, steps, trials);
+        steps[index].linearity = spread.map(|spread| spread.median);
+        steps[index].linearity_spread = spread;
+    }
+    for (index, step) in steps.iter_mut().enumerate() {
+        let own: Vec<&Trial> = trials.iter().filter(|trial| trial.step == index).collect();
+        give_reasons(step, &own);
+    }
+}
+
+/// The scaling law of the exact, aligned echo steps (sink where nothing echoed), from the medians.
+#[must_use]
+pub fn scaling(steps: &[Step]) -> Scaling {
+    let points = |mode: Mode| -> Vec<(usize, f64)> {
+        steps
+            .iter()
+            .filter(|step| {
+                (step.mode, step.model, step.placement) == (mode, Model::Exact, Placement::Aligned)
+            })
+            .filter_map(|step| Some((step.cpu_count(), step.main_rate()?)))
+            .collect()
+    };
+    let echo = points(Mode::Echo);
+    let fitted = scalability::fit(&if echo.is_empty() { points(Mode::Sink) } else { echo });
+    Scaling {
+        law: fitted.as_ref().ok().copied(),
+        not_fitted_because: fitted.err().map(|reason| reason.to_string()),
+    }
+}
+
+/// Pairs the step's trials with those of the same round at one bucket.
+fn linearity(index: usize, steps: &[Step], trials: &[Trial]) -> Option<Spread> {
+    let step = &steps[index];
+    let shape = |step: &Step| (step.mode, step.model, step.placement, step.buckets_configured);
+    let base = steps
+        .iter()
+        .position(|other| other.buckets_active == 1 && shape(other) == shape(step))?;
+    let valid = |wanted: usize| {
+        trials
+            .iter()
+            .filter(move |trial| trial.step == wanted && trial.is_valid())
+    };
+    let pairs: Vec<(f64, f64)> = valid(index)
+        .filter_map(|many| {
+            let one = valid(base).find(|one| one.round == many.round)?;
+            Some((many.main_rate(), one.main_rate()))
+        })
+        .collect();
+    statistics::linearity(step.buckets_active, &pairs)
+}
+
+fn fill(step: &mut Step, trials: &[&Trial]) {
+    let valid: Vec<&Trial> = trials.iter().copied().filter(|trial| trial.is_valid()).collect();
+    step.trials = valid.len();
+    step.generator_limited_trials = trials
+        .iter()
+        .filter(|trial| trial.status == TrialStatus::GeneratorLimited)
+        .count();
+    let rate = |of: fn(&Trial) -> Option<u64>| median(&valid, |trial| Some(trial.per_second(of(trial)?)));
+    step.generated_pps = rate(|trial| Some(trial.generated));
+    step.received_pps = rate(|trial| trial.received);
+    step.seen_pps = rate(|trial| Some(trial.seen));
+    step.answered_pps = rate(|trial| trial.answered);
+    step.returned_pps = rate(|trial| trial.returned);
+    step.context_switches_per_s = rate(|trial| trial.context_switches);
+    step.gbit_s = rate(|trial| trial.seen_bytes).map(|bytes_per_second| bytes_per_second * 8.0 / 1e9);
+    step.cpu_us_per_frame = median(&valid, Trial::cpu_us_per_frame);
+    step.effective_mhz = median(&valid, |trial| trial.effective_mhz);
+    step.locality = pooled(valid.iter().filter_map(|trial| trial.locality));
+    step.steering_ok = pooled(valid.iter().filter_map(|trial| trial.steering));
+    let main_rates: Vec<f64> = valid.iter().map(|trial| trial.main_rate()).collect();
+    step.rate_spread = Spread::of(&main_rates);
+    step.cpu_shares = cpu_shares(&valid);
+    step.round_trip = round_trip(&valid).summary();
+    step.per_bucket = per_bucket(&valid);
+    step.drops = BTreeMap::new();
+    for (cause, frames) in valid.iter().flat_map(|trial| &trial.drops) {
+        *step.drops.entry(cause.clone()).or_default() += frames;
+    }
+    let unexplained = valid.iter().map(|trial| trial.unexplained);
+    step.unexplained = unexplained.reduce(|sum, next| sum.plus(next)).unwrap_or_default();
+}
+
+/// Names the reason of every number that is missing: the trials' own, or what is known of them all.
+fn give_reasons(step: &mut Step, trials: &[&Trial]) {
+    let missing = step.missing();
+    for field in missing {
+        let own = trials.iter().find_map(|trial| trial.unknown.get(field).cloned());
+        let reason = own.unwrap_or_else(|| match (field, trials.len(), step.generator_limited_trials) {
+            ("answered_pps" | "returned_pps" | "round_trip", ..) if step.mode == Mode::Sink => {
+                "a sink does not answer".to_owned()
+            }
+            (_, 0, _) => "no trial ran".to_owned(),
+            (_, all, limited) if all == limited => format!("the generator was the limit in all {all} trials"),
+            (_, all, _) if step.trials == 0 => format!("none of the {all} trials was valid"),
+            ("linearity", ..) => {
+                "no round has valid trials both at this number of buckets and at one".to_owned()
+            }
+            _ => "the trials did not count it".to_owned(),
+        });
+        step.unknown.entry(field.to_owned()).or_insert(reason);
+    }
+}
+
+fn median(trials: &[&Trial], of: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = trials.iter().filter_map(|trial| of(trial)).collect();
+    statistics::median(&values)
+}
+
+fn pooled(shares: impl Iterator<Item = Share>) -> Option<f64> {
+    shares.fold(Share::default(), Share::plus).value()
+}
+
+fn round_trip(trials: &[&Trial]) -> Histogram {
+    let mut merged = Histogram::new();
+    for histogram in trials.iter().filter_map(|trial| trial.round_trip.as_ref()) {
+        merged.merge(histogram);
+    }
+    merged
+}
+
+fn cpu_shares(trials: &[&Trial]) -> Vec<CpuShare> {
+    let mut by_cpu: BTreeMap<u32, Vec<&CpuShare>> = BTreeMap::new();
+    for share in trials.iter().flat_map(|trial| &trial.cpu_shares) {
+        by_cpu.entry(share.cpu).or_default().push(share);
+    }
+    let middle = |shares: &[&CpuShare], of: fn(&CpuShare) -> Option<f64>| {
+        let values: Vec<f64> = shares.iter().filter_map(|share| of(share)).collect();
+        statistics::median(&values)
+    };
+    by_cpu
+        .into_iter()
+        .map(|(cpu, shares)| CpuShare {
+            cpu,
+            idle_share: middle(&shares, |share| share.idle_share),
+            softirq_share: middle(&shares, |share| share.softirq_share),
+        })
+        .collect()
+}
+
+fn per_bucket(trials: &[&Trial]) -> Vec<PerBucket> {
+    let mut by_bucket: BTreeMap<u16, Vec<(&Trial, &TrialBucket)>> = BTreeMap::new();
+    for trial in trials {
+        for bucket in &trial.per_bucket {
+            by_bucket.entry(bucket.bucket).or_default().push((trial, bucket));
+        }
+    }
+    by_bucket
+        .into_iter()
+        .map(|(bucket, parts)| {
+            let rates: Vec<f64> = parts
+                .iter()
+                .map(|(trial, part)| trial.per_second(part.seen))
+                .collect();
+            PerBucket {
+                bucket,
+                cpu: parts[0].1.cpu,
+                seen: parts.iter().map(|(_, part)| part.seen).sum(),
+                answered: parts.iter().map(|(_, part)| part.answered).sum(),
+                dropped: parts.iter().map(|(_, part)| part.dropped).sum(),
+                seen_pps: statistics::median(&rates),
+                locality: pooled(parts.iter().filter_map(|(_, part)| part.locality)),
+                steering_ok: pooled(parts.iter().filter_map(|(_, part)| part.steering)),
+            }
+        })
+        .collect()
+}

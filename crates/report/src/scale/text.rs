@@ -1,0 +1,501 @@
+//! A report as people read it in a terminal: 100 columns, the verdict last.
+
+use super::{Mode, Model, Placement, ScaleReport, Series, Step, TrialStatus};
+use crate::conditions::{self, Severity};
+use crate::drops;
+use crate::quantity::{self, or_missing};
+use crate::scalability::Law;
+use crate::statistics::{self, Spread};
+use crate::table::{Column, Table, clean, wrap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// What a terminal of the usual size shows without wrapping.
+const WIDTH: usize = 100;
+
+/// How many conditions that merely explain are named before the rest is counted.
+const MOST_EXPLAINING: usize = 8;
+
+/// The whole report as text: bed and conditions, the posts' table, controls, drops, and the limit in the last line.
+#[must_use]
+pub fn render(report: &ScaleReport) -> String {
+    let mut sections = vec![heading(report), conditions_section(report)];
+    for series in report.series() {
+        if (series.model, series.placement) == (Model::Exact, Placement::Aligned) {
+            sections.push(frames_section(&series));
+            sections.push(costs_section(&series));
+        }
+    }
+    sections.push(buckets_section(report));
+    sections.push(controls_section(report));
+    sections.push(drops_section(report));
+    sections.push(trials_section(report));
+    sections.push(unknown_section(report));
+    sections.push(scaling_section(report));
+    sections.push(limit_section(report));
+    sections.retain(|section| !section.is_empty());
+    sections.join("\n")
+}
+
+fn heading(report: &ScaleReport) -> String {
+    let mut text = String::new();
+    let mut entry = |name: &str, value: String| {
+        if !value.is_empty() {
+            paragraph(&mut text, &format!("{name:<9}"), &value);
+        }
+    };
+    entry("tool", format!("{} {}", report.tool.name, report.tool.version));
+    entry("machine", conditions::machine(&report.conditions));
+    let reason = report
+        .bed
+        .reason
+        .as_ref()
+        .map(|reason| format!("; no better bed: {reason}"));
+    entry(
+        "bed",
+        format!(
+            "{} ({}){}",
+            report.bed.describe,
+            report.bed.kind,
+            reason.unwrap_or_default()
+        ),
+    );
+    entry("command", report.command());
+    text
+}
+
+fn conditions_section(report: &ScaleReport) -> String {
+    let all = conditions::worst_first(&report.conditions);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("conditions, worst first\n");
+    let of = |severity: Severity| all.iter().filter(move |condition| condition.severity == severity);
+    for condition in of(Severity::Spoils) {
+        let value = condition.value.as_deref().unwrap_or(quantity::MISSING);
+        let mend = condition.mend.as_ref().map(|mend| format!(". Mend: {mend}"));
+        let line = format!(
+            "{} = {value}: {}{}",
+            condition.name,
+            condition.why,
+            mend.unwrap_or_default()
+        );
+        paragraph(&mut text, "  spoils    ", &line);
+    }
+    let unknown: Vec<&str> = of(Severity::Unknown)
+        .map(|condition| condition.name.as_str())
+        .collect();
+    if !unknown.is_empty() {
+        paragraph(&mut text, "  unknown   ", &unknown.join(", "));
+    }
+    let explaining: Vec<String> = of(Severity::Explains)
+        .map(|condition| {
+            format!(
+                "{} = {}",
+                condition.name,
+                condition.value.as_deref().unwrap_or_default()
+            )
+        })
+        .collect();
+    if !explaining.is_empty() {
+        let more = explaining.len().saturating_sub(MOST_EXPLAINING);
+        let mut line = explaining[..explaining.len() - more].join("; ");
+        if more > 0 {
+            let _ = write!(line, "; and {more} more");
+        }
+        paragraph(&mut text, "  explains  ", &line);
+    }
+    let fine = of(Severity::Fine).count();
+    if fine > 0 {
+        let _ = writeln!(text, "  fine      {fine}");
+    }
+    text
+}
+
+/// The posts' table: frames at five places, and what came of the CPUs.
+fn frames_section(series: &Series<'_>) -> String {
+    let mut table = Table::new(vec![
+        Column::right("N"),
+        Column::right("generated").unit("/s"),
+        Column::right("received").unit("/s"),
+        Column::right("seen").unit("/s"),
+        Column::right("answered").unit("/s"),
+        Column::right("returned").unit("/s"),
+        Column::right("Gb/s"),
+        Column::right("local").unit("%"),
+        Column::right("CPU us").unit("/frame"),
+        Column::right("idle").unit("%"),
+        Column::right("softirq").unit("%"),
+        Column::right("linearity"),
+    ]);
+    for step in &series.steps {
+        table.row([
+            step.buckets_active.to_string(),
+            or_missing(step.generated_pps, quantity::metric),
+            or_missing(step.received_pps, quantity::metric),
+            or_missing(step.seen_pps, quantity::metric),
+            or_missing(step.answered_pps, quantity::metric),
+            or_missing(step.returned_pps, quantity::metric),
+            or_missing(step.gbit_s, |rate| quantity::fixed(rate, 2)),
+            or_missing(step.locality, quantity::percent_number),
+            or_missing(step.cpu_us_per_frame, |cost| quantity::fixed(cost, 2)),
+            or_missing(step.idle_share(), whole_percent),
+            or_missing(step.softirq_share(), whole_percent),
+            linearity(step),
+        ]);
+    }
+    format!("{}; N buckets active\n{}", series.title(), table.render(WIDTH))
+}
+
+/// What else a step cost: round trips, context switches, the clock.
+fn costs_section(series: &Series<'_>) -> String {
+    let mut table = Table::new(vec![
+        Column::right("N"),
+        Column::right("round trip").unit("median"),
+        Column::right("p99"),
+        Column::right("p99.9"),
+        Column::right("longest"),
+        Column::right("ctx switches").unit("/s"),
+        Column::right("clock").unit("MHz"),
+        Column::right("steered right").unit("%"),
+        Column::right("spread of rate").unit("%"),
+        Column::right("trials"),
+    ]);
+    for step in &series.steps {
+        let nanoseconds = |of: fn(&crate::histogram::Summary) -> u64| {
+            or_missing(step.round_trip.as_ref(), |summary| {
+                quantity::duration(of(summary) as f64)
+            })
+        };
+        table.row([
+            step.buckets_active.to_string(),
+            nanoseconds(|summary| summary.p50_ns),
+            nanoseconds(|summary| summary.p99_ns),
+            nanoseconds(|summary| summary.p999_ns),
+            nanoseconds(|summary| summary.max_ns),
+            or_missing(step.context_switches_per_s, quantity::metric),
+            or_missing(step.effective_mhz, |clock| quantity::fixed(clock, 0)),
+            or_missing(step.steering_ok, quantity::percent_number),
+            or_missing(several(step.rate_spread), |spread| {
+                quantity::percent_number(spread.relative)
+            }),
+            step.trials.to_string(),
+        ]);
+    }
+    table.without_silent_columns().render(WIDTH)
+}
+
+/// The buckets of the main series at its largest step.
+fn buckets_section(report: &ScaleReport) -> String {
+    let Some(step) = report
+        .main_series()
+        .and_then(|series| series.steps.last().copied())
+    else {
+        return String::new();
+    };
+    if step.per_bucket.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(vec![
+        Column::right("bucket"),
+        Column::right("cpu"),
+        Column::right("seen").unit("/s"),
+        Column::right("seen").unit("frames"),
+        Column::right("answered").unit("frames"),
+        Column::right("dropped").unit("frames"),
+        Column::right("local").unit("%"),
+        Column::right("steered right").unit("%"),
+    ]);
+    for bucket in &step.per_bucket {
+        table.row([
+            bucket.bucket.to_string(),
+            bucket.cpu.to_string(),
+            or_missing(bucket.seen_pps, quantity::metric),
+            quantity::count(bucket.seen),
+            or_missing(bucket.answered, quantity::count),
+            quantity::count(bucket.dropped),
+            or_missing(bucket.locality, quantity::percent_number),
+            or_missing(bucket.steering_ok, quantity::percent_number),
+        ]);
+    }
+    format!(
+        "each bucket, {}, {} active\n{}",
+        step.mode,
+        step.buckets_active,
+        table.render(WIDTH)
+    )
+}
+
+/// Every series at its largest step, beside exact steering with aligned clients.
+fn controls_section(report: &ScaleReport) -> String {
+    let all = report.series();
+    if all.len() < 2 {
+        return String::new();
+    }
+    let mut table = Table::new(vec![
+        Column::left("mode"),
+        Column::left("model"),
+        Column::left("clients"),
+        Column::right("N"),
+        Column::right("rate").unit("/s"),
+        Column::right("of exact"),
+        Column::right("local").unit("%"),
+        Column::right("steered").unit("%"),
+        Column::right("CPU us").unit("/frame"),
+        Column::right("linearity"),
+    ]);
+    for series in &all {
+        let Some(step) = series.steps.last() else { continue };
+        let reference = report.steps.iter().find(|other| {
+            (other.mode, other.model, other.placement, other.buckets_active)
+                == (step.mode, Model::Exact, Placement::Aligned, step.buckets_active)
+        });
+        let of_exact = step
+            .main_rate()
+            .zip(reference.and_then(Step::main_rate))
+            .and_then(|(rate, exact)| statistics::ratio(rate, exact));
+        table.row([
+            step.mode.to_string(),
+            step.model.to_string(),
+            step.placement.to_string(),
+            step.buckets_active.to_string(),
+            or_missing(step.main_rate(), quantity::metric),
+            or_missing(of_exact, quantity::ratio),
+            or_missing(step.locality, quantity::percent_number),
+            or_missing(step.steering_ok, quantity::percent_number),
+            or_missing(step.cpu_us_per_frame, |cost| quantity::fixed(cost, 2)),
+            linearity(step),
+        ]);
+    }
+    let mut text = format!(
+        "controls beside exact steering (rate: answered for echo, seen for sink)\n{}",
+        table.render(WIDTH)
+    );
+    if let Some(note) = locality_note(report) {
+        paragraph(&mut text, "", note);
+    }
+    text
+}
+
+/// What locality can mean in this bed.
+pub(crate) fn locality_note(report: &ScaleReport) -> Option<&'static str> {
+    ["namespaces", "user_namespace", "loopback"]
+        .contains(&report.bed.kind.as_str())
+        .then_some(
+            "Locality here is by placement: on veth and loopback the receive path runs on the sender's CPU, so \
+             aligned clients make it true and crossed clients must make it false.",
+        )
+}
+
+/// Frames dropped by cause, and frames that nobody accounts for.
+fn drops_section(report: &ScaleReport) -> String {
+    let mut table = Table::new(vec![
+        Column::left("mode"),
+        Column::left("model"),
+        Column::left("clients"),
+        Column::right("N"),
+        Column::left("cause").may_shrink(),
+        Column::right("frames"),
+        Column::right("of generated").unit("%"),
+    ]);
+    let mut unexplained = 0u64;
+    for (index, step) in report.steps.iter().enumerate() {
+        let own = report
+            .trials
+            .iter()
+            .filter(|trial| trial.step == index && trial.is_valid());
+        let generated: u64 = own.map(|trial| trial.generated).sum();
+        for (key, frames) in step.drops.iter().filter(|(_, frames)| **frames > 0) {
+            let share = quantity::percent_number(*frames as f64 / generated as f64);
+            table.row(drop_row(
+                step,
+                &drops::label(key),
+                quantity::count(*frames),
+                &share,
+            ));
+        }
+        for (gap, frames) in step.unexplained.by_gap() {
+            if let Some(frames) = frames.filter(|frames| *frames != 0) {
+                unexplained = unexplained.saturating_add(frames.unsigned_abs());
+                table.row(drop_row(
+                    step,
+                    &format!("NO CAUSE, {gap}"),
+                    quantity::signed_count(frames),
+                    "",
+                ));
+            }
+        }
+    }
+    let verdict = if unexplained == 0 {
+        "every frame missing between two places has a cause"
+    } else {
+        "some frames are missing without a cause"
+    };
+    if table.is_empty() {
+        return "drops by cause, over all valid trials: none\n".to_owned();
+    }
+    format!(
+        "drops by cause, over all valid trials; {verdict}\n{}",
+        table.render(WIDTH)
+    )
+}
+
+fn drop_row(step: &Step, cause: &str, frames: String, share: &str) -> [String; 7] {
+    [
+        step.mode.to_string(),
+        step.model.to_string(),
+        step.placement.to_string(),
+        step.buckets_active.to_string(),
+        cause.to_owned(),
+        frames,
+        share.to_owned(),
+    ]
+}
+
+fn trials_section(report: &ScaleReport) -> String {
+    let mut text = String::new();
+    let of = |status: TrialStatus| {
+        report
+            .trials
+            .iter()
+            .filter(|trial| trial.status == status)
+            .count()
+    };
+    let all = report.trials.len();
+    let limited = of(TrialStatus::GeneratorLimited);
+    if limited > 0 {
+        let line = format!(
+            "In {limited} of {all} trials the generator was the limit: they are kept among the raw trials, marked, and \
+             enter no median."
+        );
+        paragraph(&mut text, "", &line);
+    }
+    let failed = of(TrialStatus::Failed);
+    if failed > 0 {
+        paragraph(
+            &mut text,
+            "",
+            &format!("{failed} of {all} trials failed; the document says why."),
+        );
+    }
+    if report.interrupted {
+        paragraph(
+            &mut text,
+            "",
+            "The run was ended early: what follows rests on the trials that were complete.",
+        );
+    }
+    text
+}
+
+/// What could not be measured in the main series, and why.
+fn unknown_section(report: &ScaleReport) -> String {
+    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let steps = report
+        .main_series()
+        .map(|series| series.steps)
+        .unwrap_or_default();
+    for (field, reason) in steps.iter().flat_map(|step| &step.unknown) {
+        fields_by_reason.entry(reason).or_default().insert(field);
+    }
+    let mut text = String::new();
+    for (reason, fields) in fields_by_reason {
+        let fields: Vec<&str> = fields.into_iter().collect();
+        paragraph(
+            &mut text,
+            "unknown  ",
+            &format!("{}: {reason}", fields.join(", ")),
+        );
+    }
+    text
+}
+
+fn scaling_section(report: &ScaleReport) -> String {
+    let mut text = String::new();
+    if let Some(sentence) = scaling_sentence(report) {
+        paragraph(&mut text, "", &sentence);
+    }
+    text
+}
+
+/// What the scaling law says, or why there is none.
+pub(crate) fn scaling_sentence(report: &ScaleReport) -> Option<String> {
+    match (&report.scaling.law, &report.scaling.not_fitted_because) {
+        (Some(law), _) => Some(law_sentence(law)),
+        (None, Some(reason)) => Some(sentence_case(reason)),
+        (None, None) => None,
+    }
+}
+
+fn law_sentence(law: &Law) -> String {
+    let peak = match law.peak_workers() {
+        Some(peak) => format!("growth ends at about {peak:.0} CPUs"),
+        None => "it has no end of growth".to_owned(),
+    };
+    format!(
+        "Universal Scalability Law: {} on one CPU, contention {}, coherency {} a pair; {peak}; no measurement is \
+         further than {} from it.",
+        quantity::rate(law.lambda_per_second),
+        quantity::percent(law.sigma),
+        quantity::percent(law.kappa),
+        quantity::percent(law.worst_residual),
+    )
+}
+
+fn limit_section(report: &ScaleReport) -> String {
+    let mut text = String::new();
+    for line in &report.limit.evidence {
+        paragraph(&mut text, "  - ", line);
+    }
+    // One line whatever its length, so that the last line of the text is the verdict.
+    let _ = writeln!(text, "{}", clean(&report.limit.sentence));
+    text
+}
+
+fn linearity(step: &Step) -> String {
+    match (step.linearity_spread, step.linearity) {
+        (Some(spread), _) => spread.display(2),
+        (None, linearity) => or_missing(linearity, |linearity| quantity::fixed(linearity, 2)),
+    }
+}
+
+/// A spread that has a range.
+fn several(spread: Option<Spread>) -> Option<Spread> {
+    spread.filter(|spread| spread.count > 1)
+}
+
+fn whole_percent(share: f64) -> String {
+    quantity::fixed(share * 100.0, 0)
+}
+
+fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => format!(
+            "{}{}.",
+            first.to_uppercase(),
+            letters.as_str().trim_end_matches('.')
+        ),
+        None => String::new(),
+    }
+}
+
+/// Appends a paragraph that hangs under its label.
+fn paragraph(text: &mut String, label: &str, words: &str) {
+    let indent = label.chars().count();
+    for (index, line) in wrap(words, WIDTH - indent).iter().enumerate() {
+        let start = if index == 0 { label } else { &" ".repeat(indent) };
+        let _ = writeln!(text, "{start}{line}");
+    }
+}
+
+impl Mode {
+    /// The name of the rate that steps of this mode are judged by.
+    #[must_use]
+    pub const fn main_rate_name(self) -> &'static str {
+        match self {
+            Self::Echo => "answered",
+            Self::Sink => "seen",
+        }
+    }
+}
