@@ -7,10 +7,12 @@
 //! outside them nothing is written.
 #![forbid(unsafe_code)]
 
+pub mod bed;
 pub mod cpus;
 pub mod pin;
 
 mod error;
+mod netlink;
 mod tree;
 
 pub use error::HostError;

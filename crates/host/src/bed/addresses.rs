@@ -1,0 +1,340 @@
+//! The addresses of a bed: which plans are refused, what a pool without the server is, what moves to loopback.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use thiserror::Error;
+
+use super::BedPlan;
+
+/// The address by which each end names the other as its neighbour. It is never in a packet: only its link address is
+/// used. RFC 7600 sets 192.0.0.8 aside as a dummy; a link-local address serves IPv6.
+pub(super) const GATEWAY_IPV4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
+/// See [`GATEWAY_IPV4`].
+pub(super) const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+
+/// The most queues a device can be made with (`rtnl_create_link` in `net/core/rtnetlink.c`).
+const MAXIMUM_QUEUES: u32 = 4096;
+
+/// Why no machine can meet a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// There is no client pool, or none but the server's own address.
+    #[error(
+        "no client address is left beside the server {server}: name a pool with at least one other address"
+    )]
+    NoClients {
+        /// The server's address.
+        server: IpAddr,
+    },
+
+    /// Server and clients are of different families.
+    #[error(
+        "server {server} and client pool {pool} are of different address families: use one family in a bed"
+    )]
+    MixedFamilies {
+        /// The server's address.
+        server: IpAddr,
+        /// The pool at fault.
+        pool: IpNet,
+    },
+
+    /// An address that cannot be routed between two machines.
+    #[error(
+        "{range} cannot be used in a test bed: it overlaps {reserved}, {why}; choose a private range such as 10.11.2.0/24 or fd00:11:2::/64"
+    )]
+    Reserved {
+        /// The server's address or the pool at fault.
+        range: IpNet,
+        /// The special range it overlaps.
+        reserved: IpNet,
+        /// What that range is for.
+        why: &'static str,
+    },
+
+    /// An MTU out of range.
+    #[error("an MTU of {mtu} bytes is outside {lowest} to {highest}")]
+    Mtu {
+        /// The MTU asked for.
+        mtu: u32,
+        /// The least the address family needs.
+        lowest: u32,
+        /// The most a veth device takes.
+        highest: u32,
+    },
+
+    /// A number of queues out of range.
+    #[error("{queues} queues are outside 1 to {MAXIMUM_QUEUES}")]
+    Queues {
+        /// The number asked for.
+        queues: u32,
+    },
+}
+
+/// Addresses of a bed on the loopback device.
+pub(super) struct Moved {
+    pub(super) server: IpAddr,
+    pub(super) client: IpAddr,
+    pub(super) pools: Vec<IpNet>,
+}
+
+/// Refuses what no machine can do, before anything is made.
+pub(super) fn check(plan: &BedPlan) -> Result<(), PlanError> {
+    for pool in &plan.clients {
+        if pool.addr().is_ipv4() != plan.server.is_ipv4() {
+            return Err(PlanError::MixedFamilies {
+                server: plan.server,
+                pool: *pool,
+            });
+        }
+    }
+    if first_client(plan.server, &plan.clients).is_none() {
+        return Err(PlanError::NoClients { server: plan.server });
+    }
+    for range in plan.clients.iter().copied().chain([IpNet::from(plan.server)]) {
+        for (reserved, why) in reserved() {
+            if overlap(&range, &reserved) {
+                return Err(PlanError::Reserved { range, reserved, why });
+            }
+        }
+    }
+    // The least an IPv4 link carries is RFC 791's 68, an IPv6 link RFC 8200's 1280; veth takes up to 65535
+    // (`ETH_MAX_MTU`).
+    let lowest = if plan.server.is_ipv4() { 68 } else { 1280 };
+    let highest = 65_535;
+    match plan.mtu {
+        Some(mtu) if !(lowest..=highest).contains(&mtu) => {
+            return Err(PlanError::Mtu { mtu, lowest, highest });
+        }
+        _ => {}
+    }
+    match plan.queues {
+        Some(queues) if !(1..=MAXIMUM_QUEUES).contains(&queues) => Err(PlanError::Queues { queues }),
+        _ => Ok(()),
+    }
+}
+
+/// The pools, merged where they touch, host bits cleared.
+pub(super) fn merged(pools: &[IpNet]) -> Vec<IpNet> {
+    let cleared: Vec<IpNet> = pools.iter().map(IpNet::trunc).collect();
+    IpNet::aggregate(&cleared)
+}
+
+/// The prefixes that together are `pool` without `address`.
+///
+/// The pool is halved around the address until only it is left: at most one prefix a bit of the address.
+pub(super) fn without(pool: IpNet, address: IpAddr) -> Vec<IpNet> {
+    if !pool.contains(&address) {
+        return vec![pool];
+    }
+    let mut kept = Vec::new();
+    let mut around = pool.trunc();
+    while let Ok(halves) = around.subnets(around.prefix_len() + 1) {
+        for half in halves {
+            if half.contains(&address) {
+                around = half;
+            } else {
+                kept.push(half);
+            }
+        }
+    }
+    kept
+}
+
+/// The first address of the pools that a client can take: not the server's, and not a network's own first address
+/// unless the pool has no other.
+pub(super) fn first_client(server: IpAddr, pools: &[IpNet]) -> Option<IpAddr> {
+    let candidates = |pool: &IpNet| {
+        let own = pool.network();
+        // Three candidates suffice: at most one of them is the server and one the network's own address.
+        let mut first: Vec<IpAddr> = match pool.trunc() {
+            IpNet::V4(net) => (0..3)
+                .filter_map(|n| u32::from(net.network()).checked_add(n))
+                .map(|bits| IpAddr::V4(bits.into()))
+                .collect(),
+            IpNet::V6(net) => (0..3)
+                .filter_map(|n| u128::from(net.network()).checked_add(n))
+                .map(|bits| IpAddr::V6(bits.into()))
+                .collect(),
+        };
+        first.retain(|address| pool.contains(address) && *address != server);
+        first.sort_by_key(|address| (*address == own, *address));
+        first.first().copied()
+    };
+    pools.iter().find_map(candidates)
+}
+
+/// Moves a plan into the loopback range: 127.0.0.0/8 keeps the lower 24 bits, IPv6 has only `::1` (RFC 4291, 2.5.3).
+pub(super) fn on_loopback(plan: &BedPlan) -> Moved {
+    let (server, pools): (IpAddr, Vec<IpNet>) = match plan.server {
+        IpAddr::V4(server) => (
+            loopback_ipv4(server).into(),
+            plan.clients
+                .iter()
+                .filter_map(|pool| match pool {
+                    IpNet::V4(pool) => {
+                        Ipv4Net::new(loopback_ipv4(pool.network()), pool.prefix_len().max(8)).ok()
+                    }
+                    IpNet::V6(_) => None,
+                })
+                .map(IpNet::V4)
+                .collect(),
+        ),
+        IpAddr::V6(_) => (
+            Ipv6Addr::LOCALHOST.into(),
+            vec![Ipv6Net::from(Ipv6Addr::LOCALHOST).into()],
+        ),
+    };
+    let pools = merged(&pools);
+    let client = first_client(server, &pools).unwrap_or(server);
+    Moved {
+        server,
+        client,
+        pools,
+    }
+}
+
+fn loopback_ipv4(address: Ipv4Addr) -> Ipv4Addr {
+    let [_, b, c, d] = address.octets();
+    Ipv4Addr::new(127, b, c, d)
+}
+
+fn overlap(a: &IpNet, b: &IpNet) -> bool {
+    a.contains(b) || b.contains(a)
+}
+
+/// Ranges that cannot name the two ends of a link (RFC 6890), and our own neighbour's address.
+fn reserved() -> Vec<(IpNet, &'static str)> {
+    let ipv4 = |a, b, c, d, prefix| IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix));
+    let ipv6 = |first, prefix| {
+        IpNet::V6(Ipv6Net::new_assert(
+            Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0),
+            prefix,
+        ))
+    };
+    vec![
+        (ipv4(0, 0, 0, 0, 8), "\"this network\""),
+        (ipv4(127, 0, 0, 0, 8), "which never leaves its host"),
+        (ipv4(224, 0, 0, 0, 4), "which is multicast"),
+        (ipv4(255, 255, 255, 255, 32), "which is broadcast"),
+        (
+            IpNet::from(IpAddr::V4(GATEWAY_IPV4)),
+            "which the bed itself uses for the neighbour",
+        ),
+        (
+            IpNet::from(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+            "the unspecified address",
+        ),
+        (
+            IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+            "which never leaves its host",
+        ),
+        (ipv6(0xfe80, 10), "which needs a device beside the address"),
+        (ipv6(0xff00, 8), "which is multicast"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn net(text: &str) -> IpNet {
+        text.parse().unwrap()
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn plan(server: &str, pools: &[&str]) -> BedPlan {
+        BedPlan::new(address(server), pools.iter().map(|pool| net(pool)).collect())
+    }
+
+    #[test]
+    fn a_pool_is_split_around_the_server() {
+        assert_eq!(
+            without(net("10.11.2.0/29"), address("10.11.2.1")),
+            ["10.11.2.4/30", "10.11.2.2/31", "10.11.2.0/32"].map(net)
+        );
+        assert_eq!(without(net("10.11.2.1/32"), address("10.11.2.1")), []);
+        assert_eq!(
+            without(net("10.11.2.0/24"), address("10.11.3.1")),
+            [net("10.11.2.0/24")]
+        );
+        assert_eq!(without(net("fd00::/64"), address("fd00::1")).len(), 64);
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_of_a_split_are_the_pool_without_the_server(
+            base: u32, prefix in 20u8..=32, offset: u32,
+        ) {
+            let pool = Ipv4Net::new(base.into(), prefix).unwrap().trunc();
+            let size = 1u64 << (32 - prefix);
+            let server = Ipv4Addr::from(u32::from(pool.network()) + (u64::from(offset) % size) as u32);
+            let mut pieces = 0u64;
+            for piece in without(pool.into(), server.into()) {
+                prop_assert!(IpNet::V4(pool).contains(&piece));
+                prop_assert!(!piece.contains(&IpAddr::V4(server)));
+                pieces += 1u64 << (32 - piece.prefix_len());
+            }
+            prop_assert_eq!(pieces, size - 1);
+        }
+    }
+
+    #[test]
+    fn the_first_client_is_neither_the_server_nor_the_network() {
+        let first = |server, pools: &[&str]| {
+            let plan = plan(server, pools);
+            first_client(plan.server, &plan.clients).map(|client| client.to_string())
+        };
+        assert_eq!(first("10.11.2.1", &["10.11.2.0/24"]).unwrap(), "10.11.2.2");
+        assert_eq!(first("10.11.3.1", &["10.11.2.0/24"]).unwrap(), "10.11.2.1");
+        assert_eq!(first("10.11.2.1", &["10.11.2.0/31"]).unwrap(), "10.11.2.0");
+        assert_eq!(
+            first("10.11.2.1", &["10.11.2.1/32", "10.12.0.9/32"]).unwrap(),
+            "10.12.0.9"
+        );
+        assert_eq!(first("10.11.2.1", &["10.11.2.1/32"]), None);
+        assert_eq!(first("fd00::1", &["fd00::/64"]).unwrap(), "fd00::2");
+        assert_eq!(
+            first("10.0.0.1", &["255.255.255.255/32"]).unwrap(),
+            "255.255.255.255"
+        );
+    }
+
+    #[test]
+    fn plans_that_no_machine_can_meet_are_refused_by_what_is_wrong() {
+        let refusal = |plan: BedPlan| check(&plan).unwrap_err().to_string();
+        assert!(refusal(plan("10.11.2.1", &[])).contains("no client address"));
+        assert!(refusal(plan("10.11.2.1", &["10.11.2.1/32"])).contains("no client address"));
+        assert!(refusal(plan("10.11.2.1", &["fd00::/64"])).contains("fd00::/64"));
+        assert!(refusal(plan("127.0.0.1", &["10.0.0.0/8"])).contains("127.0.0.0/8"));
+        assert!(refusal(plan("10.11.2.1", &["0.0.0.0/0"])).contains("0.0.0.0/0"));
+        assert!(refusal(plan("10.11.2.1", &["192.0.0.0/24"])).contains("192.0.0.8"));
+        assert!(refusal(plan("fe80::5", &["fd00::/64"])).contains("fe80::5"));
+        let mtu = BedPlan {
+            mtu: Some(1279),
+            ..plan("fd00::1", &["fd00::/64"])
+        };
+        assert_eq!(refusal(mtu), "an MTU of 1279 bytes is outside 1280 to 65535");
+        let queues = BedPlan {
+            queues: Some(0),
+            ..plan("10.11.2.1", &["10.11.2.0/24"])
+        };
+        assert_eq!(refusal(queues), "0 queues are outside 1 to 4096");
+    }
+
+    #[test]
+    fn loopback_keeps_the_lower_bits_of_the_plan() {
+        let moved = on_loopback(&plan("10.11.2.1", &["10.11.2.0/24", "172.16.0.0/12"]));
+        assert_eq!(moved.server, address("127.11.2.1"));
+        assert_eq!(moved.client, address("127.11.2.2"));
+        assert_eq!(moved.pools, ["127.11.2.0/24", "127.16.0.0/12"].map(net));
+        let moved = on_loopback(&plan("fd00::1", &["fd00::/64"]));
+        assert_eq!((moved.server, moved.client), (address("::1"), address("::1")));
+        assert_eq!(moved.pools, [net("::1/128")]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Building a bed of two network namespaces.
+//!
+//! What enters: a checked plan. What leaves: a bed, each of whose namespaces was unshared by its own thread, with the two
+//! ends of a veth pair in them.
+
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use nix::sched::{CloneFlags, unshare};
+
+use super::addresses::{GATEWAY_IPV4, GATEWAY_IPV6, first_client, merged, without};
+use super::side::{Keeper, Side, write_setting};
+use super::user_namespace::{hint, in_user_namespace};
+use super::wire::{End, Wire};
+use super::{Bed, BedError, BedKind, BedPlan, PlanError};
+use crate::HostError;
+
+/// Locally administered unicast link addresses (second lowest bit of the first byte, IEEE 802-2014 section 8.2). Fixed,
+/// so that a capture of one run can be laid beside that of another.
+const SERVER: End = End {
+    device: "server0",
+    link_address: [0x02, 0x63, 0x6c, 0, 0, 1],
+};
+const CLIENT: End = End {
+    device: "client0",
+    link_address: [0x02, 0x63, 0x6c, 0, 0, 2],
+};
+
+/// How long an end may take to come up once both are switched on; the kernel needs well under a millisecond.
+const LINK_UP_WITHIN: Duration = Duration::from_secs(2);
+
+/// Builds the bed, or says which step was refused.
+pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
+    let pools = merged(&plan.clients);
+    let client_address =
+        first_client(plan.server, &plan.clients).ok_or(PlanError::NoClients { server: plan.server })?;
+    let ipv6 = plan.server.is_ipv6();
+
+    let (server, server_namespace) = enter_namespace("server", ipv6)?;
+    let (client, _) = enter_namespace("client", ipv6)?;
+
+    let (mtu, queues) = (plan.mtu, plan.queues);
+    client.run(move || -> Result<(), HostError> {
+        Wire::open()?.pair(&CLIENT, &SERVER, server_namespace.as_raw_fd(), mtu, queues)
+    })?;
+
+    let address = plan.server;
+    let routes = pools.clone();
+    server.run(move || -> Result<(), HostError> { configure(&SERVER, &CLIENT, address, &[], &routes) })?;
+    let locals: Vec<IpNet> = pools.iter().flat_map(|pool| without(*pool, address)).collect();
+    client.run(move || -> Result<(), HostError> {
+        if ipv6 {
+            // IPv4 binds any address of a local route; IPv6 wants it on a device unless told otherwise
+            // (`Documentation/networking/ip-sysctl.rst`, ip_nonlocal_bind).
+            write_setting("net.ipv6.ip_nonlocal_bind", "1")?;
+        }
+        configure(&CLIENT, &SERVER, client_address, &locals, &[IpNet::from(address)])
+    })?;
+    for (keeper, end) in [(&server, SERVER), (&client, CLIENT)] {
+        keeper.run(move || wait_until_up(end.device))?;
+    }
+
+    let (kind, reason) = if in_user_namespace() {
+        (BedKind::UserNamespace, Some("not root".to_owned()))
+    } else {
+        (BedKind::Namespaces, None)
+    };
+    Ok(Bed {
+        server: Side::new(server, SERVER.device, plan.server, true),
+        client: Side::new(client, CLIENT.device, client_address, true),
+        kind,
+        reason,
+        clients: pools,
+    })
+}
+
+/// Starts a thread, gives it a network namespace of its own, and returns a handle on that namespace.
+fn enter_namespace(role: &str, ipv6: bool) -> Result<(Keeper, File), BedError> {
+    let keeper = Keeper::start(role).map_err(BedError::Thread)?;
+    let namespace = keeper.run(move || -> Result<File, BedError> {
+        let refused = |cause: io::Error| BedError::Namespace {
+            hint: hint(&cause),
+            cause,
+        };
+        unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| refused(errno.into()))?;
+        quiet(ipv6)?;
+        File::open("/proc/thread-self/ns/net").map_err(refused)
+    })?;
+    Ok((keeper, namespace))
+}
+
+/// Settings of a fresh namespace that keep foreign frames off the link and let every reply in. They hold for devices made
+/// afterwards.
+fn quiet(ipv6: bool) -> Result<(), HostError> {
+    // A namespace starts with the machine's own reverse-path filter, which may be strict.
+    write_setting("net.ipv4.conf.all.rp_filter", "0")?;
+    write_setting("net.ipv4.conf.default.rp_filter", "0")?;
+    if ipv6 {
+        // 1 is "none": no link-local address, hence no router solicitation and no multicast report for it.
+        write_setting("net.ipv6.conf.default.addr_gen_mode", "1")
+    } else if std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        write_setting("net.ipv6.conf.all.disable_ipv6", "1")
+    } else {
+        Ok(())
+    }
+}
+
+/// Switches the loopback device and `own` on, gives `own` its address, and sends `remote` prefixes to the other end. `local`
+/// prefixes are taken as this side's own, any address of them (AnyIP).
+fn configure(
+    own: &End,
+    other: &End,
+    address: IpAddr,
+    local: &[IpNet],
+    remote: &[IpNet],
+) -> Result<(), HostError> {
+    let gateway: IpAddr = match address {
+        IpAddr::V4(_) => GATEWAY_IPV4.into(),
+        IpAddr::V6(_) => GATEWAY_IPV6.into(),
+    };
+    let mut wire = Wire::open()?;
+    let loopback = wire.index("lo")?;
+    let device = wire.index(own.device)?;
+    wire.switch_on(loopback)?;
+    wire.switch_on_without_resolution(device)?;
+    wire.add_address(device, address)?;
+    wire.add_neighbour(device, gateway, other.link_address)?;
+    for prefix in local {
+        wire.add_local_route(loopback, *prefix)?;
+    }
+    for prefix in remote {
+        wire.add_route(device, *prefix, gateway)?;
+    }
+    Ok(())
+}
+
+/// Waits until a device not only has carrier but also its queue: until then the kernel drops what is sent.
+fn wait_until_up(device: &'static str) -> Result<(), BedError> {
+    let mut wire = Wire::open()?;
+    let start = Instant::now();
+    while !wire.is_up(device)? {
+        if start.elapsed() > LINK_UP_WITHIN {
+            return Err(BedError::LinkDown {
+                device: device.to_owned(),
+                waited_ms: LINK_UP_WITHIN.as_millis() as u64,
+            });
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+    Ok(())
+}

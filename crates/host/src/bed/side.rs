@@ -1,0 +1,216 @@
+//! One side of a bed: a thread that lives in its network namespace and runs what it is handed.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use crate::HostError;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread that runs jobs one after another and ends when it is dropped. A namespace it entered lives as long as it.
+pub(super) struct Keeper {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts the thread in the namespaces of the caller.
+    pub(super) fn start(role: &str) -> io::Result<Self> {
+        let (jobs, queue) = channel::<Job>();
+        let thread = thread::Builder::new()
+            .name(format!("bed-{role}"))
+            .spawn(move || {
+                for job in queue {
+                    job();
+                }
+            })?;
+        Ok(Self {
+            jobs: Some(jobs),
+            thread: Some(thread),
+        })
+    }
+
+    /// Runs `work` on the thread and waits for what it returns; a panic in it becomes one of the caller.
+    pub(super) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let thread = self.thread.as_ref().expect("only drop takes the thread");
+        if thread.thread().id() == thread::current().id() {
+            return work();
+        }
+        let (answer, result) = channel();
+        let job = move || {
+            let outcome = catch_unwind(AssertUnwindSafe(work));
+            // The caller waits below for as long as the channel is open.
+            let _ = answer.send(outcome);
+        };
+        let jobs = self.jobs.as_ref().expect("only drop takes the queue");
+        jobs.send(Box::new(job))
+            .expect("the thread takes jobs until the queue is dropped");
+        match result.recv().expect("every job answers once") {
+            Ok(value) => value,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != thread::current().id()
+        {
+            // Jobs catch their panics, so the thread itself has none to report.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").finish_non_exhaustive()
+    }
+}
+
+/// One side of a [`Bed`](super::Bed).
+#[derive(Debug)]
+pub struct Side {
+    keeper: Keeper,
+    device: &'static str,
+    address: IpAddr,
+    own_namespace: bool,
+}
+
+impl Side {
+    pub(super) fn new(keeper: Keeper, device: &'static str, address: IpAddr, own_namespace: bool) -> Self {
+        Self {
+            keeper,
+            device,
+            address,
+            own_namespace,
+        }
+    }
+
+    /// Runs `work` on the thread that lives in this side's namespace and waits for what it returns.
+    ///
+    /// Sockets, threads and processes that `work` makes belong to the namespace. Jobs run one after another: what
+    /// serves for long belongs on [`Side::spawn`] or in a process. A process that asks for a signal at its parent's
+    /// death (`PR_SET_PDEATHSIG`) gets it when the bed is dropped, since this thread is the parent.
+    ///
+    /// # Panics
+    ///
+    /// When `work` panics, with its panic.
+    pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        self.keeper.run(work)
+    }
+
+    /// Starts a thread in this side's namespace. The namespace lives until the thread ends, even past the bed.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when it has no room for a thread.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        self.run(move || thread::Builder::new().spawn(work))
+    }
+
+    /// The device whose counters count this side's frames.
+    pub fn device(&self) -> &str {
+        self.device
+    }
+
+    /// The server's address, or the address that clients use where they bind none.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Sets a network setting in this side's namespace only, by its dotted name such as `net.core.somaxconn`.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Setting`] on loopback, where the setting would be the machine's; for a name outside `net`; and where
+    /// the kernel refuses the value or keeps the setting out of namespaces.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), HostError> {
+        let refused = |why: &'static str| HostError::Setting {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            cause: io::Error::new(io::ErrorKind::PermissionDenied, why),
+        };
+        if !self.own_namespace {
+            return Err(refused(
+                "on the loopback bed it would change the machine; use a bed of namespaces",
+            ));
+        }
+        if !name.starts_with("net.") || name.contains('/') || name.contains("..") {
+            return Err(refused("only settings under net belong to a namespace"));
+        }
+        let (name, value) = (name.to_owned(), value.to_owned());
+        self.run(move || write_setting(&name, &value))
+    }
+}
+
+/// Writes a setting of the calling thread's network namespace: `/proc/sys/net` shows the settings of whoever opens it.
+/// A value that already stands is left, since some containers mount `/proc/sys` read-only.
+pub(super) fn write_setting(name: &str, value: &str) -> Result<(), HostError> {
+    let path = format!("/proc/sys/{}", name.replace('.', "/"));
+    std::fs::write(&path, value).or_else(|cause| match std::fs::read_to_string(&path) {
+        Ok(standing) if standing.split_whitespace().eq(value.split_whitespace()) => Ok(()),
+        _ => Err(HostError::Setting {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            cause,
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side() -> Side {
+        Side::new(
+            Keeper::start("test").unwrap(),
+            "lo",
+            "127.0.0.1".parse().unwrap(),
+            false,
+        )
+    }
+
+    #[test]
+    fn jobs_run_in_order_on_one_thread_that_is_not_the_callers() {
+        let side = side();
+        let first = side.run(|| thread::current().id());
+        let second = side.run(|| thread::current().id());
+        assert_eq!(first, second);
+        assert_ne!(first, thread::current().id());
+    }
+
+    #[test]
+    fn a_panic_in_a_job_reaches_the_caller_and_the_side_lives_on() {
+        let side = side();
+        let panic = catch_unwind(AssertUnwindSafe(|| side.run(|| panic!("the job's own words"))));
+        let words = panic.unwrap_err();
+        assert_eq!(words.downcast_ref::<&str>(), Some(&"the job's own words"));
+        assert_eq!(side.run(|| 7), 7);
+    }
+
+    #[test]
+    fn a_job_may_use_its_own_side() {
+        let side = std::sync::Arc::new(side());
+        let again = std::sync::Arc::clone(&side);
+        assert_eq!(side.run(move || again.run(|| 7)), 7);
+    }
+
+    #[test]
+    fn a_side_without_a_namespace_of_its_own_sets_nothing() {
+        let refusal = side().set("net.ipv4.ip_default_ttl", "9").unwrap_err();
+        assert!(
+            refusal.to_string().contains("would change the machine"),
+            "{refusal}"
+        );
+    }
+}

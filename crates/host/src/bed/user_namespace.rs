@@ -1,0 +1,107 @@
+//! Becoming root of a user namespace of one's own, so that network namespaces can be made without privilege.
+
+use std::fs;
+use std::io;
+
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{getegid, geteuid};
+
+use crate::HostError;
+
+/// Capability numbers of `linux/capability.h`, as bits of `CapEff` in `/proc/self/status`.
+const CAP_NET_ADMIN: u64 = 1 << 12;
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+
+/// Moves this process into a user namespace in which it is root, unless it can make network namespaces already.
+/// Returns whether it moved.
+///
+/// Call it at the start, while the process has a single thread: the kernel refuses it later. Outside the namespace the
+/// process keeps its user and its rights: files it makes belong to the user who started it.
+///
+/// # Errors
+///
+/// [`HostError::UserNamespace`] where user namespaces are switched off, used up, or the process has several threads. The
+/// process can go on without: [`Bed::build`](super::Bed::build) then takes the loopback device and says why.
+pub fn enter_user_namespace() -> Result<bool, HostError> {
+    if has_network_privilege() {
+        return Ok(false);
+    }
+    let (user, group) = (geteuid(), getegid());
+    let failed = |step, cause: io::Error| HostError::UserNamespace {
+        step,
+        hint: hint(&cause),
+        cause,
+    };
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| failed("unsharing", errno.into()))?;
+    // `user_namespaces(7)`: an unprivileged process may map its own group only after giving up `setgroups`.
+    for (file, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("0 {user} 1")),
+        ("/proc/self/gid_map", format!("0 {group} 1")),
+    ] {
+        fs::write(file, text).map_err(|cause| failed("mapping the user to root", cause))?;
+    }
+    Ok(true)
+}
+
+/// Whether the process may make network namespaces and configure them: `CAP_SYS_ADMIN` for the first, `CAP_NET_ADMIN`
+/// for the second (`namespaces(7)`).
+fn has_network_privilege() -> bool {
+    let needed = CAP_NET_ADMIN | CAP_SYS_ADMIN;
+    fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|status| effective_capabilities(&status))
+        .is_some_and(|held| held & needed == needed)
+}
+
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let digits = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(digits.trim(), 16).ok()
+}
+
+/// Whether this process runs in a user namespace other than the machine's first, which alone maps every id to itself.
+pub(super) fn in_user_namespace() -> bool {
+    fs::read_to_string("/proc/self/uid_map")
+        .is_ok_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"]))
+}
+
+/// What would permit namespaces, going by the settings that forbid them; empty or begins with "; ".
+pub(super) fn hint(cause: &io::Error) -> String {
+    const SINGLE_THREAD: i32 = nix::libc::EINVAL;
+    if cause.raw_os_error() == Some(SINGLE_THREAD) {
+        return "; the process must have a single thread: enter it at the start".to_owned();
+    }
+    let reads = |path: &str, value: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
+    // The first is a Debian and Ubuntu setting of old, the second Ubuntu's since 23.10, the third every kernel's.
+    let mend = if reads("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+        "kernel.unprivileged_userns_clone=1 would permit it"
+    } else if reads("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+        "kernel.apparmor_restrict_unprivileged_userns=0 would permit it"
+    } else if reads("/proc/sys/user/max_user_namespaces", "0") {
+        "a user.max_user_namespaces above 0 would permit it"
+    } else {
+        "run as root, or allow user namespaces in this container (its seccomp profile may forbid unshare)"
+    };
+    format!("; {mend}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_from_the_status_file() {
+        let status = "Name:\tx\nCapPrm:\t0000000000000000\nCapEff:\t0000000000201000\n";
+        assert_eq!(
+            effective_capabilities(status),
+            Some(CAP_NET_ADMIN | CAP_SYS_ADMIN)
+        );
+        assert_eq!(effective_capabilities("CapEff:\tzz\n"), None);
+    }
+
+    #[test]
+    fn a_process_with_several_threads_is_told_so() {
+        let told = hint(&io::Error::from_raw_os_error(nix::libc::EINVAL));
+        assert!(told.contains("single thread"), "{told}");
+    }
+}
