@@ -1,0 +1,255 @@
+//! Where each CPU's time went.
+
+use nix::unistd::{SysconfVar, sysconf};
+
+use serde::{Deserialize, Serialize};
+
+use super::counters;
+use crate::HostError;
+use crate::tree::Tree;
+
+const STAT: &str = "/proc/stat";
+const NANOSECONDS_A_SECOND: u64 = 1_000_000_000;
+
+counters! {
+    /// The time of one or more CPUs in nanoseconds. The kernel counts ticks of `USER_HZ`, a hundredth of a second on
+    /// every common architecture, so short intervals are coarse.
+    pub struct CpuTime {
+        /// Programs, guests of a hypervisor included.
+        user_ns: "user",
+        /// Programs of lowered priority.
+        nice_ns: "nice",
+        /// The kernel on behalf of programs.
+        system_ns: "system",
+        /// Nothing to do.
+        idle_ns: "idle",
+        /// Nothing to do while a disk was awaited.
+        iowait_ns: "iowait",
+        /// Interrupt handlers.
+        irq_ns: "irq",
+        /// Deferred interrupt work: the network receive path above all.
+        softirq_ns: "softirq",
+        /// Taken by the hypervisor for others.
+        steal_ns: "steal",
+    }
+}
+
+impl CpuTime {
+    /// The whole time accounted for, idle and stolen time included.
+    pub fn total_ns(&self) -> u64 {
+        self.idle_ns + self.iowait_ns + self.steal_ns + self.busy_ns()
+    }
+
+    /// The time something ran.
+    pub fn busy_ns(&self) -> u64 {
+        self.user_ns + self.nice_ns + self.system_ns + self.irq_ns + self.softirq_ns
+    }
+
+    /// The part of the time something ran, 0 to 1; `None` when no time passed.
+    pub fn busy_share(&self) -> Option<f64> {
+        self.share(self.busy_ns())
+    }
+
+    /// The part of the time with nothing to run, 0 to 1; `None` when no time passed.
+    pub fn idle_share(&self) -> Option<f64> {
+        self.share(self.idle_ns + self.iowait_ns)
+    }
+
+    /// The part of the time in deferred interrupt work, 0 to 1; `None` when no time passed.
+    pub fn softirq_share(&self) -> Option<f64> {
+        self.share(self.softirq_ns)
+    }
+
+    /// The part of the time the hypervisor took, 0 to 1; `None` when no time passed.
+    pub fn steal_share(&self) -> Option<f64> {
+        self.share(self.steal_ns)
+    }
+
+    fn share(&self, part_ns: u64) -> Option<f64> {
+        let total = self.total_ns();
+        (total > 0).then(|| part_ns as f64 / total as f64)
+    }
+}
+
+/// The times of all CPUs online.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTimes {
+    /// One entry a CPU, by ascending id.
+    pub cpus: Vec<TimeOfCpu>,
+    /// Threads that run or want to run now, the reader's own included; not a counter.
+    pub running_now: Option<u64>,
+}
+
+/// One CPU and its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeOfCpu {
+    /// The CPU.
+    pub cpu: u32,
+    /// Its times.
+    pub time: CpuTime,
+}
+
+impl CpuTimes {
+    /// Reads the times of this machine since it started.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Read`] where `/proc` is not mounted, [`HostError::Format`] where the file is not as documented.
+    pub fn read() -> Result<Self, HostError> {
+        Self::read_in(&Tree::machine())
+    }
+
+    pub(crate) fn read_in(tree: &Tree) -> Result<Self, HostError> {
+        Self::parse(&tree.text(STAT)?, ticks_a_second())
+    }
+
+    /// Reads the text of `/proc/stat` (`proc_stat(5)`), whose numbers are ticks.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Format`] for a CPU's line with fewer than eight numbers.
+    pub fn parse(text: &str, ticks_a_second: u64) -> Result<Self, HostError> {
+        let mut times = Self::default();
+        let tick_ns = NANOSECONDS_A_SECOND / ticks_a_second.max(1);
+        for line in text.lines() {
+            if let Some(count) = line.strip_prefix("procs_running ") {
+                times.running_now = count.trim().parse().ok();
+            } else if let Some(numbered) = line
+                .strip_prefix("cpu")
+                .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+            {
+                let time = cpu_line(numbered, tick_ns)
+                    .ok_or_else(|| HostError::format(STAT, "a CPU and eight numbers", line))?;
+                times.cpus.push(time);
+            }
+        }
+        times.cpus.sort_by_key(|entry| entry.cpu);
+        Ok(times)
+    }
+
+    /// What happened after `earlier`; threads running as they are now. A CPU that `earlier` does not have counts from 0.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let cpus = self
+            .cpus
+            .iter()
+            .map(|now| TimeOfCpu {
+                cpu: now.cpu,
+                time: match earlier.cpu(now.cpu) {
+                    Some(then) => now.time.since(&then),
+                    None => now.time,
+                },
+            })
+            .collect();
+        Self {
+            cpus,
+            running_now: self.running_now,
+        }
+    }
+
+    /// The times of one CPU.
+    pub fn cpu(&self, cpu: u32) -> Option<CpuTime> {
+        self.cpus
+            .iter()
+            .find(|entry| entry.cpu == cpu)
+            .map(|entry| entry.time)
+    }
+
+    /// The times of all CPUs together.
+    pub fn total(&self) -> CpuTime {
+        self.cpus
+            .iter()
+            .fold(CpuTime::default(), |sum, entry| sum.plus(&entry.time))
+    }
+}
+
+/// The unit of `/proc/stat` and `/proc/PID/stat`: `sysconf(_SC_CLK_TCK)`, 100 where the system does not say.
+pub(super) fn ticks_a_second() -> u64 {
+    match sysconf(SysconfVar::CLK_TCK) {
+        Ok(Some(ticks)) => u64::try_from(ticks).unwrap_or(100),
+        _ => 100,
+    }
+}
+
+fn cpu_line(numbered: &str, tick_ns: u64) -> Option<TimeOfCpu> {
+    let mut words = numbered.split_whitespace();
+    let cpu = words.next()?.parse().ok()?;
+    let mut nanoseconds = || words.next()?.parse::<u64>().ok()?.checked_mul(tick_ns);
+    // Fields evaluate in the order they are written, which is that of the columns.
+    let time = CpuTime {
+        user_ns: nanoseconds()?,
+        nice_ns: nanoseconds()?,
+        system_ns: nanoseconds()?,
+        idle_ns: nanoseconds()?,
+        iowait_ns: nanoseconds()?,
+        irq_ns: nanoseconds()?,
+        softirq_ns: nanoseconds()?,
+        steal_ns: nanoseconds()?,
+    };
+    Some(TimeOfCpu { cpu, time })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "\
+cpu  13125 0 2225 125146 470 0 25 9 0 0
+cpu0 6349 0 876 63260 20 1 7 2 0 0
+cpu3 10 20 30 40 50 60 70 80 5 0
+intr 168072 0 0
+procs_running 3
+procs_blocked 0
+";
+
+    #[test]
+    fn ticks_become_nanoseconds_of_each_cpu() {
+        let times = CpuTimes::parse(TEXT, 100).unwrap();
+        assert_eq!(times.cpus.len(), 2);
+        assert_eq!(times.running_now, Some(3));
+        let time = times.cpu(3).unwrap();
+        assert_eq!((time.user_ns, time.steal_ns), (100_000_000, 800_000_000));
+        assert_eq!(time.total_ns(), 3_600_000_000);
+        assert_eq!(time.busy_ns(), 1_900_000_000);
+        assert_eq!(times.total().user_ns, 63_590_000_000);
+    }
+
+    #[test]
+    fn shares_of_an_interval_add_up() {
+        let earlier = CpuTimes::parse("cpu0 100 0 100 100 0 0 100 0\n", 100).unwrap();
+        let later = CpuTimes::parse("cpu0 110 0 120 150 5 0 110 5\n", 100).unwrap();
+        let time = later.since(&earlier).cpu(0).unwrap();
+        assert_eq!(time.busy_share(), Some(0.4));
+        assert_eq!(time.idle_share(), Some(0.55));
+        assert_eq!(time.softirq_share(), Some(0.1));
+        assert_eq!(time.steal_share(), Some(0.05));
+    }
+
+    #[test]
+    fn no_time_has_no_shares() {
+        assert_eq!(CpuTime::default().busy_share(), None);
+    }
+
+    #[test]
+    fn a_short_line_is_an_error() {
+        assert!(CpuTimes::parse("cpu0 1 2 3\n", 100).is_err());
+        assert!(CpuTimes::parse("cpu0 1 2 3 4 5 6 7 18446744073709551615\n", 100).is_err());
+    }
+
+    #[test]
+    fn this_machine_accounts_for_every_cpu_this_process_may_use() {
+        let times = CpuTimes::read().unwrap();
+        for cpu in crate::cpus::allowed().unwrap().cpus {
+            assert!(times.cpu(cpu).unwrap().total_ns() > 0);
+        }
+        assert!(times.running_now.unwrap() >= 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "(cpu[0-9 ]{0,60}\n){0,4}", ticks: u64) {
+            let _ = CpuTimes::parse(&text, ticks);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Counters of the kernel: what the network stack, the CPUs and a process did between two readings.
+//!
+//! What enters: the text of files under `/proc` (each `parse` is pure), or the machine itself (each `read`). What
+//! leaves: plain structs of numbers; `later.since(&earlier)` is what happened in between.
+//!
+//! Network counters belong to a network namespace: `read` takes that of the calling thread, so read the counters of one
+//! side of a bed from within it. A counter that ran backwards between two readings (another namespace, a device made
+//! anew) gives 0 in `since`.
+
+mod clock;
+mod cpu_times;
+mod device;
+mod process;
+mod softnet;
+mod udp;
+
+pub use clock::{ClockMethod, ClockRate};
+pub use cpu_times::{CpuTime, CpuTimes, TimeOfCpu};
+pub use device::DeviceStatistics;
+pub use process::{ContextSwitches, ProcessCpu, Switches};
+pub use softnet::{CpuSoftnet, Softnet, SoftnetOfCpu};
+pub use udp::{IpCounters, UdpCounters, UdpStatistics};
+
+/// Defines a struct of `u64` counters with its differences and sums. Each field may name the kernel's word for it.
+macro_rules! counters {
+    (
+        $(#[$about:meta])*
+        pub struct $name:ident {
+            $( $(#[$field_about:meta])* $field:ident: $kernel:literal, )+
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub struct $name {
+            $( $(#[$field_about])* #[doc = concat!(" The kernel calls it `", $kernel, "`.")] pub $field: u64, )+
+        }
+
+        impl $name {
+            /// What happened after `earlier`.
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $( $field: self.$field.saturating_sub(earlier.$field), )+ }
+            }
+
+            /// The sum of two.
+            pub fn plus(&self, other: &Self) -> Self {
+                Self { $( $field: self.$field.saturating_add(other.$field), )+ }
+            }
+
+            /// Takes each counter by the kernel's word for it. A word this kernel does not have counts 0.
+            #[allow(dead_code, reason = "tables without words in the file are read by column")]
+            fn by_name(value: impl Fn(&str) -> Option<u64>) -> Self {
+                Self { $( $field: value($kernel).unwrap_or(0), )+ }
+            }
+        }
+    };
+}
+
+use counters;

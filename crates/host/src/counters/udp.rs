@@ -1,0 +1,317 @@
+//! UDP and IP counters of a network namespace, as `netstat -s` shows them.
+
+use serde::{Deserialize, Serialize};
+
+use super::counters;
+use crate::HostError;
+use crate::tree::Tree;
+
+const SNMP: &str = "/proc/thread-self/net/snmp";
+const SNMP6: &str = "/proc/thread-self/net/snmp6";
+
+counters! {
+    /// What became of UDP datagrams of one address family. Counted by sockets, so after reassembly and, with GRO, after
+    /// coalesced datagrams were taken apart again.
+    pub struct UdpCounters {
+        /// Datagrams that applications took out of their sockets. One still queued is not counted yet.
+        in_datagrams: "InDatagrams",
+        /// Datagrams to a port without a socket.
+        no_ports: "NoPorts",
+        /// Datagrams not delivered for any other reason. The three kinds of drop below are contained in it.
+        in_errors: "InErrors",
+        /// Datagrams sent.
+        out_datagrams: "OutDatagrams",
+        /// Dropped because the socket's receive buffer was full.
+        rcvbuf_errors: "RcvbufErrors",
+        /// Not sent because the socket's send buffer or the device's queue was full.
+        sndbuf_errors: "SndbufErrors",
+        /// Dropped for a wrong checksum.
+        in_csum_errors: "InCsumErrors",
+        /// Multicast and broadcast datagrams that no socket wanted.
+        ignored_multi: "IgnoredMulti",
+        /// Dropped because UDP as a whole was out of memory. Since Linux 5.11; 0 before.
+        mem_errors: "MemErrors",
+    }
+}
+
+impl UdpCounters {
+    /// Datagrams that IP handed to UDP: read by applications, without a socket, unwanted multicast, or dropped. Those
+    /// still queued in sockets are not among them.
+    pub fn arrived(&self) -> u64 {
+        self.in_datagrams + self.no_ports + self.ignored_multi + self.in_errors
+    }
+
+    /// Errors on receipt that have no counter of their own: bad lengths, refused by a filter or a policy.
+    pub fn other_errors(&self) -> u64 {
+        self.in_errors
+            .saturating_sub(self.rcvbuf_errors)
+            .saturating_sub(self.in_csum_errors)
+            .saturating_sub(self.mem_errors)
+    }
+}
+
+counters! {
+    /// What became of IP packets of one address family.
+    pub struct IpCounters {
+        /// Packets that devices handed to IP, bad ones included.
+        in_receives: "InReceives",
+        /// Dropped for a bad header.
+        in_header_errors: "InHdrErrors",
+        /// Dropped because the destination was not this host's.
+        in_address_errors: "InAddrErrors",
+        /// Dropped because nobody takes the protocol.
+        in_unknown_protocols: "InUnknownProtos",
+        /// Dropped though nothing was wrong with them, for want of memory above all.
+        in_discards: "InDiscards",
+        /// Handed to UDP, TCP and others; a reassembled packet once.
+        in_delivers: "InDelivers",
+        /// Packets that this host's protocols asked to send.
+        out_requests: "OutRequests",
+        /// Not sent though nothing was wrong with them.
+        out_discards: "OutDiscards",
+        /// Not sent for want of a route.
+        out_no_routes: "OutNoRoutes",
+        /// Packets forwarded for others.
+        forwarded: "ForwDatagrams",
+        /// Fragments that arrived for reassembly.
+        reassembly_requests: "ReasmReqds",
+        /// Packets reassembled.
+        reassembly_successes: "ReasmOKs",
+        /// Reassemblies given up.
+        reassembly_failures: "ReasmFails",
+        /// Fragments made when sending.
+        fragments_made: "FragCreates",
+    }
+}
+
+/// The UDP and IP counters of a network namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UdpStatistics {
+    /// UDP over IPv4.
+    pub ipv4: UdpCounters,
+    /// UDP over IPv6.
+    pub ipv6: UdpCounters,
+    /// UDP-Lite over IPv4 and IPv6; 0 in kernels without it.
+    pub lite: UdpCounters,
+    /// IPv4 itself, all protocols.
+    pub ip_v4: IpCounters,
+    /// IPv6 itself, all protocols.
+    pub ip_v6: IpCounters,
+}
+
+impl UdpStatistics {
+    /// Reads the counters of the calling thread's network namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not show them. A kernel without IPv6 counts 0
+    /// for it.
+    pub fn read() -> Result<Self, HostError> {
+        let tree = Tree::machine();
+        let snmp6 = match tree.text(SNMP6) {
+            Err(HostError::Read { .. }) => String::new(),
+            text => text?,
+        };
+        Self::parse(&tree.text(SNMP)?, &snmp6)
+    }
+
+    /// Reads the texts of `/proc/net/snmp` and `/proc/net/snmp6`; the second may be empty.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Missing`] when the first has no `Udp:` or `Ip:` lines, [`HostError::Format`] when their names and
+    /// numbers do not pair.
+    pub fn parse(snmp: &str, snmp6: &str) -> Result<Self, HostError> {
+        let required = |protocol: &str| {
+            pairs(snmp, protocol)?.ok_or_else(|| HostError::Missing {
+                place: SNMP,
+                what: format!("{protocol}: lines"),
+            })
+        };
+        let lite_v4 = pairs(snmp, "UdpLite")?.unwrap_or_default();
+        let named6 = |prefix: &'static str| move |name: &str| lookup6(snmp6, prefix, name);
+        Ok(Self {
+            ipv4: UdpCounters::by_name(lookup(&required("Udp")?)),
+            ipv6: UdpCounters::by_name(named6("Udp6")),
+            lite: UdpCounters::by_name(lookup(&lite_v4)).plus(&UdpCounters::by_name(named6("UdpLite6"))),
+            ip_v4: IpCounters::by_name(lookup(&required("Ip")?)),
+            ip_v6: IpCounters::by_name(|name| {
+                // IPv6 has one word of its own (RFC 4293's name for the same counter).
+                named6("Ip6")(if name == "ForwDatagrams" {
+                    "OutForwDatagrams"
+                } else {
+                    name
+                })
+            }),
+        })
+    }
+
+    /// What happened after `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            ipv4: self.ipv4.since(&earlier.ipv4),
+            ipv6: self.ipv6.since(&earlier.ipv6),
+            lite: self.lite.since(&earlier.lite),
+            ip_v4: self.ip_v4.since(&earlier.ip_v4),
+            ip_v6: self.ip_v6.since(&earlier.ip_v6),
+        }
+    }
+
+    /// UDP and UDP-Lite of both families.
+    pub fn total(&self) -> UdpCounters {
+        self.ipv4.plus(&self.ipv6).plus(&self.lite)
+    }
+
+    /// IP of both families.
+    pub fn ip_total(&self) -> IpCounters {
+        self.ip_v4.plus(&self.ip_v6)
+    }
+}
+
+type Pairs<'a> = Vec<(&'a str, &'a str)>;
+
+/// The names and numbers of a protocol in `/proc/net/snmp`: a line of names, then a line of numbers, both headed by the
+/// protocol (`snmp_seq_show` in `net/ipv4/proc.c`).
+fn pairs<'a>(snmp: &'a str, protocol: &str) -> Result<Option<Pairs<'a>>, HostError> {
+    let mut lines = snmp
+        .lines()
+        .filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'));
+    let Some(names) = lines.next() else {
+        return Ok(None);
+    };
+    let numbers = lines.next().unwrap_or_default();
+    if names.split_whitespace().count() != numbers.split_whitespace().count() {
+        return Err(HostError::format(
+            format!("{SNMP} ({protocol})"),
+            "a line of names and a line of as many numbers",
+            numbers,
+        ));
+    }
+    Ok(Some(
+        names.split_whitespace().zip(numbers.split_whitespace()).collect(),
+    ))
+}
+
+fn lookup<'a>(pairs: &'a Pairs<'a>) -> impl Fn(&str) -> Option<u64> + 'a {
+    |name| {
+        let (_, number) = pairs.iter().find(|(known, _)| *known == name)?;
+        // Some counters of the same lines are signed (`MaxConn -1`); none of those asked for is.
+        number.parse().ok()
+    }
+}
+
+/// A counter of `/proc/net/snmp6`, which has one a line: prefix and name joined, white space, number.
+fn lookup6(snmp6: &str, prefix: &str, name: &str) -> Option<u64> {
+    snmp6.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let known = words.next()?.strip_prefix(prefix)?;
+        (known == name).then(|| words.next()?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SNMP_TEXT: &str = "\
+Ip: Forwarding DefaultTTL InReceives InHdrErrors InAddrErrors ForwDatagrams InUnknownProtos InDiscards InDelivers OutRequests OutDiscards OutNoRoutes ReasmTimeout ReasmReqds ReasmOKs ReasmFails FragOKs FragFails FragCreates OutTransmits
+Ip: 2 64 3038 1 2 3 4 5 6 2287 7 8 9 10 11 12 13 14 15 2287
+Tcp: RtoAlgorithm MaxConn
+Tcp: 1 -1
+Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors IgnoredMulti MemErrors
+Udp: 137 20 19 138 9 3 5 4 2
+UdpLite: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors IgnoredMulti MemErrors
+UdpLite: 1 0 0 0 0 0 0 0 0
+";
+    const SNMP6_TEXT: &str = "\
+Ip6InReceives                   \t100
+Ip6OutForwDatagrams             \t7
+Ip6FragCreates                  \t8
+Udp6InDatagrams                 \t40
+Udp6RcvbufErrors                \t6
+UdpLite6InDatagrams             \t2
+";
+
+    #[test]
+    fn both_families_are_read_apart_and_summed() {
+        let read = UdpStatistics::parse(SNMP_TEXT, SNMP6_TEXT).unwrap();
+        assert_eq!(
+            read.ipv4,
+            UdpCounters {
+                in_datagrams: 137,
+                no_ports: 20,
+                in_errors: 19,
+                out_datagrams: 138,
+                rcvbuf_errors: 9,
+                sndbuf_errors: 3,
+                in_csum_errors: 5,
+                ignored_multi: 4,
+                mem_errors: 2,
+            }
+        );
+        assert_eq!(read.ipv4.arrived(), 137 + 20 + 19 + 4);
+        assert_eq!(read.ipv4.other_errors(), 3);
+        assert_eq!((read.ipv6.in_datagrams, read.ipv6.rcvbuf_errors), (40, 6));
+        assert_eq!(read.lite.in_datagrams, 3);
+        assert_eq!(read.total().in_datagrams, 180);
+        assert_eq!(read.total().rcvbuf_errors, 15);
+        assert_eq!(
+            (
+                read.ip_v4.in_receives,
+                read.ip_v4.forwarded,
+                read.ip_v4.fragments_made
+            ),
+            (3038, 3, 15)
+        );
+        assert_eq!(
+            (
+                read.ip_v6.in_receives,
+                read.ip_v6.forwarded,
+                read.ip_v6.fragments_made
+            ),
+            (100, 7, 8)
+        );
+        assert_eq!(read.ip_total().in_receives, 3138);
+    }
+
+    #[test]
+    fn a_difference_counts_what_came_between_and_never_below_zero() {
+        let earlier = UdpStatistics::parse(SNMP_TEXT, SNMP6_TEXT).unwrap();
+        let later = UdpStatistics::parse(&SNMP_TEXT.replace("137 20", "150 4"), "").unwrap();
+        let between = later.since(&earlier);
+        assert_eq!((between.ipv4.in_datagrams, between.ipv4.no_ports), (13, 0));
+        assert_eq!(between.ipv6, UdpCounters::default());
+    }
+
+    #[test]
+    fn missing_and_unpaired_lines_are_errors() {
+        let missing = UdpStatistics::parse("Ip: InReceives\nIp: 1\n", "").unwrap_err();
+        assert!(missing.to_string().contains("Udp: lines"), "{missing}");
+        let unpaired = UdpStatistics::parse("Udp: InDatagrams NoPorts\nUdp: 1\n", "").unwrap_err();
+        assert!(unpaired.to_string().contains("as many numbers"), "{unpaired}");
+    }
+
+    #[test]
+    fn this_machine_counts_a_datagram_sent_to_no_socket() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let vacant = std::net::UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let before = UdpStatistics::read().unwrap();
+        socket.send_to(b"x", vacant).unwrap();
+        let between = UdpStatistics::read().unwrap().since(&before);
+        assert!(between.ipv4.no_ports >= 1, "{between:?}");
+        assert!(between.ipv4.out_datagrams >= 1, "{between:?}");
+        assert!(between.ip_v4.in_delivers >= 1, "{between:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(snmp in "((Udp|Ip): [ -~]{0,30}\n){0,5}", snmp6 in "[ -~\n]{0,60}") {
+            let _ = UdpStatistics::parse(&snmp, &snmp6);
+        }
+    }
+}
