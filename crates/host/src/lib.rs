@@ -10,6 +10,7 @@
 pub mod bed;
 pub mod counters;
 pub mod cpus;
+pub mod limits;
 pub mod pin;
 
 mod error;

@@ -1,0 +1,36 @@
+//! Limits of this process: how many descriptors a table may hold.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::HostError;
+
+/// Raises the limit of open descriptors as far as this process may (`RLIMIT_NOFILE`, soft to hard) and tells it. It holds
+/// for each descriptor table: a thread with a table of its own (`unshare(CLONE_FILES)`) has the whole of it.
+///
+/// # Errors
+///
+/// [`HostError::Process`] where the kernel does not tell the limit.
+pub fn open_descriptors() -> Result<usize, HostError> {
+    let failed = |errno: nix::errno::Errno| HostError::Process {
+        process: std::process::id(),
+        what: "limit of open descriptors",
+        cause: errno.into(),
+    };
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
+    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
+        return Ok(usize::try_from(hard).unwrap_or(usize::MAX));
+    }
+    Ok(usize::try_from(soft).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_as_high_as_it_may_be() {
+        let limit = open_descriptors().unwrap();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        assert_eq!((limit as u64, soft), (soft, hard));
+    }
+}
