@@ -1,1 +1,35 @@
-//! Receive side scaling as arithmetic: keys, tuples, Toeplitz hashes, indirection tables, plans and socket steering programs.
+//! Receive side scaling as arithmetic.
+//!
+//! What enters: a [`Key`], a [`Tuple`], an [`IndirectionTable`]. What leaves: the [`Hash`] that a network interface
+//! computes over the tuple, the table's entry and the [`Bucket`] it names; plans of the addresses and ports that reach
+//! each bucket ([`plan`]); and the socket filter program that lets a stock kernel pick sockets by the same hash
+//! ([`steer`]).
+//!
+//! ```
+//! use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
+//!
+//! let tuple = Tuple::new("66.9.149.187:2794".parse()?, "161.142.100.80:1766".parse()?)?;
+//! let toeplitz = Toeplitz::new(&Key::VERIFICATION);
+//! assert_eq!(toeplitz.hash(&tuple, HashFields::FourTuple), 0x51cc_c178);
+//! assert_eq!(toeplitz.hash(&tuple, HashFields::TwoTuple), 0x323e_8fc2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![deny(unsafe_code)]
+
+mod hash;
+mod key;
+pub mod oracle;
+pub mod plan;
+pub mod steer;
+mod steering;
+mod table;
+mod toeplitz;
+mod tuple;
+
+pub use hash::{Hash, HashFields, HashType, Protocol, UnknownName};
+pub use key::{Key, KeyError};
+pub use steering::{Steerer, Steering, SteeringError};
+pub use table::{Bucket, IndirectionTable, TableError};
+pub use toeplitz::Toeplitz;
+pub use tuple::{HashInput, Tuple, TupleError};

@@ -1,0 +1,255 @@
+//! What is hashed and what comes out: the fields chosen, the hash, and the type that says how it was made.
+
+use crate::tuple::Tuple;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Which fields of a packet are hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum HashFields {
+    /// Both addresses.
+    #[serde(rename = "2tuple")]
+    TwoTuple,
+    /// Both addresses and both ports.
+    #[serde(rename = "4tuple")]
+    FourTuple,
+}
+
+impl fmt::Display for HashFields {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            HashFields::TwoTuple => "2tuple",
+            HashFields::FourTuple => "4tuple",
+        })
+    }
+}
+
+impl FromStr for HashFields {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<HashFields, UnknownName> {
+        match text {
+            "2tuple" => Ok(HashFields::TwoTuple),
+            "4tuple" => Ok(HashFields::FourTuple),
+            _ => Err(UnknownName::new(text, "2tuple or 4tuple")),
+        }
+    }
+}
+
+/// What a packet carries, as far as its hash type depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// Anything else, and every fragment: no ports to hash.
+    Other,
+}
+
+/// How a hash was made, with the values of NDIS (`NDIS_HASH_*` in `ntddndis.h`; Microsoft, "RSS Hashing Types").
+///
+/// The types ending in `_EX` take the address of a home address option as the source, and that of a routing header
+/// type 2 as the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HashType(u32);
+
+/// Every type, its name and its NDIS value.
+const TYPES: [(HashType, &str); 9] = [
+    (HashType::IPV4, "IPV4"),
+    (HashType::TCP_IPV4, "TCP_IPV4"),
+    (HashType::IPV6, "IPV6"),
+    (HashType::IPV6_EX, "IPV6_EX"),
+    (HashType::TCP_IPV6, "TCP_IPV6"),
+    (HashType::TCP_IPV6_EX, "TCP_IPV6_EX"),
+    (HashType::UDP_IPV4, "UDP_IPV4"),
+    (HashType::UDP_IPV6, "UDP_IPV6"),
+    (HashType::UDP_IPV6_EX, "UDP_IPV6_EX"),
+];
+
+impl HashType {
+    /// IPv4 addresses.
+    pub const IPV4: HashType = HashType(0x100);
+    /// IPv4 addresses and TCP ports.
+    pub const TCP_IPV4: HashType = HashType(0x200);
+    /// IPv6 addresses.
+    pub const IPV6: HashType = HashType(0x400);
+    /// IPv6 addresses of the extension headers.
+    pub const IPV6_EX: HashType = HashType(0x800);
+    /// IPv6 addresses and TCP ports.
+    pub const TCP_IPV6: HashType = HashType(0x1000);
+    /// IPv6 addresses of the extension headers and TCP ports.
+    pub const TCP_IPV6_EX: HashType = HashType(0x2000);
+    /// IPv4 addresses and UDP ports.
+    pub const UDP_IPV4: HashType = HashType(0x4000);
+    /// IPv6 addresses and UDP ports.
+    pub const UDP_IPV6: HashType = HashType(0x8000);
+    /// IPv6 addresses of the extension headers and UDP ports.
+    pub const UDP_IPV6_EX: HashType = HashType(0x1_0000);
+
+    /// The type of a hash over these fields of such a packet. Without ports there is no 4-tuple, so anything but TCP
+    /// and UDP hashes as a 2-tuple.
+    #[must_use]
+    pub fn of(tuple: &Tuple, fields: HashFields, protocol: Protocol) -> HashType {
+        match (tuple, fields, protocol) {
+            (Tuple::V4 { .. }, HashFields::FourTuple, Protocol::Tcp) => HashType::TCP_IPV4,
+            (Tuple::V4 { .. }, HashFields::FourTuple, Protocol::Udp) => HashType::UDP_IPV4,
+            (Tuple::V6 { .. }, HashFields::FourTuple, Protocol::Tcp) => HashType::TCP_IPV6,
+            (Tuple::V6 { .. }, HashFields::FourTuple, Protocol::Udp) => HashType::UDP_IPV6,
+            (Tuple::V4 { .. }, _, _) => HashType::IPV4,
+            (Tuple::V6 { .. }, _, _) => HashType::IPV6,
+        }
+    }
+
+    /// The type of this NDIS value, if it is one.
+    #[must_use]
+    pub fn from_ndis(value: u32) -> Option<HashType> {
+        let (hash_type, _) = TYPES.into_iter().find(|(hash_type, _)| hash_type.0 == value)?;
+        Some(hash_type)
+    }
+
+    /// The NDIS value, one bit.
+    #[must_use]
+    pub fn ndis(self) -> u32 {
+        self.0
+    }
+
+    /// The NDIS name without its prefix, `UDP_IPV4` for instance.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let named = TYPES.into_iter().find(|(hash_type, _)| *hash_type == self);
+        named.expect("every constant of HashType stands in TYPES").1
+    }
+
+    /// Which fields a hash of this type covers.
+    #[must_use]
+    pub fn fields(self) -> HashFields {
+        match self {
+            HashType::IPV4 | HashType::IPV6 | HashType::IPV6_EX => HashFields::TwoTuple,
+            _ => HashFields::FourTuple,
+        }
+    }
+}
+
+impl fmt::Display for HashType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl FromStr for HashType {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<HashType, UnknownName> {
+        let found = TYPES.into_iter().find(|(_, name)| *name == text);
+        found
+            .map(|(hash_type, _)| hash_type)
+            .ok_or_else(|| UnknownName::new(text, "a hash type such as IPV4, TCP_IPV6 or UDP_IPV6_EX"))
+    }
+}
+
+/// A hash and how it was made; hashes of different types do not compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hash {
+    value: u32,
+    hash_type: HashType,
+}
+
+impl Hash {
+    /// The hash `value` made as `hash_type` says.
+    #[must_use]
+    pub fn new(value: u32, hash_type: HashType) -> Hash {
+        Hash { value, hash_type }
+    }
+
+    /// The 32 bits; the first bit of the Toeplitz sum is the most significant.
+    #[must_use]
+    pub fn value(self) -> u32 {
+        self.value
+    }
+
+    /// How it was made.
+    #[must_use]
+    pub fn hash_type(self) -> HashType {
+        self.hash_type
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "0x{:08x}", self.value)
+    }
+}
+
+/// A name that is none of those known.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{given:?} is unknown: give {expected}")]
+pub struct UnknownName {
+    given: String,
+    expected: &'static str,
+}
+
+impl UnknownName {
+    pub(crate) fn new(given: &str, expected: &'static str) -> UnknownName {
+        UnknownName {
+            given: given.to_owned(),
+            expected,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_hash_type_is_one_ndis_bit_and_reads_back_from_its_name_and_value() {
+        for (at, (hash_type, name)) in TYPES.into_iter().enumerate() {
+            assert_eq!(hash_type.ndis(), 0x100 << at, "{name}");
+            assert_eq!(name.parse(), Ok(hash_type));
+            assert_eq!(HashType::from_ndis(hash_type.ndis()), Some(hash_type));
+            assert_eq!(hash_type.name(), name);
+        }
+        assert_eq!(HashType::from_ndis(0x300), None);
+        assert!("UDP".parse::<HashType>().is_err());
+    }
+
+    #[test]
+    fn only_tcp_and_udp_have_a_four_tuple() {
+        let v4 = Tuple::new("1.2.3.4:5".parse().unwrap(), "6.7.8.9:10".parse().unwrap()).unwrap();
+        let v6 = Tuple::new("[::1]:5".parse().unwrap(), "[::2]:10".parse().unwrap()).unwrap();
+        use HashFields::{FourTuple, TwoTuple};
+        use Protocol::{Other, Tcp, Udp};
+        let expected = [
+            (FourTuple, Tcp, HashType::TCP_IPV4, HashType::TCP_IPV6),
+            (FourTuple, Udp, HashType::UDP_IPV4, HashType::UDP_IPV6),
+            (FourTuple, Other, HashType::IPV4, HashType::IPV6),
+            (TwoTuple, Tcp, HashType::IPV4, HashType::IPV6),
+            (TwoTuple, Udp, HashType::IPV4, HashType::IPV6),
+            (TwoTuple, Other, HashType::IPV4, HashType::IPV6),
+        ];
+        for (fields, protocol, type_v4, type_v6) in expected {
+            assert_eq!(HashType::of(&v4, fields, protocol), type_v4);
+            assert_eq!(HashType::of(&v6, fields, protocol), type_v6);
+        }
+    }
+
+    #[test]
+    fn a_hash_prints_all_eight_digits() {
+        assert_eq!(Hash::new(0xdc9_d681, HashType::IPV4).to_string(), "0x0dc9d681");
+    }
+
+    #[test]
+    fn hash_fields_read_back_as_printed_and_refuse_the_rest() {
+        for fields in [HashFields::TwoTuple, HashFields::FourTuple] {
+            assert_eq!(fields.to_string().parse(), Ok(fields));
+        }
+        let error = "3tuple".parse::<HashFields>().unwrap_err().to_string();
+        assert!(
+            error.contains("3tuple") && error.contains("2tuple or 4tuple"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! Client addresses by bucket: a pool enters, each address is hashed, and the pool leaves sorted by bucket.
+
+use crate::steering::Steerer;
+use crate::table::Bucket;
+use crate::tuple::Tuple;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+
+/// The client addresses that land on each bucket of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressPlan {
+    /// By bucket, the addresses that land on it, in the order of the pool.
+    pub buckets: Vec<Vec<IpAddr>>,
+    /// Buckets that the table names and no address of the pool lands on.
+    pub unreached: Vec<Bucket>,
+    /// Addresses of the pool that are not of the server's family, and so cannot talk to it.
+    pub other_family: u64,
+}
+
+/// Sorts the addresses of `pool` by the bucket on which their packets from `source_port` to `server` land.
+///
+/// The server's own address is skipped. With `limit_per_bucket` no bucket gets more, and the pool is read only until
+/// every bucket of the table has that many. 2-tuple steering does not look at the ports.
+pub fn addresses(
+    steerer: &Steerer,
+    server: SocketAddr,
+    pool: impl IntoIterator<Item = IpAddr>,
+    source_port: u16,
+    limit_per_bucket: Option<usize>,
+) -> AddressPlan {
+    let limit = limit_per_bucket.unwrap_or(usize::MAX);
+    let named = named_buckets(steerer.table().entries());
+    let mut plan = AddressPlan {
+        buckets: vec![Vec::new(); steerer.table().buckets()],
+        ..AddressPlan::default()
+    };
+    let mut wanting = if limit == 0 { 0 } else { named.len() };
+    let mut pool = pool.into_iter();
+    while wanting > 0
+        && let Some(address) = pool.next()
+    {
+        if address.to_canonical() == server.ip().to_canonical() {
+            continue;
+        }
+        let Ok(tuple) = Tuple::new(SocketAddr::new(address, source_port), server) else {
+            plan.other_family += 1;
+            continue;
+        };
+        let found = &mut plan.buckets[steerer.bucket_of(&tuple).index()];
+        if found.len() < limit {
+            found.push(address);
+            wanting -= usize::from(found.len() == limit);
+        }
+    }
+    plan.unreached = named;
+    plan.unreached
+        .retain(|bucket| plan.buckets[bucket.index()].is_empty());
+    plan
+}
+
+/// The buckets that at least one entry names, in order.
+pub(super) fn named_buckets(entries: &[Bucket]) -> Vec<Bucket> {
+    let mut named = entries.to_vec();
+    named.sort_unstable();
+    named.dedup();
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HashFields, IndirectionTable, Key, Steering};
+    use std::net::Ipv4Addr;
+
+    fn steerer(buckets: usize) -> Steerer {
+        let steering = Steering {
+            key: Key::VERIFICATION,
+            hash_fields: HashFields::TwoTuple,
+            table: IndirectionTable::round_robin(128, buckets).unwrap(),
+            cpus: (0..buckets as u32).collect(),
+            generation: 0,
+        };
+        steering.steerer()
+    }
+
+    fn pool() -> impl Iterator<Item = IpAddr> {
+        (0..=255).map(|host| Ipv4Addr::new(10, 11, 2, host).into())
+    }
+
+    fn server() -> SocketAddr {
+        "10.11.2.1:8080".parse().unwrap()
+    }
+
+    #[test]
+    fn without_a_limit_every_address_but_the_servers_is_planned_once() {
+        let plan = addresses(&steerer(8), server(), pool(), 4000, None);
+        let mut planned: Vec<IpAddr> = plan.buckets.concat();
+        planned.sort();
+        let expected: Vec<IpAddr> = pool().filter(|address| *address != server().ip()).collect();
+        assert_eq!(planned, expected);
+        assert!(plan.unreached.is_empty());
+    }
+
+    #[test]
+    fn a_limit_fills_every_bucket_and_stops_reading_the_pool() {
+        let endless = (0_u32..).map(|host| Ipv4Addr::from(host).into());
+        let plan = addresses(&steerer(8), server(), endless, 4000, Some(3));
+        let counts: Vec<usize> = plan.buckets.iter().map(Vec::len).collect();
+        assert_eq!(counts, [3; 8]);
+    }
+
+    #[test]
+    fn a_limit_of_none_at_all_plans_nothing() {
+        let plan = addresses(&steerer(2), server(), pool(), 4000, Some(0));
+        assert_eq!(plan.buckets, [const { Vec::<IpAddr>::new() }; 2]);
+    }
+
+    #[test]
+    fn a_pool_too_small_names_the_buckets_it_does_not_reach() {
+        let one = "10.11.2.3".parse().unwrap();
+        let plan = addresses(&steerer(4), server(), [one], 4000, None);
+        assert_eq!(plan.buckets, [vec![one], vec![], vec![], vec![]]);
+        assert_eq!(plan.unreached, [1, 2, 3].map(Bucket::new));
+    }
+
+    #[test]
+    fn addresses_of_the_other_family_are_counted_not_planned() {
+        let mixed = ["::1".parse().unwrap(), "10.11.2.3".parse().unwrap()];
+        let plan = addresses(&steerer(4), server(), mixed, 4000, None);
+        assert_eq!(plan.other_family, 1);
+        assert_eq!(plan.buckets.concat(), [mixed[1]]);
+    }
+}

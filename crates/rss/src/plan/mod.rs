@@ -1,0 +1,11 @@
+//! Which client addresses and which source ports reach which bucket.
+//!
+//! A steering, the fixed ends of the flows and a pool or range enter; for every bucket the members that land on it
+//! leave, and the buckets that none lands on are named.
+
+mod addresses;
+mod coset;
+mod ports;
+
+pub use addresses::{AddressPlan, addresses};
+pub use ports::{PairedPortPlan, PlanError, PortPlan, paired_ports, ports, reply_ports};

@@ -1,0 +1,328 @@
+//! Source ports by bucket: the two ends of a flow and a range of ports enter; the ports that land on each bucket leave.
+//!
+//! The hash is linear over GF(2) in the port's bits, so the ports that fall on one entry of the table are a coset, which
+//! elimination gives for any key: every port named lands where the plan says, and none within the range is missed.
+
+use super::addresses::named_buckets;
+use super::coset::LinearMap;
+use crate::hash::HashFields;
+use crate::steering::{Steerer, Steering};
+use crate::table::Bucket;
+use crate::tuple::{Tuple, TupleError};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use thiserror::Error;
+
+/// The source ports that land on each bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortPlan {
+    /// By bucket, the ports that land on it, ascending.
+    pub buckets: Vec<Vec<u16>>,
+    /// Buckets that the table names and no port of the range lands on.
+    pub unreached: Vec<Bucket>,
+}
+
+/// The source ports by the bucket of the server and that of the client that they make a flow land on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PairedPortPlan {
+    pairs: BTreeMap<(Bucket, Bucket), Vec<u16>>,
+}
+
+impl PairedPortPlan {
+    /// The ports whose packets land on bucket `server` of the server and whose answers land on bucket `client` of the
+    /// client, ascending; none when the two hashes cannot be met together.
+    #[must_use]
+    pub fn ports(&self, server: Bucket, client: Bucket) -> &[u16] {
+        self.pairs.get(&(server, client)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every pair of buckets (server's, client's) that has ports, in order, with them.
+    pub fn pairs(&self) -> impl Iterator<Item = ((Bucket, Bucket), &[u16])> {
+        self.pairs.iter().map(|(&pair, ports)| (pair, ports.as_slice()))
+    }
+}
+
+/// The ports of `range` from which packets of `client` land on each bucket of `server`, which steers by `steering`.
+///
+/// With `limit_per_bucket` the lowest so many ports a bucket are named. Port 0 cannot be bound and is never named; nor
+/// is the server's own port when client and server share an address, since that flow would be one socket's with itself.
+pub fn ports(
+    steering: &Steering,
+    client: IpAddr,
+    server: SocketAddr,
+    range: RangeInclusive<u16>,
+    limit_per_bucket: Option<usize>,
+) -> Result<PortPlan, PlanError> {
+    let flows = Flows::new(client, server, range, limit_per_bucket)?;
+    flows.plan(steering, |port| flows.tuple(port))
+}
+
+/// The ports of `range` for which answers of `server` land on each bucket of `client`, which steers by `steering`.
+///
+/// Limits and ports left out are those of [`ports`].
+pub fn reply_ports(
+    steering: &Steering,
+    client: IpAddr,
+    server: SocketAddr,
+    range: RangeInclusive<u16>,
+    limit_per_bucket: Option<usize>,
+) -> Result<PortPlan, PlanError> {
+    let flows = Flows::new(client, server, range, limit_per_bucket)?;
+    flows.plan(steering, |port| flows.tuple(port).reversed())
+}
+
+/// The ports of `range` by the bucket of the server (which steers by `forward`) and that of the client (which steers by
+/// `reply`) on which a flow lands.
+///
+/// The limit holds for every pair of buckets; ports left out are those of [`ports`]. One end may steer by the 2-tuple:
+/// all ports then share its bucket.
+pub fn paired_ports(
+    forward: &Steering,
+    reply: &Steering,
+    client: IpAddr,
+    server: SocketAddr,
+    range: RangeInclusive<u16>,
+    limit_per_pair: Option<usize>,
+) -> Result<PairedPortPlan, PlanError> {
+    if forward.hash_fields == HashFields::TwoTuple && reply.hash_fields == HashFields::TwoTuple {
+        return Err(PlanError::PortsNotHashed);
+    }
+    let flows = Flows::new(client, server, range, limit_per_pair)?;
+    let forward = Constraint::new(forward, |port| flows.tuple(port));
+    let reply = Constraint::new(reply, |port| flows.tuple(port).reversed());
+    // Entry numbers have at most 12 bits (tables end at 4,096 entries), so two fit side by side.
+    let columns = std::array::from_fn(|bit| forward.columns[bit] | reply.columns[bit] << 16);
+    let mut pairs: BTreeMap<(Bucket, Bucket), Vec<u16>> = BTreeMap::new();
+    for (value, ports) in flows.cosets(&LinearMap::new(columns)) {
+        if !ports.is_empty() {
+            let pair = (forward.bucket(value & 0xffff), reply.bucket(value >> 16));
+            pairs.entry(pair).or_default().extend(ports);
+        }
+    }
+    for ports in pairs.values_mut() {
+        flows.keep_lowest(ports);
+    }
+    Ok(PairedPortPlan { pairs })
+}
+
+/// The flows among which ports are chosen.
+struct Flows {
+    /// The flow from port 0.
+    from_zero: Tuple,
+    range: RangeInclusive<u16>,
+    /// A port left out: the server's own, when the client has its address.
+    left_out: Option<u16>,
+    limit: usize,
+}
+
+impl Flows {
+    fn new(
+        client: IpAddr,
+        server: SocketAddr,
+        range: RangeInclusive<u16>,
+        limit: Option<usize>,
+    ) -> Result<Flows, PlanError> {
+        let from_zero = Tuple::new(SocketAddr::new(client, 0), server)?;
+        let bindable = *range.start().max(&1)..=*range.end();
+        if bindable.is_empty() {
+            let (start, end) = range.into_inner();
+            return Err(PlanError::EmptyRange { start, end });
+        }
+        let own = from_zero.source().ip() == from_zero.destination().ip();
+        Ok(Flows {
+            from_zero,
+            range: bindable,
+            left_out: own.then_some(server.port()),
+            limit: limit.unwrap_or(usize::MAX),
+        })
+    }
+
+    /// The flow from `port`.
+    fn tuple(&self, port: u16) -> Tuple {
+        let mut tuple = self.from_zero;
+        match &mut tuple {
+            Tuple::V4 { source, .. } => source.set_port(port),
+            Tuple::V6 { source, .. } => source.set_port(port),
+        }
+        tuple
+    }
+
+    /// Ports by bucket under one steering, which sees the tuples `hashed`.
+    fn plan(&self, steering: &Steering, hashed: impl Fn(u16) -> Tuple) -> Result<PortPlan, PlanError> {
+        if steering.hash_fields == HashFields::TwoTuple {
+            return Err(PlanError::PortsNotHashed);
+        }
+        let constraint = Constraint::new(steering, hashed);
+        let mut buckets = vec![Vec::new(); steering.table.buckets()];
+        for (value, ports) in self.cosets(&LinearMap::new(constraint.columns)) {
+            buckets[constraint.bucket(value).index()].extend(ports);
+        }
+        for ports in &mut buckets {
+            self.keep_lowest(ports);
+        }
+        let mut unreached = named_buckets(constraint.period);
+        unreached.retain(|bucket| buckets[bucket.index()].is_empty());
+        Ok(PortPlan { buckets, unreached })
+    }
+
+    /// Every value of the map, with the ports behind it that a plan may name.
+    fn cosets(&self, map: &LinearMap) -> impl Iterator<Item = (u32, Vec<u16>)> {
+        map.cosets().map(|(value, coset)| {
+            let ports = coset.within(self.range.clone());
+            let allowed = ports.filter(|port| Some(*port) != self.left_out);
+            (value, allowed.take(self.limit).collect())
+        })
+    }
+
+    fn keep_lowest(&self, ports: &mut Vec<u16>) {
+        ports.sort_unstable();
+        ports.truncate(self.limit);
+    }
+}
+
+/// How the port decides the bucket at one end.
+struct Constraint<'a> {
+    /// The part of the table that repeats: no more hash bits than index it are constrained.
+    period: &'a [Bucket],
+    /// The entry of port 0.
+    entry_of_zero: u32,
+    /// What each bit of the port, lowest first, changes in the entry.
+    columns: [u32; 16],
+}
+
+impl<'a> Constraint<'a> {
+    fn new(steering: &'a Steering, hashed: impl Fn(u16) -> Tuple) -> Constraint<'a> {
+        let period = steering.table.period();
+        let steerer: Steerer = steering.steerer();
+        let entry = |port| steerer.hash_of(&hashed(port)) & (period.len() as u32 - 1);
+        let entry_of_zero = entry(0);
+        Constraint {
+            period,
+            entry_of_zero,
+            columns: std::array::from_fn(|bit| entry(1 << bit) ^ entry_of_zero),
+        }
+    }
+
+    /// The bucket of the ports that change the entry by `value`.
+    fn bucket(&self, value: u32) -> Bucket {
+        self.period[(self.entry_of_zero ^ value) as usize]
+    }
+}
+
+/// Why there is no plan of ports.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// The steering hashes addresses only.
+    #[error(
+        "2-tuple steering hashes addresses only, so every port lands on one bucket: plan client addresses instead, or \
+         steer by the 4-tuple"
+    )]
+    PortsNotHashed,
+    /// Client and server cannot talk to each other.
+    #[error(transparent)]
+    Tuple(#[from] TupleError),
+    /// No port could be named.
+    #[error("no port from {start} to {end} can be bound: give a range within 1 to 65535, lower end first")]
+    EmptyRange {
+        /// Lower end given.
+        start: u16,
+        /// Upper end given.
+        end: u16,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IndirectionTable, Key};
+
+    fn steering(hash_fields: HashFields) -> Steering {
+        Steering {
+            key: Key::VERIFICATION,
+            hash_fields,
+            table: IndirectionTable::round_robin(128, 4).unwrap(),
+            cpus: (0..4).collect(),
+            generation: 0,
+        }
+    }
+
+    fn plan(range: RangeInclusive<u16>, limit: Option<usize>) -> Result<PortPlan, PlanError> {
+        let client = "10.11.2.2".parse().unwrap();
+        let server = "10.11.2.1:8080".parse().unwrap();
+        ports(&steering(HashFields::FourTuple), client, server, range, limit)
+    }
+
+    #[test]
+    fn every_port_but_zero_is_planned_once() {
+        let mut planned = plan(0..=u16::MAX, None).unwrap().buckets.concat();
+        planned.sort_unstable();
+        assert_eq!(planned, (1..=u16::MAX).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_limit_names_the_lowest_ports() {
+        let all = plan(1024..=u16::MAX, None).unwrap();
+        let few = plan(1024..=u16::MAX, Some(5)).unwrap();
+        for (few, all) in few.buckets.iter().zip(&all.buckets) {
+            assert_eq!(few[..], all[..5]);
+        }
+    }
+
+    #[test]
+    fn a_range_too_small_names_the_buckets_it_does_not_reach() {
+        let plan = plan(4000..=4000, None).unwrap();
+        let reached: Vec<usize> = (0..4)
+            .filter(|bucket| !plan.buckets[*bucket].is_empty())
+            .collect();
+        assert_eq!((reached.len(), plan.unreached.len()), (1, 3));
+        assert!(!plan.unreached.contains(&Bucket::new(reached[0] as u16)));
+    }
+
+    #[test]
+    fn two_tuple_steering_is_refused_because_ports_do_not_matter() {
+        let client = "10.11.2.2".parse().unwrap();
+        let server = "10.11.2.1:8080".parse().unwrap();
+        let by_address = steering(HashFields::TwoTuple);
+        let error = ports(&by_address, client, server, 1..=9, None).unwrap_err();
+        assert_eq!(error, PlanError::PortsNotHashed);
+        let both = paired_ports(&by_address, &by_address, client, server, 1..=9, None);
+        assert_eq!(both, Err(PlanError::PortsNotHashed));
+    }
+
+    #[test]
+    fn ranges_without_a_port_are_refused() {
+        #[expect(clippy::reversed_empty_ranges)]
+        let backwards = 9..=3;
+        assert_eq!(
+            plan(backwards, None),
+            Err(PlanError::EmptyRange { start: 9, end: 3 })
+        );
+        assert_eq!(plan(0..=0, None), Err(PlanError::EmptyRange { start: 0, end: 0 }));
+    }
+
+    #[test]
+    fn ends_of_different_families_are_refused() {
+        let client = "::1".parse().unwrap();
+        let server = "10.11.2.1:8080".parse().unwrap();
+        let error = ports(&steering(HashFields::FourTuple), client, server, 1..=9, None).unwrap_err();
+        assert!(matches!(error, PlanError::Tuple(_)), "{error}");
+    }
+
+    #[test]
+    fn a_client_on_the_servers_address_never_takes_the_servers_port() {
+        let server: SocketAddr = "127.0.0.1:8080".parse().unwrap();
+        let plan = ports(
+            &steering(HashFields::FourTuple),
+            server.ip(),
+            server,
+            8079..=8081,
+            None,
+        )
+        .unwrap();
+        let mut planned = plan.buckets.concat();
+        planned.sort_unstable();
+        assert_eq!(planned, [8079, 8081]);
+    }
+}

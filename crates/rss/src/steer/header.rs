@@ -1,0 +1,107 @@
+//! Where the hashed words stand in a packet: a family and fields enter, the code that collects the words leaves.
+//!
+//! A program of a socket group sees the packet from its transport payload on; the IP header is reached through
+//! `SKF_NET_OFF`. Words come out of the packet in host order, first byte most significant.
+
+use super::Instruction;
+use crate::hash::HashFields;
+
+/// `SKF_NET_OFF` (`linux/filter.h`): offsets from here on count from the IP header.
+pub(super) const NETWORK_HEADER: u32 = -0x10_0000_i32 as u32;
+
+/// The address family of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    V4,
+    V6,
+}
+
+/// How many words are hashed; [`load_words`] leaves them in M[0], M[1] and so on.
+pub(super) fn words(family: Family, fields: HashFields) -> u32 {
+    address_words(family) + u32::from(fields == HashFields::FourTuple)
+}
+
+/// Leaves the words that are hashed, in order, in memory.
+pub(super) fn load_words(family: Family, fields: HashFields) -> Vec<Instruction> {
+    let count = address_words(family);
+    let addresses = (0..count).flat_map(|word| {
+        let offset = NETWORK_HEADER + addresses_offset(family) + 4 * word;
+        [Instruction::load_word(offset), Instruction::store(word)]
+    });
+    let mut code: Vec<Instruction> = addresses.collect();
+    if fields == HashFields::FourTuple {
+        code.extend(match family {
+            Family::V4 => vec![Instruction::load_header_length_to_x(NETWORK_HEADER)],
+            Family::V6 => ipv6_header_length_to_x(),
+        });
+        code.extend([
+            Instruction::load_word_past_x(NETWORK_HEADER),
+            Instruction::store(count),
+        ]);
+    }
+    code
+}
+
+/// Words of both addresses.
+fn address_words(family: Family) -> u32 {
+    match family {
+        Family::V4 => 2,
+        Family::V6 => 8,
+    }
+}
+
+/// Where the source address starts; the destination follows it (RFC 791, section 3.1; RFC 8200, section 3).
+fn addresses_offset(family: Family) -> u32 {
+    match family {
+        Family::V4 => 12,
+        Family::V6 => 8,
+    }
+}
+
+/// Bytes of the IPv6 header itself, and where in it the type of the next header stands (RFC 8200, section 3).
+const IPV6_HEADER: u32 = 40;
+const IPV6_NEXT_HEADER: u32 = 6;
+
+/// Extension headers stepped over. RFC 8200, section 4.1, has five kinds between IPv6 header and UDP or TCP, one of them
+/// twice: hop-by-hop, destination options, routing, fragment, authentication, destination options. The kernel takes the
+/// authentication header out before a socket is chosen.
+const MOST_EXTENSION_HEADERS: usize = 5;
+
+/// The bits by which every extension header's type but hop-by-hop's differs from UDP's (17) and TCP's (6): routing 43,
+/// fragment 44, destination options 60, mobility 135, host identity 139, shim6 140.
+const EXTENSION_BITS: u32 = 0xe0;
+
+/// Hop-by-hop options, allowed only right after the IPv6 header (RFC 8200, section 4.3).
+const HOP_BY_HOP: u32 = 0;
+
+/// Leaves in X where the transport header starts, counted from the IPv6 header.
+fn ipv6_header_length_to_x() -> Vec<Instruction> {
+    // Type of the header after the one at X, and from its length in units of eight bytes, the first not counted, its end.
+    // A fragment header's length reads as its reserved zero, which is right: it has eight bytes.
+    let next_type = Instruction::load_byte_past_x(NETWORK_HEADER);
+    let step_over = [
+        Instruction::load_byte_past_x(NETWORK_HEADER + 1),
+        Instruction::add(1),
+        Instruction::shift_left(3),
+        Instruction::add_x(),
+        Instruction::copy_to_x(),
+    ];
+    // From the last header back: the code before each steps over one more, or goes right to stepping over the last.
+    let mut walk = step_over.to_vec();
+    for _ in 1..MOST_EXTENSION_HEADERS {
+        let to_last = (walk.len()) as u8;
+        let another = Instruction::jump_unless_any(EXTENSION_BITS, to_last);
+        walk.splice(..0, [vec![next_type, another], step_over.to_vec()].concat());
+    }
+    let past_walk = walk.len() as u8;
+    let found = [
+        Instruction::load_constant_to_x(IPV6_HEADER),
+        Instruction::load_byte(NETWORK_HEADER + IPV6_NEXT_HEADER),
+        Instruction {
+            jt: 1,
+            ..Instruction::jump_unless_any(EXTENSION_BITS, 0)
+        },
+        Instruction::jump_unless_equal(HOP_BY_HOP, past_walk),
+    ];
+    [found.to_vec(), walk].concat()
+}

@@ -1,0 +1,73 @@
+//! The indirection table in classic BPF: entries enter, the code that turns A, an entry, into its bucket leaves.
+
+use super::Instruction;
+use crate::table::Bucket;
+
+/// Answers with the bucket of entry A. `entries` is a power of two long.
+pub(super) fn bucket_of_entry(entries: &[Bucket]) -> Vec<Instruction> {
+    let buckets = entries.iter().max().map_or(0, |bucket| bucket.index() + 1);
+    let in_turn = (0..)
+        .zip(entries)
+        .all(|(entry, bucket): (usize, _)| bucket.index() == entry % buckets);
+    match (entries, in_turn) {
+        ([bucket], _) => vec![Instruction::answer_constant(bucket.index() as u32)],
+        (_, true) if buckets == entries.len() => vec![Instruction::answer()],
+        (_, true) => vec![Instruction::modulo(buckets as u32), Instruction::answer()],
+        (_, false) => packed(entries, width(buckets)),
+    }
+}
+
+/// Bits that hold every bucket's number: a power of two, so that a word holds a power of two of them.
+fn width(buckets: usize) -> u32 {
+    let bits = buckets.next_power_of_two().ilog2();
+    bits.max(1).next_power_of_two()
+}
+
+/// Packs as many buckets as fit into each 32-bit constant, finds the constant by a tree of tests on the entry's upper
+/// bits and shifts the bucket out of it by the lower ones.
+fn packed(entries: &[Bucket], width: u32) -> Vec<Instruction> {
+    const KEPT: u32 = 0;
+    let per_word = ((32 / width) as usize).min(entries.len());
+    let word = |buckets: &[Bucket]| {
+        let highest_first = buckets.iter().rev();
+        highest_first.fold(0, |word: u32, bucket| {
+            word.checked_shl(width).unwrap_or(0) | bucket.index() as u32
+        })
+    };
+    let words: Vec<u32> = entries.chunks(per_word).map(word).collect();
+    let shift_to_x = [
+        Instruction::store(KEPT),
+        Instruction::and(per_word as u32 - 1),
+        Instruction::multiply(width),
+        Instruction::copy_to_x(),
+        Instruction::recall(KEPT),
+    ];
+    let answer = [
+        Instruction::shift_right_by_x(),
+        Instruction::and(u32::MAX >> (32 - width)),
+        Instruction::answer(),
+    ];
+    [
+        shift_to_x.to_vec(),
+        select(&words, per_word as u32, 0),
+        answer.to_vec(),
+    ]
+    .concat()
+}
+
+/// Loads the word that the bits of A from `lowest_bit` up number, and goes on `after` instructions past this code.
+/// Subtrees of equal words are one leaf.
+fn select(words: &[u32], lowest_bit: u32, after: usize) -> Vec<Instruction> {
+    if words.iter().all(|word| *word == words[0]) {
+        let mut leaf = vec![Instruction::load_constant(words[0])];
+        if after > 0 {
+            leaf.push(Instruction::jump(after));
+        }
+        return leaf;
+    }
+    let (lower, upper) = words.split_at(words.len() / 2);
+    let test = lowest_bit * lower.len() as u32;
+    let upper = select(upper, lowest_bit, after);
+    let lower = select(lower, lowest_bit, after + upper.len());
+    [Instruction::jump_if_any(test, lower.len()), lower, upper].concat()
+}

@@ -1,0 +1,195 @@
+//! Socket steering: a [`Steering`] enters, the classic BPF program that picks a group's socket by it leaves.
+//!
+//! The sockets of a group share an address through `SO_REUSEPORT`, one a bucket, bound (UDP) or listening (TCP) in the
+//! order of the buckets. The program, attached with `SO_ATTACH_REUSEPORT_CBPF`, computes as many low bits of the packet's
+//! own Toeplitz hash as index the table, looks the bucket up and returns it. It needs no privilege.
+//!
+//! ```
+//! use corelane_rss::steer::{self, Families, interpreter};
+//! use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+//!
+//! let steering = Steering {
+//!     key: Key::VERIFICATION,
+//!     hash_fields: HashFields::TwoTuple,
+//!     table: IndirectionTable::round_robin(128, 4)?,
+//!     cpus: vec![0, 1, 2, 3],
+//!     generation: 0,
+//! };
+//! let program = steer::program(&steering, Families::V4)?;
+//! // The 20 bytes of an IPv4 header from 10.11.2.32 to 10.11.2.1, and the 8 of a UDP header.
+//! let mut packet = [0; 28];
+//! packet[0] = 0x45;
+//! packet[12..20].copy_from_slice(&[10, 11, 2, 32, 10, 11, 2, 1]);
+//! assert_eq!(interpreter::run(&program, &packet, 28), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod header;
+mod instruction;
+pub mod interpreter;
+mod lookup;
+mod parity;
+
+use crate::steering::Steering;
+use header::Family;
+pub use instruction::Instruction;
+use thiserror::Error;
+
+/// Instructions that the kernel takes in one classic program (`BPF_MAXINSNS` in `linux/bpf_common.h`).
+pub const MOST_INSTRUCTIONS: usize = 4096;
+
+/// Which packets a program is for. It does not look for others: one made for IPv4 alone would misread an IPv6 packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Families {
+    /// Sockets of IPv4 addresses.
+    V4,
+    /// Sockets of IPv6 addresses that take IPv6 only (`IPV6_V6ONLY`, or bound to an address that is not a wildcard).
+    V6,
+    /// Sockets of the IPv6 wildcard address that take both: the program looks at each packet's version.
+    Both,
+}
+
+/// A classic BPF program that returns the bucket of the packet it is run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    instructions: Vec<Instruction>,
+}
+
+impl Program {
+    /// The instructions, in order, at most [`MOST_INSTRUCTIONS`].
+    #[must_use]
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+}
+
+impl AsRef<[Instruction]> for Program {
+    fn as_ref(&self) -> &[Instruction] {
+        &self.instructions
+    }
+}
+
+/// The program that steers UDP datagrams and TCP connections of these families by `steering`.
+///
+/// IPv4 options are stepped over, and so are IPv6 extension headers, up to five. Refused when the table takes more
+/// instructions than the kernel allows.
+pub fn program(steering: &Steering, families: Families) -> Result<Program, SteerError> {
+    let lookup = lookup::bucket_of_entry(steering.table.period());
+    let instructions = match families {
+        Families::V4 => [entry(steering, Family::V4), lookup].concat(),
+        Families::V6 => [entry(steering, Family::V6), lookup].concat(),
+        Families::Both => [
+            by_version(entry(steering, Family::V4), entry(steering, Family::V6)),
+            lookup,
+        ]
+        .concat(),
+    };
+    if instructions.len() > MOST_INSTRUCTIONS {
+        return Err(SteerError::TooLong {
+            needed: instructions.len(),
+            entries: steering.table.size(),
+            buckets: steering.table.buckets(),
+        });
+    }
+    Ok(Program { instructions })
+}
+
+/// Leaves the packet's entry, counted within the table's period, in A. Nothing to do for a table of one bucket.
+fn entry(steering: &Steering, family: Family) -> Vec<Instruction> {
+    match steering.table.period().len().ilog2() {
+        0 => Vec::new(),
+        bits => {
+            let load = header::load_words(family, steering.hash_fields);
+            let words = header::words(family, steering.hash_fields);
+            [load, parity::low_hash_bits(&steering.key, words, bits)].concat()
+        }
+    }
+}
+
+/// Runs `v4` on packets of IP version 4 and `v6` on those of version 6, and goes on after both.
+fn by_version(v4: Vec<Instruction>, v6: Vec<Instruction>) -> Vec<Instruction> {
+    if v4 == v6 {
+        return v4;
+    }
+    let past_v6 = Instruction::jump(v6.len());
+    let past_v4 = Instruction::jump_if_at_least(VERSION_6, v4.len() + 1);
+    let version = Instruction::load_byte(header::NETWORK_HEADER);
+    [vec![version], past_v4, v4, vec![past_v6], v6].concat()
+}
+
+/// The first byte of an IP header is at least this in version 6, and less in version 4: the version is its upper half.
+const VERSION_6: u32 = 0x60;
+
+/// Why there is no program.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SteerError {
+    /// The table's irregularity takes more code than a classic program may have.
+    #[error(
+        "a program for this table of {entries} entries and {buckets} buckets takes {needed} instructions, and the kernel \
+         allows {MOST_INSTRUCTIONS}: give a smaller table, fewer buckets, one address family, or a table that repeats"
+    )]
+    TooLong {
+        /// Instructions the program would have.
+        needed: usize,
+        /// Entries of the table.
+        entries: usize,
+        /// Buckets of the table.
+        buckets: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bucket, HashFields, IndirectionTable, Key};
+
+    fn steering(table: IndirectionTable) -> Steering {
+        Steering {
+            key: Key::VERIFICATION,
+            hash_fields: HashFields::FourTuple,
+            cpus: (0..table.buckets() as u32).collect(),
+            table,
+            generation: 0,
+        }
+    }
+
+    fn length(table: IndirectionTable, families: Families) -> usize {
+        program(&steering(table), families).unwrap().instructions().len()
+    }
+
+    /// A table without any regularity: every entry names a bucket drawn from a linear congruence's high bits.
+    fn irregular(size: u32, buckets: u32) -> IndirectionTable {
+        let draw = |entry: u32| (entry.wrapping_mul(2_654_435_761) >> 12) % buckets;
+        let entries = (0..size).map(|entry| Bucket::new(draw(entry) as u16));
+        IndirectionTable::from_entries(entries.collect()).unwrap()
+    }
+
+    #[test]
+    fn programs_stay_as_short_as_they_are() {
+        let full = || IndirectionTable::round_robin(128, 128).unwrap();
+        let lengths = [Families::V4, Families::V6, Families::Both].map(|families| length(full(), families));
+        assert_eq!(lengths, [148, 364, 514]);
+        let irregulars = [128, 512, 2048, 4096].map(|size| length(irregular(size, 256), Families::Both));
+        assert_eq!(irregulars, [615, 1037, 2314, 3912]);
+    }
+
+    #[test]
+    fn a_table_that_repeats_takes_only_the_hash_bits_that_matter() {
+        let few = IndirectionTable::round_robin(4096, 2).unwrap();
+        assert!(length(few, Families::V4) < 40);
+        let one = IndirectionTable::round_robin(4096, 1).unwrap();
+        assert_eq!(length(one, Families::Both), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_both_numbers() {
+        let error = program(&steering(irregular(4096, 4096)), Families::Both).unwrap_err();
+        let SteerError::TooLong { needed, .. } = error;
+        assert!(needed > MOST_INSTRUCTIONS);
+        let message = error.to_string();
+        assert!(
+            message.contains(&needed.to_string()) && message.contains("4096"),
+            "{message}"
+        );
+    }
+}

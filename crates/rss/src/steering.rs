@@ -1,0 +1,226 @@
+//! The steering document: what both ends of a test must agree on. Key, fields, table and CPUs enter; a document that
+//! reads back, and a compiled [`Steerer`] that names the bucket of every tuple, leave.
+
+use crate::hash::HashFields;
+use crate::key::Key;
+use crate::table::{Bucket, IndirectionTable};
+use crate::toeplitz::Toeplitz;
+use crate::tuple::Tuple;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// How packets are steered: which fields are hashed under which key, what bucket each hash falls on, and which CPU
+/// works for each bucket.
+///
+/// Serialises as a document of schema [`Steering::SCHEMA`]; a document that does not [validate](Steering::validate) is
+/// refused when read. Fields a reader does not know are ignored, so that later versions may add some.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Document", try_from = "Document")]
+pub struct Steering {
+    /// The hash key.
+    pub key: Key,
+    /// Which fields are hashed.
+    pub hash_fields: HashFields,
+    /// From hash to bucket.
+    pub table: IndirectionTable,
+    /// The CPU of each bucket, by bucket. Buckets that have a worker but no entry of the table may follow.
+    pub cpus: Vec<u32>,
+    /// Counts changes of a running system's steering, so that reports can tell them apart.
+    pub generation: u64,
+}
+
+impl Steering {
+    /// Name and version of the document.
+    pub const SCHEMA: &'static str = "corelane/steering/1";
+
+    /// Checks what the types cannot: every bucket of the table has a CPU.
+    pub fn validate(&self) -> Result<(), SteeringError> {
+        let (buckets, cpus) = (self.table.buckets(), self.cpus.len());
+        if cpus < buckets {
+            return Err(SteeringError::Cpus { buckets, cpus });
+        }
+        Ok(())
+    }
+
+    /// The document compiled for use packet by packet.
+    #[must_use]
+    pub fn steerer(&self) -> Steerer {
+        Steerer {
+            toeplitz: Toeplitz::new(&self.key),
+            hash_fields: self.hash_fields,
+            table: self.table.clone(),
+        }
+    }
+}
+
+/// [`Steering`] as it is written.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    schema: String,
+    key: Key,
+    hash_fields: HashFields,
+    table: IndirectionTable,
+    cpus: Vec<u32>,
+    generation: u64,
+}
+
+impl From<Steering> for Document {
+    fn from(steering: Steering) -> Document {
+        Document {
+            schema: Steering::SCHEMA.to_owned(),
+            key: steering.key,
+            hash_fields: steering.hash_fields,
+            table: steering.table,
+            cpus: steering.cpus,
+            generation: steering.generation,
+        }
+    }
+}
+
+impl TryFrom<Document> for Steering {
+    type Error = SteeringError;
+
+    fn try_from(document: Document) -> Result<Steering, SteeringError> {
+        if document.schema != Steering::SCHEMA {
+            return Err(SteeringError::Schema {
+                found: document.schema,
+            });
+        }
+        let steering = Steering {
+            key: document.key,
+            hash_fields: document.hash_fields,
+            table: document.table,
+            cpus: document.cpus,
+            generation: document.generation,
+        };
+        steering.validate().map(|()| steering)
+    }
+}
+
+/// A [`Steering`] compiled: hashes tuples and names their buckets.
+#[derive(Clone, Debug)]
+pub struct Steerer {
+    toeplitz: Toeplitz,
+    hash_fields: HashFields,
+    table: IndirectionTable,
+}
+
+impl Steerer {
+    /// The hash of a tuple over the fields steered by.
+    #[must_use]
+    pub fn hash_of(&self, tuple: &Tuple) -> u32 {
+        self.toeplitz.hash(tuple, self.hash_fields)
+    }
+
+    /// The bucket of a tuple.
+    #[must_use]
+    pub fn bucket_of(&self, tuple: &Tuple) -> Bucket {
+        self.table.bucket(self.hash_of(tuple))
+    }
+
+    /// Which fields are hashed.
+    #[must_use]
+    pub fn hash_fields(&self) -> HashFields {
+        self.hash_fields
+    }
+
+    /// From hash to bucket.
+    #[must_use]
+    pub fn table(&self) -> &IndirectionTable {
+        &self.table
+    }
+}
+
+/// Why a steering is not one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SteeringError {
+    /// A document of another kind or version.
+    #[error(
+        "a document of schema {found:?}: give a steering document, schema {:?}",
+        Steering::SCHEMA
+    )]
+    Schema {
+        /// What it says it is.
+        found: String,
+    },
+    /// The table names buckets that no CPU works for.
+    #[error("{cpus} CPUs for a table that names {buckets} buckets: give the CPU of every bucket")]
+    Cpus {
+        /// Buckets that the table's numbering spans.
+        buckets: usize,
+        /// CPUs given.
+        cpus: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_buckets() -> Steering {
+        Steering {
+            key: Key::VERIFICATION,
+            hash_fields: HashFields::FourTuple,
+            table: IndirectionTable::round_robin(4, 2).unwrap(),
+            cpus: vec![0, 1],
+            generation: 3,
+        }
+    }
+
+    #[test]
+    fn a_document_reads_back_as_it_was_written() {
+        let text = serde_json::to_string(&two_buckets()).unwrap();
+        let expected = format!(
+            r#"{{"schema":"corelane/steering/1","key":"{}","hash_fields":"4tuple","table":[0,1,0,1],"cpus":[0,1],"generation":3}}"#,
+            Key::VERIFICATION
+        );
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Steering>(&text).unwrap(), two_buckets());
+    }
+
+    #[test]
+    fn fields_of_later_versions_are_ignored() {
+        let text = serde_json::to_string(&two_buckets()).unwrap();
+        let later = text.replacen('{', r#"{"colour":"green","#, 1);
+        assert_eq!(serde_json::from_str::<Steering>(&later).unwrap(), two_buckets());
+    }
+
+    #[test]
+    fn documents_that_do_not_hold_together_are_refused_with_the_reason() {
+        let text = serde_json::to_string(&two_buckets()).unwrap();
+        let spoilt = [
+            ("steering/1", "steering/2", "corelane/steering/2"),
+            ("[0,1,0,1]", "[0,1,0]", "power of two"),
+            (
+                "[0,1,0,1]",
+                "[0,1,0,2]",
+                "2 CPUs for a table that names 3 buckets",
+            ),
+            ("4tuple", "5tuple", "5tuple"),
+            ("6d5a", "6d", "39 bytes"),
+        ];
+        for (good, bad, reason) in spoilt {
+            let error = serde_json::from_str::<Steering>(&text.replace(good, bad)).unwrap_err();
+            assert!(error.to_string().contains(reason), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_steerer_names_the_bucket_that_hash_and_table_name() {
+        let steering = two_buckets();
+        let tuple = Tuple::new(
+            "66.9.149.187:2794".parse().unwrap(),
+            "161.142.100.80:1766".parse().unwrap(),
+        );
+        let tuple = tuple.unwrap();
+        assert_eq!(steering.steerer().hash_of(&tuple), 0x51cc_c178);
+        assert_eq!(steering.steerer().bucket_of(&tuple), Bucket::new(0));
+        assert_eq!(steering.steerer().bucket_of(&tuple.reversed()), {
+            let hash = crate::oracle::toeplitz(
+                &steering.key,
+                tuple.reversed().input(HashFields::FourTuple).as_bytes(),
+            );
+            steering.table.bucket(hash)
+        });
+    }
+}

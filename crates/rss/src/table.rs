@@ -1,0 +1,216 @@
+//! From a hash to a bucket: entries enter, a table whose every hash has an entry and every entry a bucket leaves.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use thiserror::Error;
+
+/// What an entry of the indirection table names: the share of the traffic that one worker or one queue takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bucket(u16);
+
+impl Bucket {
+    /// The bucket of this number, counting from zero.
+    #[must_use]
+    pub const fn new(number: u16) -> Bucket {
+        Bucket(number)
+    }
+
+    /// Its number, to index what is kept a bucket.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// Maps a hash to a bucket by its low bits: `entry = hash & (size - 1)`, as network interfaces do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<Bucket>", try_from = "Vec<Bucket>")]
+pub struct IndirectionTable {
+    /// Between 1 and [`IndirectionTable::LARGEST`] of them, a power of two.
+    entries: Box<[Bucket]>,
+}
+
+impl IndirectionTable {
+    /// Entries of the largest table taken. Devices have 128 (82599 datasheet, 7.1.2.8) to 2,048.
+    pub const LARGEST: usize = 4096;
+
+    /// A table of `size` entries that names the buckets 0, 1, … `buckets - 1` in turn, what drivers start with.
+    pub fn round_robin(size: usize, buckets: usize) -> Result<IndirectionTable, TableError> {
+        check_size(size)?;
+        if buckets == 0 || buckets > size {
+            return Err(TableError::Buckets { size, buckets });
+        }
+        let entries = (0..size).map(|entry| Bucket((entry % buckets) as u16));
+        Ok(IndirectionTable {
+            entries: entries.collect(),
+        })
+    }
+
+    /// A table of these entries.
+    pub fn from_entries(entries: Vec<Bucket>) -> Result<IndirectionTable, TableError> {
+        check_size(entries.len())?;
+        Ok(IndirectionTable {
+            entries: entries.into(),
+        })
+    }
+
+    /// How many entries there are, a power of two.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many buckets the numbering spans: the highest bucket named, and one. A bucket below it may have no entry.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        let highest = self.entries.iter().map(|bucket| bucket.index()).max();
+        highest.map_or(0, |highest| highest + 1)
+    }
+
+    /// The entry that a hash falls on.
+    #[must_use]
+    pub fn entry(&self, hash: u32) -> usize {
+        hash as usize & (self.entries.len() - 1)
+    }
+
+    /// The bucket that a hash falls on.
+    #[must_use]
+    pub fn bucket(&self, hash: u32) -> Bucket {
+        self.entries[self.entry(hash)]
+    }
+
+    /// The bucket of every entry, in order.
+    #[must_use]
+    pub fn entries(&self) -> &[Bucket] {
+        &self.entries
+    }
+
+    /// The shortest start of the table that, repeated, is the table. Only as many hash bits as index it matter.
+    #[must_use]
+    pub fn period(&self) -> &[Bucket] {
+        let mut period = &self.entries[..];
+        while let (first, second) = period.split_at(period.len() / 2)
+            && first == second
+        {
+            period = first;
+        }
+        period
+    }
+}
+
+fn check_size(size: usize) -> Result<(), TableError> {
+    if size.is_power_of_two() && size <= IndirectionTable::LARGEST {
+        Ok(())
+    } else {
+        Err(TableError::Size { size })
+    }
+}
+
+impl From<IndirectionTable> for Vec<Bucket> {
+    fn from(table: IndirectionTable) -> Vec<Bucket> {
+        table.entries.into()
+    }
+}
+
+impl TryFrom<Vec<Bucket>> for IndirectionTable {
+    type Error = TableError;
+
+    fn try_from(entries: Vec<Bucket>) -> Result<IndirectionTable, TableError> {
+        IndirectionTable::from_entries(entries)
+    }
+}
+
+/// Why there is no such table.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TableError {
+    /// A size that the low bits of a hash cannot index.
+    #[error(
+        "an indirection table of {size} entries: a hash picks its entry by its low bits, entry = hash & (size - 1), \
+         so give a power of two from 1 to {}",
+        IndirectionTable::LARGEST
+    )]
+    Size {
+        /// Entries asked for.
+        size: usize,
+    },
+    /// No bucket, or buckets that would have no entry.
+    #[error(
+        "{buckets} buckets in an indirection table of {size} entries: give 1 to {size} buckets, or a larger table"
+    )]
+    Buckets {
+        /// Entries asked for.
+        size: usize,
+        /// Buckets asked for.
+        buckets: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(numbers: &[u16]) -> Vec<Bucket> {
+        numbers.iter().copied().map(Bucket::new).collect()
+    }
+
+    #[test]
+    fn round_robin_names_the_buckets_in_turn() {
+        let table = IndirectionTable::round_robin(8, 3).unwrap();
+        assert_eq!(table.entries(), numbered(&[0, 1, 2, 0, 1, 2, 0, 1]));
+        assert_eq!((table.size(), table.buckets()), (8, 3));
+    }
+
+    #[test]
+    fn a_hash_picks_its_entry_by_its_low_bits() {
+        let table = IndirectionTable::from_entries(numbered(&[7, 0, 2, 2])).unwrap();
+        assert_eq!(table.entry(0xffff_fff1), 1);
+        assert_eq!(table.bucket(0xffff_fff1), Bucket::new(0));
+        assert_eq!(table.bucket(4), Bucket::new(7));
+        assert_eq!(table.buckets(), 8);
+    }
+
+    #[test]
+    fn sizes_that_low_bits_cannot_index_are_refused_with_the_reason() {
+        for size in [0, 3, 100, 4095, 8192] {
+            let error = IndirectionTable::round_robin(size, 1).unwrap_err();
+            assert_eq!(error, TableError::Size { size });
+            assert_eq!(
+                IndirectionTable::from_entries(vec![Bucket::new(0); size]),
+                Err(error.clone())
+            );
+            assert!(error.to_string().contains("hash & (size - 1)"), "{error}");
+        }
+        for size in [1, 2, 128, 4096] {
+            assert_eq!(IndirectionTable::round_robin(size, 1).unwrap().size(), size);
+        }
+    }
+
+    #[test]
+    fn buckets_without_an_entry_are_refused() {
+        for buckets in [0, 9] {
+            assert_eq!(
+                IndirectionTable::round_robin(8, buckets),
+                Err(TableError::Buckets { size: 8, buckets })
+            );
+        }
+    }
+
+    #[test]
+    fn the_period_is_the_shortest_start_that_repeats() {
+        let period = |numbers: &[u16]| {
+            let table = IndirectionTable::from_entries(numbered(numbers)).unwrap();
+            table.period().to_vec()
+        };
+        assert_eq!(period(&[0, 1, 0, 1, 0, 1, 0, 1]), numbered(&[0, 1]));
+        assert_eq!(period(&[5, 5, 5, 5]), numbered(&[5]));
+        assert_eq!(period(&[0, 1, 0, 2]), numbered(&[0, 1, 0, 2]));
+        assert_eq!(period(&[3]), numbered(&[3]));
+    }
+}

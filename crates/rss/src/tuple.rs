@@ -1,0 +1,222 @@
+//! Who talks to whom: two socket addresses enter, the bytes that a network interface hashes leave.
+
+use crate::hash::HashFields;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use thiserror::Error;
+
+/// Source and destination of a packet, of one address family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tuple {
+    /// Between IPv4 addresses.
+    V4 {
+        /// Who sent the packet.
+        source: SocketAddrV4,
+        /// Whom it is for.
+        destination: SocketAddrV4,
+    },
+    /// Between IPv6 addresses. Flow label and scope are no part of the hash.
+    V6 {
+        /// Who sent the packet.
+        source: SocketAddrV6,
+        /// Whom it is for.
+        destination: SocketAddrV6,
+    },
+}
+
+impl Tuple {
+    /// The tuple of a packet from `source` to `destination`.
+    ///
+    /// An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`, what a dual-stack socket reports) counts as the IPv4 address it
+    /// maps, since that is what the packet on the wire carries. Mixed families are refused.
+    pub fn new(source: SocketAddr, destination: SocketAddr) -> Result<Tuple, TupleError> {
+        match (unmapped(source), unmapped(destination)) {
+            (SocketAddr::V4(source), SocketAddr::V4(destination)) => Ok(Tuple::V4 { source, destination }),
+            (SocketAddr::V6(source), SocketAddr::V6(destination)) => Ok(Tuple::V6 { source, destination }),
+            _ => Err(TupleError::MixedFamilies {
+                source_address: source,
+                destination,
+            }),
+        }
+    }
+
+    /// Who sent the packet.
+    #[must_use]
+    pub fn source(&self) -> SocketAddr {
+        match *self {
+            Tuple::V4 { source, .. } => source.into(),
+            Tuple::V6 { source, .. } => source.into(),
+        }
+    }
+
+    /// Whom the packet is for.
+    #[must_use]
+    pub fn destination(&self) -> SocketAddr {
+        match *self {
+            Tuple::V4 { destination, .. } => destination.into(),
+            Tuple::V6 { destination, .. } => destination.into(),
+        }
+    }
+
+    /// The tuple of the answer: source and destination exchanged.
+    #[must_use]
+    pub fn reversed(&self) -> Tuple {
+        match *self {
+            Tuple::V4 { source, destination } => Tuple::V4 {
+                source: destination,
+                destination: source,
+            },
+            Tuple::V6 { source, destination } => Tuple::V6 {
+                source: destination,
+                destination: source,
+            },
+        }
+    }
+
+    /// The bytes that are hashed: both addresses and, for a 4-tuple, both ports, in network order, source first
+    /// (Microsoft, "RSS Hashing Types").
+    #[must_use]
+    pub fn input(&self, fields: HashFields) -> HashInput {
+        let mut bytes = [0; HashInput::LONGEST];
+        let with_ports = match *self {
+            Tuple::V4 { source, destination } => {
+                bytes[..12].copy_from_slice(&v4_bytes(source, destination));
+                12
+            }
+            Tuple::V6 { source, destination } => {
+                bytes = v6_bytes(source, destination);
+                36
+            }
+        };
+        let length = match fields {
+            HashFields::TwoTuple => with_ports - 4,
+            HashFields::FourTuple => with_ports,
+        };
+        HashInput { bytes, length }
+    }
+}
+
+/// The IPv4 address and port that a mapped IPv6 address stands for; any other address unchanged.
+fn unmapped(address: SocketAddr) -> SocketAddr {
+    match (address.ip().to_canonical(), address) {
+        (IpAddr::V4(ip), SocketAddr::V6(mapped)) => SocketAddrV4::new(ip, mapped.port()).into(),
+        _ => address,
+    }
+}
+
+/// Source, destination, source port, destination port; the first eight bytes are the 2-tuple's.
+pub(crate) fn v4_bytes(source: SocketAddrV4, destination: SocketAddrV4) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    bytes[0..4].copy_from_slice(&source.ip().octets());
+    bytes[4..8].copy_from_slice(&destination.ip().octets());
+    bytes[8..10].copy_from_slice(&source.port().to_be_bytes());
+    bytes[10..12].copy_from_slice(&destination.port().to_be_bytes());
+    bytes
+}
+
+/// As [`v4_bytes`]; the first 32 bytes are the 2-tuple's.
+pub(crate) fn v6_bytes(source: SocketAddrV6, destination: SocketAddrV6) -> [u8; 36] {
+    let mut bytes = [0; 36];
+    bytes[0..16].copy_from_slice(&source.ip().octets());
+    bytes[16..32].copy_from_slice(&destination.ip().octets());
+    bytes[32..34].copy_from_slice(&source.port().to_be_bytes());
+    bytes[34..36].copy_from_slice(&destination.port().to_be_bytes());
+    bytes
+}
+
+/// The bytes of a tuple that are hashed: 8 or 12 for IPv4, 32 or 36 for IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashInput {
+    /// Bytes past `length` are not looked at.
+    bytes: [u8; HashInput::LONGEST],
+    length: usize,
+}
+
+impl HashInput {
+    /// Bytes of the longest input, the IPv6 4-tuple.
+    pub const LONGEST: usize = 36;
+
+    /// The bytes, in network order.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// Why two addresses are not a tuple.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TupleError {
+    /// One end is IPv4, the other IPv6.
+    #[error(
+        "{source_address} and {destination} are of different address families: give two IPv4 or two IPv6 addresses"
+    )]
+    MixedFamilies {
+        /// The sender given.
+        source_address: SocketAddr,
+        /// The receiver given.
+        destination: SocketAddr,
+    },
+}
+
+impl fmt::Display for Tuple {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} -> {}", self.source(), self.destination())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tuple(source: &str, destination: &str) -> Result<Tuple, TupleError> {
+        Tuple::new(source.parse().unwrap(), destination.parse().unwrap())
+    }
+
+    #[test]
+    fn input_is_addresses_then_ports_in_network_order_source_first() {
+        let tuple = tuple("1.2.3.4:258", "5.6.7.8:772").unwrap();
+        let four = tuple.input(HashFields::FourTuple);
+        assert_eq!(four.as_bytes(), [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4]);
+        let two = tuple.input(HashFields::TwoTuple);
+        assert_eq!(two.as_bytes(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn an_ipv6_input_has_32_bytes_of_addresses_and_4_of_ports() {
+        let tuple = tuple("[2001:db8::1]:1", "[2001:db8::2]:2").unwrap();
+        let input = tuple.input(HashFields::FourTuple);
+        assert_eq!(input.as_bytes().len(), 36);
+        assert_eq!(input.as_bytes()[15], 1);
+        assert_eq!(input.as_bytes()[31..], [2, 0, 1, 0, 2]);
+        assert_eq!(
+            tuple.input(HashFields::TwoTuple).as_bytes(),
+            &input.as_bytes()[..32]
+        );
+    }
+
+    #[test]
+    fn a_mapped_address_is_the_ipv4_address_it_maps() {
+        assert_eq!(
+            tuple("[::ffff:10.0.0.1]:5", "10.0.0.2:6"),
+            tuple("10.0.0.1:5", "10.0.0.2:6")
+        );
+    }
+
+    #[test]
+    fn mixed_families_are_refused() {
+        let error = tuple("10.0.0.1:5", "[::1]:6").unwrap_err().to_string();
+        assert!(
+            error.contains("10.0.0.1:5") && error.contains("[::1]:6"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_tuple_reversed_twice_is_itself() {
+        for (source, destination) in [("1.2.3.4:5", "6.7.8.9:10"), ("[::1]:5", "[::2]:6")] {
+            let tuple = tuple(source, destination).unwrap();
+            assert_eq!(tuple.reversed().source(), tuple.destination());
+            assert_eq!(tuple.reversed().reversed(), tuple);
+        }
+    }
+}

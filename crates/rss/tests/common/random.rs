@@ -1,0 +1,61 @@
+//! Random keys, tables, steerings and tuples for proptest.
+
+use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
+use proptest::prelude::*;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+
+/// Keys of every length.
+pub fn key() -> impl Strategy<Value = Key> {
+    prop::collection::vec(any::<u8>(), Key::MINIMUM..=Key::MAXIMUM)
+        .prop_map(|bytes| Key::from_bytes(&bytes).unwrap())
+}
+
+pub fn hash_fields() -> impl Strategy<Value = HashFields> {
+    prop_oneof![Just(HashFields::TwoTuple), Just(HashFields::FourTuple)]
+}
+
+/// Tables of up to `largest` entries, a power of two: in turn, at random, and a random start repeated.
+pub fn table(largest: u32) -> impl Strategy<Value = IndirectionTable> {
+    let sizes = 0..=largest.ilog2();
+    let in_turn = (sizes.clone(), any::<prop::sample::Index>()).prop_map(|(bits, buckets)| {
+        let size = 1 << bits;
+        IndirectionTable::round_robin(size, buckets.index(size) + 1).unwrap()
+    });
+    let at_random = (sizes, 1_u16..=300, 0..4_u32).prop_flat_map(|(bits, buckets, repeated)| {
+        let start = 1 << bits.saturating_sub(repeated);
+        prop::collection::vec(0..buckets, start).prop_map(move |start| {
+            let entries = start.iter().copied().map(Bucket::new).cycle().take(1 << bits);
+            IndirectionTable::from_entries(entries.collect()).unwrap()
+        })
+    });
+    prop_oneof![in_turn, at_random]
+}
+
+pub fn steering(largest_table: u32) -> impl Strategy<Value = Steering> {
+    (key(), hash_fields(), table(largest_table)).prop_map(|(key, hash_fields, table)| Steering {
+        key,
+        hash_fields,
+        cpus: (0..table.buckets() as u32).collect(),
+        table,
+        generation: 0,
+    })
+}
+
+pub fn tuple_v4() -> impl Strategy<Value = Tuple> {
+    let socket = || any::<([u8; 4], u16)>().prop_map(|(ip, port)| SocketAddrV4::new(ip.into(), port));
+    (socket(), socket()).prop_map(|(source, destination)| Tuple::V4 { source, destination })
+}
+
+pub fn tuple_v6() -> impl Strategy<Value = Tuple> {
+    let socket = || any::<([u8; 16], u16)>().prop_map(|(ip, port)| SocketAddrV6::new(ip.into(), port, 0, 0));
+    (socket(), socket()).prop_map(|(source, destination)| Tuple::V6 { source, destination })
+}
+
+pub fn tuple() -> impl Strategy<Value = Tuple> {
+    prop_oneof![tuple_v4(), tuple_v6()]
+}
+
+/// Two ends of a flow of one family whose source port is still open: the client's address and the server.
+pub fn ends() -> impl Strategy<Value = (std::net::IpAddr, SocketAddr)> {
+    tuple().prop_map(|tuple| (tuple.source().ip(), tuple.destination()))
+}
