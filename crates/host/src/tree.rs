@@ -55,6 +55,11 @@ impl Tree {
         Ok(names)
     }
 
+    /// What a symbolic link names; `None` for what is no link or cannot be read.
+    pub(crate) fn link(&self, path: &str) -> Option<PathBuf> {
+        fs::read_link(self.locate(path)).ok()
+    }
+
     fn locate(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }

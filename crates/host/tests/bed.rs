@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corelane_host::bed::{Bed, BedKind, BedPlan};
+use corelane_host::bed::{Bed, BedError, BedKind, BedPlan, Side};
+use corelane_host::counters::{DeviceStatistics, UdpStatistics};
 use ipnet::IpNet;
 
 const PORT: u16 = 5000;
@@ -19,15 +21,14 @@ fn plan(server: &str, pools: &[&str]) -> BedPlan {
     }
 }
 
-/// A bed of namespaces, or `None` after saying why this machine has none.
+/// A bed of namespaces, or `None` after saying why this machine permits none.
 fn namespaces(plan: &BedPlan) -> Option<Bed> {
     match Bed::build(plan) {
-        Ok(bed) => Some(bed),
-        Err(error) if !nix::unistd::geteuid().is_root() => {
+        Err(error @ BedError::Namespace { .. }) => {
             eprintln!("skipped: {error}");
             None
         }
-        Err(error) => panic!("{error}"),
+        built => Some(built.unwrap()),
     }
 }
 
@@ -37,21 +38,11 @@ fn bind(address: IpAddr, port: u16) -> UdpSocket {
     socket
 }
 
-/// Frames a device sent and received, read in its own namespace.
-fn frames(side: &corelane_host::bed::Side) -> (u64, u64) {
+/// Frames a side's device sent and received, read in its own namespace.
+fn frames(side: &Side) -> (u64, u64) {
     let device = side.device().to_owned();
-    side.run(move || {
-        let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
-        let line = text
-            .lines()
-            .find_map(|line| line.trim().strip_prefix(&format!("{device}:")))
-            .unwrap();
-        let numbers: Vec<u64> = line
-            .split_whitespace()
-            .map(|number| number.parse().unwrap())
-            .collect();
-        (numbers[9], numbers[1])
-    })
+    let statistics = side.run(move || DeviceStatistics::read(&device).unwrap());
+    (statistics.tx_packets, statistics.rx_packets)
 }
 
 /// Sends one datagram from each source to the server, which echoes it; returns the sources the server saw.
@@ -152,10 +143,9 @@ fn a_client_that_binds_nothing_uses_the_address_of_its_side() {
 }
 
 #[test]
-fn mtu_and_queues_are_those_of_the_plan() {
+fn the_mtu_is_that_of_the_plan() {
     let plan = BedPlan {
         mtu: Some(9000),
-        queues: Some(3),
         ..plan("10.11.2.1", &["10.11.2.0/24"])
     };
     let Some(bed) = namespaces(&plan) else { return };
@@ -170,6 +160,40 @@ fn mtu_and_queues_are_those_of_the_plan() {
     let (length, _) = listening.recv_from(&mut buffer).unwrap();
     assert_eq!(length, 9000 - 28);
     assert_eq!(frames(&bed.client), (1, 0), "one frame, not fragments");
+}
+
+#[test]
+fn the_counters_of_a_side_are_those_of_its_namespace() {
+    let Some(bed) = namespaces(&plan("10.11.2.1", &["10.11.2.0/24"])) else {
+        return;
+    };
+    echo(
+        &bed,
+        &["10.11.2.2".parse().unwrap(), "10.11.2.3".parse().unwrap()],
+    );
+    for side in [&bed.server, &bed.client] {
+        let counted = side.run(|| UdpStatistics::read().unwrap());
+        assert_eq!((counted.ipv4.in_datagrams, counted.ipv4.out_datagrams), (2, 2));
+        assert_eq!((counted.ip_v4.in_receives, counted.ip_v4.in_delivers), (2, 2));
+    }
+}
+
+#[test]
+fn threads_and_processes_started_in_a_side_live_in_its_namespace() {
+    let Some(bed) = namespaces(&plan("10.11.2.1", &["10.11.2.0/24"])) else {
+        return;
+    };
+    let namespace = || fs::read_link("/proc/thread-self/ns/net").unwrap();
+    let own = bed.server.run(namespace);
+    assert_eq!(bed.server.spawn(namespace).unwrap().join().unwrap(), own);
+    let process = bed.server.run(|| {
+        Command::new("readlink")
+            .arg("/proc/self/ns/net")
+            .output()
+            .unwrap()
+            .stdout
+    });
+    assert_eq!(String::from_utf8(process).unwrap().trim(), own.to_str().unwrap());
 }
 
 #[test]

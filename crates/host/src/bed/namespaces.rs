@@ -154,3 +154,30 @@ fn wait_until_up(device: &'static str) -> Result<(), BedError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_have_the_queues_of_the_plan() {
+        let plan = BedPlan {
+            queues: Some(3),
+            ..BedPlan::new(
+                "10.11.2.1".parse().unwrap(),
+                vec!["10.11.2.0/24".parse().unwrap()],
+            )
+        };
+        let bed = match build(&plan) {
+            Err(error @ BedError::Namespace { .. }) => {
+                eprintln!("skipped: {error}");
+                return;
+            }
+            built => built.unwrap(),
+        };
+        for (side, device) in [(&bed.server, SERVER.device), (&bed.client, CLIENT.device)] {
+            let queues = side.run(move || Wire::open().unwrap().queues(device).unwrap());
+            assert_eq!(queues, (3, 3), "{device}");
+        }
+    }
+}

@@ -80,6 +80,20 @@ impl Wire {
         Ok(carrier && !dropping)
     }
 
+    /// Receive and transmit queues of a device.
+    #[cfg(test)]
+    pub(super) fn queues(&mut self, device: &str) -> Result<(u32, u32), HostError> {
+        let (mut receive, mut transmit) = (0, 0);
+        for attribute in self.link(device)?.attributes {
+            match attribute {
+                LinkAttribute::NumRxQueues(queues) => receive = queues,
+                LinkAttribute::NumTxQueues(queues) => transmit = queues,
+                _ => {}
+            }
+        }
+        Ok((receive, transmit))
+    }
+
     /// Switches a device on.
     pub(super) fn switch_on(&mut self, index: u32) -> Result<(), HostError> {
         self.set_flags(index, LinkFlags::Up)

@@ -296,10 +296,10 @@ UdpLite6InDatagrams             \t2
     #[test]
     fn this_machine_counts_a_datagram_sent_to_no_socket() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let vacant = std::net::UdpSocket::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        // A connected socket keeps its port from others and takes datagrams from its peer alone.
+        let elsewhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        elsewhere.connect("127.0.0.1:9").unwrap();
+        let vacant = elsewhere.local_addr().unwrap();
         let before = UdpStatistics::read().unwrap();
         socket.send_to(b"x", vacant).unwrap();
         let between = UdpStatistics::read().unwrap().since(&before);

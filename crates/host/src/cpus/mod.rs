@@ -10,6 +10,8 @@ mod quota;
 
 pub mod list;
 
+pub(crate) use allowed::allowed_in;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,167 @@
+//! Conditions of the kernel: its release, its memory, and the debugging built into it.
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+
+use super::{Condition, Severity};
+use crate::HostError;
+use crate::tree::Tree;
+
+/// Kernel release, such as `6.18.44`.
+pub(super) fn release(tree: &Tree) -> Result<String, HostError> {
+    tree.text("/proc/sys/kernel/osrelease")
+}
+
+/// Memory in bytes, from `MemTotal` of `/proc/meminfo`, which is in kibibytes.
+pub(super) fn memory_bytes(tree: &Tree) -> Result<u64, HostError> {
+    const MEMINFO: &str = "/proc/meminfo";
+    let text = tree.text(MEMINFO)?;
+    text.lines()
+        .find_map(|line| {
+            let kibibytes: u64 = line
+                .strip_prefix("MemTotal:")?
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()?;
+            kibibytes.checked_mul(1024)
+        })
+        .ok_or_else(|| HostError::Missing {
+            place: MEMINFO,
+            what: "MemTotal".to_owned(),
+        })
+}
+
+/// Options that check or record at run time on paths that every frame takes: locks, memory, lists, lists of objects. What
+/// they cost is not what is measured (`lib/Kconfig.debug`, `mm/Kconfig.debug` and the help of each).
+const HEAVY: [&str; 21] = [
+    "DEBUG_ATOMIC_SLEEP",
+    "DEBUG_KMEMLEAK",
+    "DEBUG_LOCK_ALLOC",
+    "DEBUG_MUTEXES",
+    "DEBUG_NET",
+    "DEBUG_OBJECTS",
+    "DEBUG_PAGEALLOC_ENABLE_DEFAULT",
+    "DEBUG_PREEMPT",
+    "DEBUG_SPINLOCK",
+    "DEBUG_VM",
+    "FAULT_INJECTION",
+    "GCOV_KERNEL",
+    "KASAN",
+    "KCOV",
+    "KCSAN",
+    "KMSAN",
+    "LOCKDEP",
+    "LOCK_STAT",
+    "PROVE_LOCKING",
+    "PROVE_RCU",
+    "SLUB_DEBUG_ON",
+];
+
+/// Options that distributions ship and that still cost each frame something.
+const LIGHT: [&str; 7] = [
+    "DEBUG_LIST",
+    "INIT_ON_ALLOC_DEFAULT_ON",
+    "INIT_ON_FREE_DEFAULT_ON",
+    "KFENCE",
+    "PREEMPT_RT",
+    "SLUB_TINY",
+    "UBSAN",
+];
+
+/// No kernel configuration is near this long (this kernel's is 0.1 MB); a file that unpacks to more is not one.
+const LONGEST_CONFIGURATION: u64 = 4 << 20;
+
+/// Which of the options above this kernel was built with.
+pub(super) fn debug_options(tree: &Tree, release: Option<&str>) -> Condition {
+    const NAME: &str = "kernel debug options";
+    const WHY: &str = "checks built into the kernel take time on the path of each frame";
+    let Some((text, source)) = configuration(tree, release) else {
+        return Condition::unknown(
+            NAME,
+            "this kernel shows its configuration neither in /proc/config.gz nor in /boot",
+            "/proc/config.gz",
+            WHY,
+        );
+    };
+    let built_in = |options: &[&str]| -> Vec<String> {
+        options
+            .iter()
+            .filter(|option| text.lines().any(|line| line == format!("CONFIG_{option}=y")))
+            .map(|option| (*option).to_owned())
+            .collect()
+    };
+    let (heavy, light) = (built_in(&HEAVY), built_in(&LIGHT));
+    let named = [heavy.as_slice(), light.as_slice()].concat().join(", ");
+    const MEND: &str = "boot a kernel built without them";
+    match (heavy.is_empty(), light.is_empty()) {
+        (false, _) => Condition::known(NAME, named, source, WHY).rated(Severity::Spoils, MEND),
+        (true, false) => Condition::known(NAME, named, source, WHY).rated(Severity::Explains, MEND),
+        (true, true) => Condition::known(NAME, "none", source, WHY),
+    }
+}
+
+/// The text of this kernel's configuration and where it stood.
+fn configuration(tree: &Tree, release: Option<&str>) -> Option<(String, String)> {
+    const PACKED: &str = "/proc/config.gz";
+    if let Ok(bytes) = tree.bytes(PACKED) {
+        let mut text = String::new();
+        let unpacked = GzDecoder::new(bytes.as_slice())
+            .take(LONGEST_CONFIGURATION)
+            .read_to_string(&mut text);
+        if unpacked.is_ok() {
+            return Some((text, PACKED.to_owned()));
+        }
+    }
+    let release = release?;
+    [
+        format!("/boot/config-{release}"),
+        format!("/lib/modules/{release}/config"),
+    ]
+    .into_iter()
+    .find_map(|path| Some((tree.text(&path).ok()?, path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+    use crate::tree::recorded::Recorded;
+
+    const DEBUGGING: &str =
+        "CONFIG_UBSAN=y\nCONFIG_PROVE_LOCKING=y\n# CONFIG_KASAN is not set\nCONFIG_KASAN_X=y\n";
+
+    #[test]
+    fn heavy_debugging_spoils_and_is_named_first() {
+        let machine = Recorded::new([("/boot/config-6.1.0", DEBUGGING)]);
+        let condition = debug_options(&machine.tree(), Some("6.1.0"));
+        assert_eq!(condition.severity, Severity::Spoils);
+        assert_eq!(condition.value.unwrap(), "PROVE_LOCKING, UBSAN");
+        assert_eq!(condition.source, "/boot/config-6.1.0");
+    }
+
+    #[test]
+    fn a_packed_configuration_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("proc")).unwrap();
+        let file = std::fs::File::create(directory.path().join("proc/config.gz")).unwrap();
+        let mut packed = GzEncoder::new(file, Compression::fast());
+        packed.write_all(b"CONFIG_KFENCE=y\n").unwrap();
+        packed.finish().unwrap();
+        let condition = debug_options(&Tree::at(directory.path()), None);
+        assert_eq!(condition.severity, Severity::Explains);
+        assert_eq!(condition.value.unwrap(), "KFENCE");
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_is_unknown() {
+        let machine = Recorded::new([("/proc/config.gz", "not packed")]);
+        let condition = debug_options(&machine.tree(), Some("6.1.0"));
+        assert_eq!((condition.value, condition.severity), (None, Severity::Explains));
+    }
+}

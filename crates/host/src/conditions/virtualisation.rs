@@ -1,0 +1,78 @@
+//! Whether this machine is a virtual one, and whose.
+
+use super::{Condition, Severity};
+use crate::HostError;
+use crate::tree::Tree;
+
+const CPUINFO: &str = "/proc/cpuinfo";
+const SOURCE: &str = "/proc/cpuinfo flags, /sys/class/dmi/id, /sys/hypervisor, clock sources";
+
+/// The hypervisor's name as far as it shows itself, or `none`.
+///
+/// Evidence: the `hypervisor` flag that every one sets on x86 (the CPUID bit reserved for it), the names in the firmware's
+/// tables, the directory of Xen, and clock sources that only guests have.
+pub(super) fn detect(tree: &Tree) -> Result<String, HostError> {
+    let flagged = tree
+        .text(CPUINFO)?
+        .lines()
+        .any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"));
+    let named = named_by_firmware(tree).or_else(|| named_by_clock(tree));
+    Ok(match (named, flagged) {
+        (Some(name), _) => name,
+        (None, true) => "a hypervisor that does not name itself".to_owned(),
+        (None, false) => "none".to_owned(),
+    })
+}
+
+/// The condition that goes with it.
+pub(super) fn condition(detected: Option<&str>) -> Condition {
+    const NAME: &str = "virtualisation";
+    const WHY: &str = "a hypervisor decides the clock, shares caches, and makes interrupts and idling dearer";
+    match detected {
+        Some("none") => Condition::known(NAME, "none", SOURCE, WHY),
+        Some(name) => Condition::known(NAME, name, SOURCE, WHY).rated(
+            Severity::Explains,
+            "measure on the machine itself where that can be",
+        ),
+        None => Condition::unknown(NAME, "/proc/cpuinfo cannot be read", SOURCE, WHY),
+    }
+}
+
+fn named_by_firmware(tree: &Tree) -> Option<String> {
+    if let Ok(kind) = tree.text("/sys/hypervisor/type") {
+        return Some(kind);
+    }
+    // Vendor or product as the common hypervisors write them into the tables they give their guests.
+    const KNOWN: [(&str, &str); 8] = [
+        ("QEMU", "QEMU"),
+        ("KVM", "KVM"),
+        ("VMware", "VMware"),
+        ("VirtualBox", "VirtualBox"),
+        ("Virtual Machine", "Hyper-V"),
+        ("Xen", "Xen"),
+        ("Amazon EC2", "Amazon EC2"),
+        ("Google", "Google Compute Engine"),
+    ];
+    ["sys_vendor", "product_name"]
+        .iter()
+        .filter_map(|file| tree.text(&format!("/sys/class/dmi/id/{file}")).ok())
+        .find_map(|text| {
+            KNOWN
+                .iter()
+                .find(|(part, _)| text.contains(part))
+                .map(|(_, name)| (*name).to_owned())
+        })
+}
+
+fn named_by_clock(tree: &Tree) -> Option<String> {
+    let clocks = tree
+        .text("/sys/devices/system/clocksource/clocksource0/available_clocksource")
+        .ok()?;
+    let name = |clock: &str| match clock {
+        "kvm-clock" => Some("KVM"),
+        "xen" => Some("Xen"),
+        _ if clock.starts_with("hyperv") => Some("Hyper-V"),
+        _ => None,
+    };
+    clocks.split_whitespace().find_map(name).map(str::to_owned)
+}

@@ -1,0 +1,277 @@
+//! What needs a process of its own: entering a user namespace, falling back without privilege, dying with a bed in hand.
+//!
+//! Run plainly, this program is the test; run with a role as its argument, it is the process under test. It has no
+//! harness because a user namespace can be entered only by a process with one thread.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use corelane_host::bed::{Bed, BedError, BedKind, BedPlan, enter_user_namespace};
+
+/// The user and group that own nothing.
+const NOBODY: u32 = 65534;
+
+type Test = (&'static str, fn() -> Result<(), String>);
+
+const TESTS: [Test; 5] = [
+    (
+        "without_privilege_a_bed_stands_in_a_user_namespace",
+        without_privilege_a_bed_stands_in_a_user_namespace,
+    ),
+    (
+        "a_process_with_several_threads_is_told_to_enter_earlier",
+        a_process_with_several_threads_is_told_to_enter_earlier,
+    ),
+    (
+        "root_stays_in_the_machines_own_user_namespace",
+        root_stays_in_the_machines_own_user_namespace,
+    ),
+    (
+        "without_privilege_or_user_namespace_the_bed_is_loopback_and_says_why",
+        without_privilege_or_user_namespace_the_bed_is_loopback_and_says_why,
+    ),
+    (
+        "a_killed_process_leaves_no_namespace_and_no_device",
+        a_killed_process_leaves_no_namespace_and_no_device,
+    ),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(role) = arguments
+        .first()
+        .and_then(|argument| argument.strip_prefix("role:"))
+    {
+        play(role);
+        return ExitCode::SUCCESS;
+    }
+    if arguments.iter().any(|argument| argument == "--list") {
+        for (name, _) in TESTS {
+            println!("{name}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
+    let mut failed = false;
+    for (name, test) in TESTS {
+        if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
+            continue;
+        }
+        match std::panic::catch_unwind(test) {
+            Ok(Ok(())) => println!("test {name} ... ok"),
+            Ok(Err(reason)) => eprintln!("skipped: {name}: {reason}"),
+            Err(_) => {
+                println!("test {name} ... FAILED");
+                failed = true;
+            }
+        }
+    }
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn without_privilege_a_bed_stands_in_a_user_namespace() -> Result<(), String> {
+    let said = told_by(unprivileged("user-namespace"))?;
+    assert_eq!(said, ["entered", "10.11.2.77", "fd00:11:2::77"]);
+    Ok(())
+}
+
+fn a_process_with_several_threads_is_told_to_enter_earlier() -> Result<(), String> {
+    let said = told_by(unprivileged("two-threads"))?;
+    if said[0].contains("not permitted") {
+        return Err(said.concat());
+    }
+    assert!(said[0].contains("single thread"), "{said:?}");
+    Ok(())
+}
+
+fn root_stays_in_the_machines_own_user_namespace() -> Result<(), String> {
+    if !is_root() {
+        return Err("needs root".to_owned());
+    }
+    permitted()?;
+    let said = told_by(myself("stay"))?;
+    assert_eq!(said, ["stayed", "namespaces"]);
+    Ok(())
+}
+
+fn without_privilege_or_user_namespace_the_bed_is_loopback_and_says_why() -> Result<(), String> {
+    let said = told_by(unprivileged("fall-back"))?;
+    assert!(
+        said[0].starts_with("the loopback device of this machine: server 127.11.2.1"),
+        "{said:?}"
+    );
+    assert!(said[0].contains("cannot make a network namespace"), "{said:?}");
+    assert!(said[1].starts_with("cannot make a network namespace"), "{said:?}");
+    Ok(())
+}
+
+fn a_killed_process_leaves_no_namespace_and_no_device() -> Result<(), String> {
+    if !is_root() {
+        return Err("needs root".to_owned());
+    }
+    permitted()?;
+    let mut child = myself("hold").spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let made: BTreeSet<PathBuf> = (0..2)
+        .map(|_| PathBuf::from(lines.next().unwrap().unwrap()))
+        .collect();
+    assert_eq!(made.len(), 2);
+    assert!(made.is_subset(&namespaces_in_use()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let start = Instant::now();
+    while !made.is_disjoint(&namespaces_in_use()) {
+        assert!(start.elapsed() < Duration::from_secs(5), "still held: {made:?}");
+        std::thread::yield_now();
+    }
+    for device in ["server0", "client0"] {
+        assert!(!fs::exists(format!("/sys/class/net/{device}")).unwrap());
+    }
+    Ok(())
+}
+
+/// What the process under test does, by role. It tells what came of it on standard output, a line a fact, and exits with a
+/// line on standard error when it cannot.
+fn play(role: &str) {
+    match role {
+        "user-namespace" => match enter_user_namespace() {
+            Ok(entered) => {
+                println!("{}", if entered { "entered" } else { "stayed" });
+                for (server, pool, source) in [
+                    ("10.11.2.1", "10.11.2.0/24", "10.11.2.77"),
+                    ("fd00:11:2::1", "fd00:11:2::/64", "fd00:11:2::77"),
+                ] {
+                    let bed = Bed::build(&plan(server, pool, false)).unwrap();
+                    assert_eq!(bed.kind(), BedKind::UserNamespace);
+                    assert_eq!(bed.reason(), Some("not root"));
+                    println!("{}", seen_by_the_server(&bed, source.parse().unwrap()));
+                }
+            }
+            Err(error) => eprintln!("cannot: {error}"),
+        },
+        "two-threads" => {
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let other = std::thread::spawn(move || ended.recv());
+            println!("{}", enter_user_namespace().unwrap_err());
+            drop(end);
+            other.join().unwrap().unwrap_err();
+        }
+        "stay" => {
+            println!(
+                "{}",
+                if enter_user_namespace().unwrap() {
+                    "entered"
+                } else {
+                    "stayed"
+                }
+            );
+            let bed = Bed::build(&plan("10.11.2.1", "10.11.2.0/24", false)).unwrap();
+            println!("{}", bed.kind());
+        }
+        "fall-back" => {
+            let bed = Bed::build(&plan("10.11.2.1", "10.11.2.0/24", true)).unwrap();
+            println!("{}", bed.describe());
+            let refusal = Bed::build(&plan("10.11.2.1", "10.11.2.0/24", false)).unwrap_err();
+            println!("{refusal}");
+        }
+        "hold" => {
+            let bed = Bed::build(&plan("10.11.2.1", "10.11.2.0/24", false)).unwrap();
+            for side in [&bed.server, &bed.client] {
+                let namespace = side.run(|| fs::read_link("/proc/thread-self/ns/net").unwrap());
+                println!("{}", namespace.display());
+            }
+            // Standard input stays open until the test kills this process or ends itself.
+            let _ = std::io::stdin().read(&mut [0]);
+        }
+        other => panic!("no role {other}"),
+    }
+}
+
+/// Whether this process may make namespaces as it is; root of a container often may not.
+fn permitted() -> Result<(), String> {
+    match Bed::build(&plan("10.11.2.1", "10.11.2.0/24", false)) {
+        Err(error @ BedError::Namespace { .. }) => Err(error.to_string()),
+        built => {
+            built.unwrap();
+            Ok(())
+        }
+    }
+}
+
+fn plan(server: &str, pool: &str, loopback_ok: bool) -> BedPlan {
+    BedPlan {
+        loopback_ok,
+        ..BedPlan::new(server.parse().unwrap(), vec![pool.parse().unwrap()])
+    }
+}
+
+/// Sends a datagram from `source` and returns where the server says it came from.
+fn seen_by_the_server(bed: &Bed, source: IpAddr) -> IpAddr {
+    let server = SocketAddr::new(bed.server.address(), 5000);
+    let listening = bed.server.run(move || UdpSocket::bind(server).unwrap());
+    listening.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    bed.client.run(move || {
+        let socket = UdpSocket::bind((source, 0)).unwrap();
+        socket.send_to(b"x", server).unwrap();
+    });
+    let (_, from) = listening.recv_from(&mut [0; 8]).unwrap();
+    from.ip()
+}
+
+/// This program in a role. The link in `/proc` reaches the program even where an unprivileged user may not walk its path.
+fn myself(role: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg(format!("role:{role}"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command
+}
+
+/// This program in a role, as a user without privilege.
+fn unprivileged(role: &str) -> Command {
+    let mut command = myself(role);
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+/// The lines a process tells; its reason where it cannot.
+fn told_by(mut command: Command) -> Result<Vec<String>, String> {
+    let child: Child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    if let Some(reason) = errors.strip_prefix("cannot: ") {
+        return Err(reason.trim().to_owned());
+    }
+    assert!(output.status.success(), "{errors}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    Ok(told.lines().map(str::to_owned).collect())
+}
+
+/// The network namespaces of every thread on the machine that can be asked.
+fn namespaces_in_use() -> BTreeSet<PathBuf> {
+    let threads = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|process| fs::read_dir(process.path().join("task")).ok())
+        .flat_map(Iterator::flatten);
+    threads
+        .filter_map(|thread| fs::read_link(thread.path().join("ns/net")).ok())
+        .collect()
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
