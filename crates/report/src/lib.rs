@@ -7,8 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod conditions;
+mod date;
 pub mod drops;
 pub mod histogram;
+pub mod html;
+pub mod published;
 pub mod quantity;
 pub mod scalability;
 pub mod scale;

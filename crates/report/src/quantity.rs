@@ -42,6 +42,18 @@ pub fn metric(value: f64) -> String {
     format!("{} {}", three_digits(scaled), DECIMAL_PREFIXES[prefix])
 }
 
+/// [`metric`] without trailing zeros, for the ticks of axes: `2 M`.
+#[must_use]
+pub fn metric_brief(value: f64) -> String {
+    let text = metric(value);
+    match text.split_once(' ') {
+        Some((number, prefix)) if number.contains('.') => {
+            format!("{} {prefix}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
 /// A whole number with thousands separated: `count(6_773_040_390)` is `6,773,040,390`.
 #[must_use]
 pub fn count(number: u64) -> String {
@@ -69,7 +81,7 @@ pub fn duration(nanoseconds: f64) -> String {
         return MISSING.to_owned();
     }
     let (scaled, unit) = scale_down(nanoseconds, 1000.0, 4);
-    format!("{} {}", trimmed(scaled), ["ns", "us", "ms", "s"][unit])
+    format!("{} {}", trimmed(scaled), ["ns", "\u{b5}s", "ms", "s"][unit])
 }
 
 /// A share of 1 in percent, one decimal: `percent(0.991)` is `99.1 %`.
@@ -200,6 +212,14 @@ mod tests {
     }
 
     #[test]
+    fn ticks_carry_no_trailing_zeros() {
+        let shown: Vec<String> = [0.0, 250.0, 1_500.0, 200_000.0, 2_000_000.0]
+            .map(metric_brief)
+            .into();
+        assert_eq!(shown, ["0", "250", "1.5 k", "200 k", "2 M"]);
+    }
+
+    #[test]
     fn counts_keep_every_digit() {
         assert_eq!(count(6_773_040_390), "6,773,040,390");
         assert_eq!(count(136), "136");
@@ -224,7 +244,10 @@ mod tests {
         let shown: Vec<String> = [0.0, 12.0, 999.9, 1_234.0, 1_200_000.0, 30e9]
             .map(duration)
             .into();
-        assert_eq!(shown, ["0 ns", "12 ns", "1 us", "1.23 us", "1.2 ms", "30 s"]);
+        assert_eq!(
+            shown,
+            ["0 ns", "12 ns", "1 \u{b5}s", "1.23 \u{b5}s", "1.2 ms", "30 s"]
+        );
     }
 
     #[test]

@@ -67,6 +67,17 @@ pub enum Mode {
     Sink,
 }
 
+impl Mode {
+    /// The name of the rate that steps of this mode are judged by.
+    #[must_use]
+    pub const fn main_rate_name(self) -> &'static str {
+        match self {
+            Self::Echo => "answered",
+            Self::Sink => "seen",
+        }
+    }
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(match self {

@@ -1,17 +1,16 @@
 //! A report as people read it in a terminal: 100 columns, the verdict last.
 
-use super::{Mode, Model, Placement, ScaleReport, Series, Step, TrialStatus};
+use super::{Model, Placement, ScaleReport, Series, Step, TrialStatus};
 use crate::conditions::{self, Severity};
 use crate::drops;
 use crate::quantity::{self, or_missing};
-use crate::scalability::Law;
 use crate::statistics::{self, Spread};
 use crate::table::{Column, Table, clean, wrap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// What a terminal of the usual size shows without wrapping.
-const WIDTH: usize = 100;
+pub(super) const WIDTH: usize = 100;
 
 /// How many conditions that merely explain are named before the rest is counted.
 const MOST_EXPLAINING: usize = 8;
@@ -123,7 +122,7 @@ fn frames_section(series: &Series<'_>) -> String {
         Column::right("returned").unit("/s"),
         Column::right("Gb/s"),
         Column::right("local").unit("%"),
-        Column::right("CPU us").unit("/frame"),
+        Column::right("CPU \u{b5}s").unit("/frame"),
         Column::right("idle").unit("%"),
         Column::right("softirq").unit("%"),
         Column::right("linearity"),
@@ -241,7 +240,7 @@ fn controls_section(report: &ScaleReport) -> String {
         Column::right("of exact"),
         Column::right("local").unit("%"),
         Column::right("steered").unit("%"),
-        Column::right("CPU us").unit("/frame"),
+        Column::right("CPU \u{b5}s").unit("/frame"),
         Column::right("linearity"),
     ]);
     for series in &all {
@@ -271,20 +270,10 @@ fn controls_section(report: &ScaleReport) -> String {
         "controls beside exact steering (rate: answered for echo, seen for sink)\n{}",
         table.render(WIDTH)
     );
-    if let Some(note) = locality_note(report) {
+    if let Some(note) = report.locality_note() {
         paragraph(&mut text, "", note);
     }
     text
-}
-
-/// What locality can mean in this bed.
-pub(crate) fn locality_note(report: &ScaleReport) -> Option<&'static str> {
-    ["namespaces", "user_namespace", "loopback"]
-        .contains(&report.bed.kind.as_str())
-        .then_some(
-            "Locality here is by placement: on veth and loopback the receive path runs on the sender's CPU, so \
-             aligned clients make it true and crossed clients must make it false.",
-        )
 }
 
 /// Frames dropped by cause, and frames that nobody accounts for.
@@ -298,7 +287,6 @@ fn drops_section(report: &ScaleReport) -> String {
         Column::right("frames"),
         Column::right("of generated").unit("%"),
     ]);
-    let mut unexplained = 0u64;
     for (index, step) in report.steps.iter().enumerate() {
         let own = report
             .trials
@@ -316,7 +304,6 @@ fn drops_section(report: &ScaleReport) -> String {
         }
         for (gap, frames) in step.unexplained.by_gap() {
             if let Some(frames) = frames.filter(|frames| *frames != 0) {
-                unexplained = unexplained.saturating_add(frames.unsigned_abs());
                 table.row(drop_row(
                     step,
                     &format!("NO CAUSE, {gap}"),
@@ -326,7 +313,7 @@ fn drops_section(report: &ScaleReport) -> String {
             }
         }
     }
-    let verdict = if unexplained == 0 {
+    let verdict = if report.unexplained_frames() == 0 {
         "every frame missing between two places has a cause"
     } else {
         "some frames are missing without a cause"
@@ -412,34 +399,10 @@ fn unknown_section(report: &ScaleReport) -> String {
 
 fn scaling_section(report: &ScaleReport) -> String {
     let mut text = String::new();
-    if let Some(sentence) = scaling_sentence(report) {
+    if let Some(sentence) = report.scaling_sentence() {
         paragraph(&mut text, "", &sentence);
     }
     text
-}
-
-/// What the scaling law says, or why there is none.
-pub(crate) fn scaling_sentence(report: &ScaleReport) -> Option<String> {
-    match (&report.scaling.law, &report.scaling.not_fitted_because) {
-        (Some(law), _) => Some(law_sentence(law)),
-        (None, Some(reason)) => Some(sentence_case(reason)),
-        (None, None) => None,
-    }
-}
-
-fn law_sentence(law: &Law) -> String {
-    let peak = match law.peak_workers() {
-        Some(peak) => format!("growth ends at about {peak:.0} CPUs"),
-        None => "it has no end of growth".to_owned(),
-    };
-    format!(
-        "Universal Scalability Law: {} on one CPU, contention {}, coherency {} a pair; {peak}; no measurement is \
-         further than {} from it.",
-        quantity::rate(law.lambda_per_second),
-        quantity::percent(law.sigma),
-        quantity::percent(law.kappa),
-        quantity::percent(law.worst_residual),
-    )
 }
 
 fn limit_section(report: &ScaleReport) -> String {
@@ -468,34 +431,11 @@ fn whole_percent(share: f64) -> String {
     quantity::fixed(share * 100.0, 0)
 }
 
-fn sentence_case(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => format!(
-            "{}{}.",
-            first.to_uppercase(),
-            letters.as_str().trim_end_matches('.')
-        ),
-        None => String::new(),
-    }
-}
-
 /// Appends a paragraph that hangs under its label.
-fn paragraph(text: &mut String, label: &str, words: &str) {
+pub(super) fn paragraph(text: &mut String, label: &str, words: &str) {
     let indent = label.chars().count();
     for (index, line) in wrap(words, WIDTH - indent).iter().enumerate() {
         let start = if index == 0 { label } else { &" ".repeat(indent) };
         let _ = writeln!(text, "{start}{line}");
-    }
-}
-
-impl Mode {
-    /// The name of the rate that steps of this mode are judged by.
-    #[must_use]
-    pub const fn main_rate_name(self) -> &'static str {
-        match self {
-            Self::Echo => "answered",
-            Self::Sink => "seen",
-        }
     }
 }

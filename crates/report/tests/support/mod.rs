@@ -73,10 +73,15 @@ fn trial(
     active: usize,
     per_bucket: f64,
 ) -> Trial {
-    // Rounds differ by a percent, buckets by none; crossing costs a tenth.
+    // Rounds differ by a percent, one percent of the work is serial; crossing and the kernel's hash cost something.
     let drift = 1.0 + 0.01 * (round as f64 - 1.0);
-    let cost = if placement == Placement::Crossed { 0.9 } else { 1.0 };
-    let each = (per_bucket * SECONDS * drift * cost) as u64;
+    let contention = 1.0 + 0.01 * (active as f64 - 1.0);
+    let cost = match (model, placement) {
+        (_, Placement::Crossed) => 0.86,
+        (Model::Reuseport, _) => 0.71,
+        (Model::Exact, _) => 1.0,
+    };
+    let each = (per_bucket * SECONDS * drift * cost / contention) as u64;
     let full = each / 50;
     let echo = mode == Mode::Echo;
     let mut trial = Trial::new(step, round, SECONDS);
@@ -120,7 +125,7 @@ fn trial(
         }
         trial.round_trip = Some(round_trips);
     } else {
-        let reason = "a sink has no server hash to check".to_owned();
+        let reason = "the clock was not read".to_owned();
         trial.unknown = BTreeMap::from([("effective_mhz".to_owned(), reason)]);
         trial.effective_mhz = None;
     }

@@ -1,0 +1,138 @@
+//! HTML that cannot be ill-formed: text is escaped when it becomes [`Markup`], and elements are closed as they are made.
+
+use std::fmt::Write as _;
+
+/// A piece of finished HTML.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Markup(String);
+
+impl Markup {
+    /// HTML that this crate wrote itself: a style sheet. It must not hold anything from outside.
+    pub(crate) fn trusted(html: &'static str) -> Self {
+        Self(html.to_owned())
+    }
+
+    /// Appends another piece.
+    #[must_use]
+    pub(crate) fn with(mut self, other: impl Into<Self>) -> Self {
+        self.push(other);
+        self
+    }
+
+    /// Appends another piece.
+    pub(crate) fn push(&mut self, other: impl Into<Self>) {
+        self.0.push_str(&other.into().0);
+    }
+
+    /// Whether there is nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The HTML.
+    pub(crate) fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl From<&str> for Markup {
+    fn from(text: &str) -> Self {
+        let mut escaped = String::with_capacity(text.len());
+        for letter in text.chars() {
+            match letter {
+                '&' => escaped.push_str("&amp;"),
+                '<' => escaped.push_str("&lt;"),
+                '>' => escaped.push_str("&gt;"),
+                '"' => escaped.push_str("&quot;"),
+                // HTML allows no control characters beyond white space, not even as references.
+                '\t' | '\n' => escaped.push(letter),
+                letter if letter.is_control() => escaped.push('\u{fffd}'),
+                letter => escaped.push(letter),
+            }
+        }
+        Self(escaped)
+    }
+}
+
+impl From<String> for Markup {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<&String> for Markup {
+    fn from(text: &String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<Vec<Self>> for Markup {
+    fn from(pieces: Vec<Self>) -> Self {
+        pieces.into_iter().collect()
+    }
+}
+
+impl FromIterator<Self> for Markup {
+    fn from_iter<Pieces: IntoIterator<Item = Self>>(pieces: Pieces) -> Self {
+        Self(pieces.into_iter().map(|piece| piece.0).collect())
+    }
+}
+
+/// An element with attributes and contents.
+pub(crate) fn element(
+    name: &'static str,
+    attributes: &[(&'static str, &str)],
+    contents: impl Into<Markup>,
+) -> Markup {
+    let mut html = open(name, attributes);
+    html.push_str(&contents.into().0);
+    let _ = write!(html, "</{name}>");
+    // A line break after blocks keeps the file readable, and no renderer shows it.
+    if BLOCKS.contains(&name) {
+        html.push('\n');
+    }
+    Markup(html)
+}
+
+/// An element without attributes.
+pub(crate) fn plain(name: &'static str, contents: impl Into<Markup>) -> Markup {
+    element(name, &[], contents)
+}
+
+/// An element with a class and contents.
+pub(crate) fn classed(name: &'static str, class: &str, contents: impl Into<Markup>) -> Markup {
+    element(name, &[("class", class)], contents)
+}
+
+/// An element that HTML never closes, such as `meta`.
+pub(crate) fn void(name: &'static str, attributes: &[(&'static str, &str)]) -> Markup {
+    Markup(open(name, attributes) + "\n")
+}
+
+const BLOCKS: [&str; 20] = [
+    "html", "head", "body", "main", "header", "footer", "section", "div", "p", "h1", "h2", "h3", "table",
+    "thead", "tbody", "tr", "figure", "svg", "ul", "details",
+];
+
+fn open(name: &str, attributes: &[(&str, &str)]) -> String {
+    let mut html = format!("<{name}");
+    for (attribute, value) in attributes {
+        let _ = write!(html, " {attribute}=\"{}\"", Markup::from(*value).0);
+    }
+    html.push('>');
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_attributes_cannot_open_a_tag() {
+        let made = element("a", &[("title", "\"><script>")], "<b> & \u{1b}");
+        assert_eq!(
+            made.into_string(),
+            "<a title=\"&quot;&gt;&lt;script&gt;\">&lt;b&gt; &amp; \u{fffd}</a>"
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! A plot as SVG: axes, lines with the range of each point, and columns.
+//!
+//! In: everything already placed in a unit square, x from the left and y from the bottom, so that scales and meaning
+//! stay with the caller. Out: one `<svg>` that carries no colours of its own: classes name what a shape stands for, and
+//! the page's style sheet colours them for light and dark.
+
+use super::markup::{Markup, classed, element, plain};
+use std::fmt::Write as _;
+
+/// A drawing of 400 by 260 units: about as wide as a phone, so that 12-unit text stays readable there.
+const WIDTH: f64 = 400.0;
+const HEIGHT: f64 = 260.0;
+const LEFT: f64 = 50.0;
+const RIGHT: f64 = 10.0;
+const TOP: f64 = 24.0;
+const BOTTOM: f64 = 40.0;
+
+/// A place on an axis with its label.
+pub(crate) struct Tick {
+    /// From 0 to 1.
+    pub(crate) place: f64,
+    /// What is written there.
+    pub(crate) label: String,
+}
+
+/// One measured point.
+pub(crate) struct Point {
+    /// From 0 to 1.
+    pub(crate) x: f64,
+    /// From 0 to 1.
+    pub(crate) y: f64,
+    /// The lowest and highest of what the point is the median of.
+    pub(crate) range: Option<(f64, f64)>,
+    /// What a pointer over it shows.
+    pub(crate) tip: String,
+}
+
+/// Points that belong together.
+pub(crate) struct Line {
+    /// Classes that the style sheet knows.
+    pub(crate) class: String,
+    /// The points, from left to right.
+    pub(crate) points: Vec<Point>,
+    /// Whether each point is marked; a guide line is not.
+    pub(crate) marked: bool,
+}
+
+/// A column of stacked parts.
+pub(crate) struct Column {
+    /// Its middle, from 0 to 1.
+    pub(crate) x: f64,
+    /// Its width as a share of the whole.
+    pub(crate) width: f64,
+    /// Parts from the bottom up: class, height as a share of the whole, and what a pointer over it shows.
+    pub(crate) parts: Vec<(&'static str, f64, String)>,
+}
+
+/// A whole plot.
+#[derive(Default)]
+pub(crate) struct Plot {
+    /// What the plot shows, for those who cannot see it.
+    pub(crate) description: String,
+    /// Written under the x axis.
+    pub(crate) x_title: String,
+    /// Written above the y axis.
+    pub(crate) y_title: String,
+    /// Ticks of the x axis.
+    pub(crate) x_ticks: Vec<Tick>,
+    /// Ticks of the y axis.
+    pub(crate) y_ticks: Vec<Tick>,
+    /// Lines, the last on top.
+    pub(crate) lines: Vec<Line>,
+    /// Columns, under all lines.
+    pub(crate) columns: Vec<Column>,
+}
+
+impl Plot {
+    /// The plot as an `<svg>` element.
+    pub(crate) fn draw(&self) -> Markup {
+        let view = format!("0 0 {} {}", number(WIDTH), number(HEIGHT));
+        let contents = self
+            .axes()
+            .with(self.columns.iter().map(draw_column).collect::<Markup>())
+            .with(self.lines.iter().map(draw_line).collect::<Markup>());
+        element(
+            "svg",
+            &[
+                ("viewBox", view.as_str()),
+                ("role", "img"),
+                ("aria-label", &self.description),
+            ],
+            contents,
+        )
+    }
+
+    fn axes(&self) -> Markup {
+        let mut axes = Markup::default();
+        for tick in &self.y_ticks {
+            let height = y(tick.place);
+            axes.push(segment("grid", (LEFT, height), (WIDTH - RIGHT, height)));
+            axes.push(label("tick end", LEFT - 6.0, height + 4.0, &tick.label));
+        }
+        for tick in &self.x_ticks {
+            axes.push(label(
+                "tick middle",
+                x(tick.place),
+                HEIGHT - BOTTOM + 17.0,
+                &tick.label,
+            ));
+        }
+        axes.push(segment("base", (LEFT, y(0.0)), (WIDTH - RIGHT, y(0.0))));
+        axes.push(label("title", 2.0, 12.0, &self.y_title));
+        let middle = (LEFT + WIDTH - RIGHT) / 2.0;
+        axes.push(label("title middle", middle, HEIGHT - 6.0, &self.x_title));
+        axes
+    }
+}
+
+fn draw_line(line: &Line) -> Markup {
+    let mut path = String::new();
+    for (index, point) in line.points.iter().enumerate() {
+        let command = if index == 0 { 'M' } else { 'L' };
+        let _ = write!(path, "{command}{} {}", number(x(point.x)), number(y(point.y)));
+    }
+    let mut drawn = element("path", &[("d", path.as_str())], "");
+    for point in line.points.iter().filter(|_| line.marked) {
+        if let Some((low, high)) = point.range {
+            drawn.push(segment("range", (x(point.x), y(low)), (x(point.x), y(high))));
+        }
+        let (across, up) = (number(x(point.x)), number(y(point.y)));
+        let dot = [("cx", across.as_str()), ("cy", up.as_str()), ("r", "4")];
+        drawn.push(element("circle", &dot, plain("title", &point.tip)));
+    }
+    classed("g", &format!("line {}", line.class), drawn)
+}
+
+fn draw_column(column: &Column) -> Markup {
+    let mut from = 0.0;
+    let mut drawn = Markup::default();
+    for (class, height, tip) in &column.parts {
+        let to = (from + height).min(1.0);
+        let place = [
+            number(x(column.x - column.width / 2.0)),
+            number(y(to)),
+            number(x(column.width) - x(0.0)),
+            number(y(from) - y(to)),
+        ];
+        let [left, top, width, tall] = place.each_ref().map(String::as_str);
+        let attributes = [
+            ("class", *class),
+            ("x", left),
+            ("y", top),
+            ("width", width),
+            ("height", tall),
+        ];
+        drawn.push(element("rect", &attributes, plain("title", tip)));
+        from = to;
+    }
+    drawn
+}
+
+/// A line from one point of the drawing to another.
+fn segment(class: &str, from: (f64, f64), to: (f64, f64)) -> Markup {
+    let ends = [from.0, from.1, to.0, to.1].map(number);
+    let [x1, y1, x2, y2] = ends.each_ref().map(String::as_str);
+    element(
+        "line",
+        &[("class", class), ("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2)],
+        "",
+    )
+}
+
+/// Text at a point of the drawing.
+fn label(class: &str, across: f64, down: f64, text: &str) -> Markup {
+    let (across, down) = (number(across), number(down));
+    element(
+        "text",
+        &[("class", class), ("x", across.as_str()), ("y", down.as_str())],
+        text,
+    )
+}
+
+fn x(place: f64) -> f64 {
+    LEFT + place * (WIDTH - LEFT - RIGHT)
+}
+
+fn y(place: f64) -> f64 {
+    HEIGHT - BOTTOM - place * (HEIGHT - BOTTOM - TOP)
+}
+
+/// A coordinate: a tenth of a unit is finer than any screen shows.
+pub(crate) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "0".to_owned();
+    }
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}

@@ -1,0 +1,63 @@
+//! Sentences that text and page share.
+
+use super::ScaleReport;
+use crate::quantity;
+use crate::scalability::Law;
+
+impl ScaleReport {
+    /// What locality can mean in this bed; `None` where a device chose the CPU.
+    #[must_use]
+    pub fn locality_note(&self) -> Option<&'static str> {
+        ["namespaces", "user_namespace", "loopback"]
+            .contains(&self.bed.kind.as_str())
+            .then_some(
+                "Locality here is by placement: on veth and loopback the receive path runs on the sender's CPU, so \
+                 aligned clients make it true and crossed clients must make it false.",
+            )
+    }
+
+    /// What the scaling law says, or why there is none.
+    #[must_use]
+    pub fn scaling_sentence(&self) -> Option<String> {
+        match (&self.scaling.law, &self.scaling.not_fitted_because) {
+            (Some(law), _) => Some(law_sentence(law)),
+            (None, Some(reason)) => Some(sentence_case(reason)),
+            (None, None) => None,
+        }
+    }
+
+    /// Frames that are missing without a cause, or too many without one, over all steps and gaps.
+    #[must_use]
+    pub fn unexplained_frames(&self) -> u64 {
+        let gaps = self.steps.iter().flat_map(|step| step.unexplained.by_gap());
+        gaps.filter_map(|(_, frames)| frames)
+            .fold(0, |sum, frames| sum.saturating_add(frames.unsigned_abs()))
+    }
+}
+
+fn law_sentence(law: &Law) -> String {
+    let peak = match law.peak_workers() {
+        Some(peak) => format!("growth ends at about {peak:.0} CPUs"),
+        None => "it has no end of growth".to_owned(),
+    };
+    format!(
+        "Universal Scalability Law: {} on one CPU, contention {}, coherency {} a pair; {peak}; every \
+         measurement is within {} of it.",
+        quantity::rate(law.lambda_per_second),
+        quantity::percent(law.sigma),
+        quantity::percent(law.kappa),
+        quantity::percent(law.worst_residual),
+    )
+}
+
+fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => format!(
+            "{}{}.",
+            first.to_uppercase(),
+            letters.as_str().trim_end_matches('.')
+        ),
+        None => String::new(),
+    }
+}
