@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corelane_host::bed::{Bed, BedError, BedKind, BedPlan, Side};
+use corelane_host::conditions::{self, Severity};
 use corelane_host::counters::{DeviceStatistics, UdpStatistics};
 use ipnet::IpNet;
 
@@ -194,6 +195,20 @@ fn threads_and_processes_started_in_a_side_live_in_its_namespace() {
             .stdout
     });
     assert_eq!(String::from_utf8(process).unwrap().trim(), own.to_str().unwrap());
+}
+
+#[test]
+fn the_device_of_a_side_spoils_nothing_and_every_condition_of_it_is_known() {
+    let Some(bed) = namespaces(&plan("10.11.2.1", &["10.11.2.0/24"])) else {
+        return;
+    };
+    for side in [&bed.server, &bed.client] {
+        let device = side.device().to_owned();
+        for condition in side.run(move || conditions::of_devices(&[device])) {
+            assert_ne!(condition.severity, Severity::Spoils, "{condition:?}");
+            assert!(condition.value.is_some(), "{condition:?}");
+        }
+    }
 }
 
 #[test]

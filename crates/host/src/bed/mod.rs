@@ -133,7 +133,8 @@ pub struct Bed {
 impl Bed {
     /// Builds the bed on the best ground this process may stand on.
     ///
-    /// Unprivileged processes call [`enter_user_namespace`] first, while they have one thread.
+    /// Unprivileged processes call [`enter_user_namespace`] first, while they have one thread. Build a bed before pinning
+    /// the calling thread: the sides, and what they start, inherit its affinity.
     ///
     /// # Errors
     ///

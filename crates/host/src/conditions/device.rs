@@ -1,5 +1,7 @@
 //! Conditions of the devices that frames cross, in the calling thread's network namespace.
 
+use nix::net::if_::if_nametoindex;
+
 use super::{Condition, Severity};
 use crate::HostError;
 use crate::cpus::list;
@@ -8,9 +10,9 @@ use crate::tree::Tree;
 
 const ETHTOOL: &str = "ethtool netlink";
 
-/// The conditions of each device, and of captures that see the frames of all.
+/// The conditions of each device.
 pub(super) fn conditions(tree: &Tree, devices: &[String]) -> Vec<Condition> {
-    let mut all = vec![captures(tree)];
+    let mut all = Vec::new();
     for device in devices {
         // Each device asks anew, so that a kernel without the interface gives each its reason.
         let mut ethtool = Ethtool::open();
@@ -23,6 +25,7 @@ pub(super) fn conditions(tree: &Tree, devices: &[String]) -> Vec<Condition> {
             ask(&mut ethtool, |ethtool| ethtool.features(device)),
         ));
         all.push(receive_packet_steering(tree, device));
+        all.push(captures(tree, device));
     }
     all
 }
@@ -154,26 +157,28 @@ fn in_own_namespace(tree: &Tree) -> bool {
     thread.is_some() && thread != process
 }
 
-/// A capture of every protocol, as tcpdump makes, is offered each frame. `/proc/net/packet` has a line a packet socket with
-/// its protocol in hexadecimal, 0003 being all of them (`packet_seq_show` in `net/packet/af_packet.c`).
-fn captures(tree: &Tree) -> Condition {
-    const NAME: &str = "captures";
+/// A capture of every protocol, as tcpdump makes, is offered each frame. `/proc/net/packet` has a line a packet socket; the
+/// fourth column is its protocol in hexadecimal, 0003 being all of them, the fifth the index of its device, 0 being all of
+/// them (`packet_seq_show` in `net/packet/af_packet.c`).
+fn captures(tree: &Tree, device: &str) -> Condition {
     const SOURCE: &str = "/proc/thread-self/net/packet";
     const WHY: &str = "a capture of all protocols is offered each frame on the CPU that handles it";
-    match tree.text(SOURCE) {
-        Err(error) => Condition::unknown(NAME, error, SOURCE, WHY),
-        Ok(text) => {
-            let count = text
-                .lines()
-                .skip(1)
-                .filter(|line| line.split_whitespace().nth(3) == Some("0003"))
-                .count();
-            let condition = Condition::known(NAME, count, SOURCE, WHY);
-            if count > 0 {
-                condition.rated(Severity::Spoils, "end tcpdump and its like; ss -0 -p names them")
-            } else {
-                condition
-            }
-        }
+    let name = format!("captures of {device}");
+    let (text, index) = match (tree.text(SOURCE), if_nametoindex(device)) {
+        (Ok(text), Ok(index)) => (text, index.to_string()),
+        (Err(error), _) => return Condition::unknown(name, error, SOURCE, WHY),
+        (_, Err(errno)) => return Condition::unknown(name, format!("{device}: {errno}"), SOURCE, WHY),
+    };
+    let seen = |line: &&str| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let on = columns.get(4).copied().unwrap_or_default();
+        columns.get(3) == Some(&"0003") && (on == "0" || on == index)
+    };
+    let count = text.lines().skip(1).filter(seen).count();
+    let condition = Condition::known(name, count, SOURCE, WHY);
+    if count > 0 {
+        condition.rated(Severity::Spoils, "end tcpdump and its like; ss -0 -p names them")
+    } else {
+        condition
     }
 }

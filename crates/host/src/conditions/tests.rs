@@ -127,96 +127,94 @@ fn what_spoils_stands_before_what_explains() {
     assert_eq!(snapshot.spoiling().count(), 1);
 }
 
+/// A file, what it then says, the condition it turns, and what that becomes.
+type Turn = (&'static str, &'static str, &'static str, Severity);
+
+const TURNS: [Turn; 14] = [
+    (
+        "/sys/devices/system/cpu/intel_pstate/no_turbo",
+        "1",
+        "turbo",
+        Severity::Fine,
+    ),
+    (
+        "/sys/devices/system/cpu/intel_pstate/no_turbo",
+        "x",
+        "turbo",
+        Severity::Explains,
+    ),
+    (
+        "/sys/devices/system/cpu/cpufreq/policy1/scaling_governor",
+        "powersave",
+        "governor",
+        Severity::Spoils,
+    ),
+    ("/sys/devices/system/cpu/smt/active", "0", "smt", Severity::Fine),
+    (
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "hpet",
+        "clock source",
+        Severity::Spoils,
+    ),
+    (
+        "/sys/devices/system/clocksource/clocksource0/available_clocksource",
+        "tsc kvm-clock",
+        "virtualisation",
+        Severity::Explains,
+    ),
+    (
+        "/proc/cpuinfo",
+        "flags\t: fpu hypervisor",
+        "virtualisation",
+        Severity::Explains,
+    ),
+    (
+        "/sys/class/dmi/id/sys_vendor",
+        "QEMU",
+        "virtualisation",
+        Severity::Explains,
+    ),
+    (
+        "/proc/stat",
+        "cpu0 100 0 0 880 0 0 0 20\nprocs_running 1",
+        "steal",
+        Severity::Spoils,
+    ),
+    (
+        "/proc/loadavg",
+        "1.50 0 0 1/9 9",
+        "load from others",
+        Severity::Explains,
+    ),
+    (
+        "/proc/thread-self/status",
+        "Cpus_allowed_list:\t1",
+        "affinity",
+        Severity::Explains,
+    ),
+    (
+        "/boot/config-6.1.0",
+        "CONFIG_LOCK_STAT=y",
+        "kernel debug options",
+        Severity::Spoils,
+    ),
+    (
+        "/proc/sys/net/core/busy_poll",
+        "50",
+        "net.core.busy_poll",
+        Severity::Explains,
+    ),
+    (
+        "/proc/sys/net/core/rmem_max",
+        "4194304",
+        "net.core.rmem_max",
+        Severity::Fine,
+    ),
+];
+
 #[test]
 fn each_of_these_turns_a_condition() {
-    let cases = [
-        (
-            "/sys/devices/system/cpu/intel_pstate/no_turbo",
-            "1",
-            "turbo",
-            Severity::Fine,
-        ),
-        (
-            "/sys/devices/system/cpu/intel_pstate/no_turbo",
-            "x",
-            "turbo",
-            Severity::Explains,
-        ),
-        (
-            "/sys/devices/system/cpu/cpufreq/policy1/scaling_governor",
-            "powersave",
-            "governor",
-            Severity::Spoils,
-        ),
-        ("/sys/devices/system/cpu/smt/active", "0", "smt", Severity::Fine),
-        (
-            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-            "hpet",
-            "clock source",
-            Severity::Spoils,
-        ),
-        (
-            "/sys/devices/system/clocksource/clocksource0/available_clocksource",
-            "tsc kvm-clock",
-            "virtualisation",
-            Severity::Explains,
-        ),
-        (
-            "/proc/cpuinfo",
-            "flags\t: fpu hypervisor",
-            "virtualisation",
-            Severity::Explains,
-        ),
-        (
-            "/sys/class/dmi/id/sys_vendor",
-            "QEMU",
-            "virtualisation",
-            Severity::Explains,
-        ),
-        (
-            "/proc/stat",
-            "cpu0 100 0 0 880 0 0 0 20\nprocs_running 1",
-            "steal",
-            Severity::Spoils,
-        ),
-        (
-            "/proc/loadavg",
-            "1.50 0 0 1/9 9",
-            "load from others",
-            Severity::Explains,
-        ),
-        (
-            "/proc/thread-self/status",
-            "Cpus_allowed_list:\t1",
-            "affinity",
-            Severity::Explains,
-        ),
-        (
-            "/boot/config-6.1.0",
-            "CONFIG_LOCK_STAT=y",
-            "kernel debug options",
-            Severity::Spoils,
-        ),
-        (
-            "/proc/sys/net/core/busy_poll",
-            "50",
-            "net.core.busy_poll",
-            Severity::Explains,
-        ),
-        (
-            "/proc/sys/net/core/rmem_max",
-            "4194304",
-            "net.core.rmem_max",
-            Severity::Fine,
-        ),
-        (
-            "/proc/thread-self/net/packet",
-            "header\n0000 3 3 0003 2 1 0 0 1",
-            "captures",
-            Severity::Spoils,
-        ),
-    ];
-    for (path, text, name, severity) in cases {
+    for (path, text, name, severity) in TURNS {
         let machine = server();
         machine.write(path, text);
         let snapshot = snapshot_in(&machine.tree(), &[]);
@@ -261,6 +259,28 @@ fn rps_names_the_cpus_of_all_queues() {
     let offloads = find(&snapshot, "offloads of eth9");
     assert_eq!(offloads.value, None);
     assert!(offloads.unknown_because.as_deref().unwrap().contains("eth9"));
+}
+
+#[test]
+fn a_capture_of_all_protocols_spoils_the_devices_it_sees() {
+    // The loopback device has index 1 in every namespace.
+    let machine = server();
+    let cases = [
+        ("1 3 3 0003 1 1 0 0 1", "1", Severity::Spoils),
+        ("1 3 3 0003 0 1 0 0 1", "1", Severity::Spoils),
+        ("1 3 3 0003 2 1 0 0 1", "0", Severity::Fine),
+        ("1 3 3 0806 1 1 0 0 1", "0", Severity::Fine),
+    ];
+    for (line, count, severity) in cases {
+        machine.write("/proc/thread-self/net/packet", &format!("header\n{line}\n"));
+        let snapshot = snapshot_in(&machine.tree(), &["lo".to_owned()]);
+        let captures = find(&snapshot, "captures of lo");
+        assert_eq!(
+            (captures.value.as_deref(), captures.severity),
+            (Some(count), severity),
+            "{line}"
+        );
+    }
 }
 
 #[test]
