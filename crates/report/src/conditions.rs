@@ -63,10 +63,13 @@ pub fn machine(snapshot: &Value) -> String {
     let fact = |name: &str| snapshot.get(name).and_then(text).filter(|text| !text.is_empty());
     let cpus = fact("cpus_online").map(|online| match fact("cpus_allowed") {
         Some(allowed) if allowed != online => format!("{allowed} of {online} CPUs allowed"),
+        _ if online == "1" => "1 CPU".to_owned(),
         _ => format!("{online} CPUs"),
     });
     let kernel = fact("kernel").map(|kernel| format!("kernel {}", kernel.trim_start_matches("Linux ")));
-    let virtualisation = fact("virtualisation").map(|kind| format!("virtualisation: {kind}"));
+    let virtualisation = fact("virtualisation")
+        .filter(|kind| kind != "none")
+        .map(|kind| format!("virtualisation: {kind}"));
     let parts = [fact("cpu_model"), cpus, kernel, virtualisation];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -120,7 +120,9 @@ impl Histogram {
     /// The nanoseconds that `percent` (0 to 100) of the durations did not exceed; `None` when nothing was recorded.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Option<u64> {
-        (self.count() > 0).then(|| self.values.value_at_percentile(percent).min(self.values.max()))
+        // A value stands for all that share its three digits, and so may read a little over the longest.
+        let longest = self.values.max().min(LARGEST_NANOSECONDS);
+        (self.count() > 0).then(|| self.values.value_at_percentile(percent).min(longest))
     }
 
     /// The summary for documents; `None` when nothing was recorded.
@@ -128,12 +130,12 @@ impl Histogram {
     pub fn summary(&self) -> Option<Summary> {
         Some(Summary {
             count: self.count(),
-            min_ns: self.percentile(0.0)?.min(self.values.min()),
+            min_ns: self.values.min(),
             p50_ns: self.percentile(50.0)?,
             p90_ns: self.percentile(90.0)?,
             p99_ns: self.percentile(99.0)?,
             p999_ns: self.percentile(99.9)?,
-            max_ns: self.values.max().min(LARGEST_NANOSECONDS),
+            max_ns: self.percentile(100.0)?,
             mean_ns: self.values.mean(),
             beyond_range: self.beyond_range,
         })
@@ -234,7 +236,11 @@ mod tests {
         let histogram = of(&[1_000, u64::MAX, LARGEST_NANOSECONDS + 1]);
         assert_eq!(histogram.beyond_range(), 2);
         assert_eq!(histogram.count(), 3);
-        assert_eq!(histogram.summary().unwrap().max_ns, LARGEST_NANOSECONDS);
+        let summary = histogram.summary().unwrap();
+        assert_eq!(
+            (summary.p999_ns, summary.max_ns),
+            (LARGEST_NANOSECONDS, LARGEST_NANOSECONDS)
+        );
     }
 
     #[test]

@@ -172,9 +172,7 @@ pub(crate) fn conditions(report: &ScaleReport) -> Markup {
     ];
     let rows = all.into_iter().map(|condition| {
         let word = condition.severity.word();
-        let mend = condition
-            .mend
-            .map(|mend| Markup::from(" Mend: ").with(plain("code", mend)));
+        let mend = condition.mend.map(|mend| format!(" Mend: {mend}"));
         vec![
             Some(classed("span", &format!("pill {word}"), word)),
             Some(condition.name.into()),

@@ -69,9 +69,7 @@ pub(crate) fn spoilers(report: &ScaleReport) -> Markup {
         .filter(|condition| condition.severity == Severity::Spoils)
         .map(|condition| {
             let value = condition.value.unwrap_or_default();
-            let mend = condition
-                .mend
-                .map(|mend| Markup::from(" Mend: ").with(plain("code", mend)));
+            let mend = condition.mend.map(|mend| format!(" Mend: {mend}"));
             let why = format!(": {}.", condition.why.trim_end_matches('.'));
             plain("strong", format!("{} = {value}", condition.name))
                 .with(why)

@@ -104,6 +104,8 @@ fn fill(step: &mut Step, trials: &[&Trial]) {
 
 /// Names the reason of every number that is missing: the trials' own, or what is known of them all.
 fn give_reasons(step: &mut Step, trials: &[&Trial]) {
+    // A report is summarised again after every trial: reasons of an earlier time may no longer hold.
+    step.unknown.clear();
     let missing = step.missing();
     for field in missing {
         let own = trials.iter().find_map(|trial| trial.unknown.get(field).cloned());
