@@ -1,0 +1,147 @@
+//! One bucket's worker: takes datagrams, answers them, counts, and samples which bucket their hash names.
+//!
+//! In: events of its engine. Out: answers through the engine, counts in the bucket's own block, sampled flows in a ring
+//! that the control thread empties.
+
+use super::plan::UdpPlan;
+use corelane_report::scale::Mode;
+use corelane_rss::{Bucket, Steerer, Tuple};
+use corelane_worker::engine::{Datagram, EngineCounters, Event, FailureCounts, Handler, Id, Ops};
+use corelane_worker::{Counter, Time};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Datagrams between two samples. A prime, so that flows served in rotation are all sampled.
+const SAMPLE_INTERVAL: u32 = 251;
+
+/// Datagrams sampled without an interval at the start, so that a handful of datagrams is checked too.
+const SAMPLED_AT_START: u32 = 64;
+
+/// Ports that are never answered: 0 is no port, and echo (7), quotd (17) and chargen (19) answer an answer (RFC 862, 865,
+/// 864), which would go round for ever.
+const UNANSWERED_PORTS: [u16; 4] = [0, 7, 17, 19];
+
+/// The counts of one bucket: written by its worker, read by anyone.
+#[derive(Debug, Default)]
+pub(super) struct BucketCounters {
+    pub(super) seen: Counter,
+    pub(super) seen_bytes: Counter,
+    pub(super) answered: Counter,
+    pub(super) queue_full: Counter,
+    pub(super) refused_port: Counter,
+    pub(super) refused_peer: Counter,
+    pub(super) truncated: Counter,
+    /// Answers that the kernel refused, in the order of [`FailureCounts::by_cause`].
+    pub(super) send_failed: [Counter; FailureCounts::CAUSES],
+    pub(super) steering_samples: Counter,
+    pub(super) steering_right: Counter,
+}
+
+/// What one worker's engine calls.
+pub(super) struct BucketHandler {
+    bucket: Bucket,
+    address: SocketAddr,
+    plan: Arc<UdpPlan>,
+    steerer: Arc<Steerer>,
+    counters: Arc<corelane_worker::CachePadded<BucketCounters>>,
+    sampled_flows: rtrb::Producer<SocketAddr>,
+    until_sample: u32,
+    samples: u32,
+}
+
+impl BucketHandler {
+    pub(super) fn new(
+        bucket: Bucket,
+        address: SocketAddr,
+        plan: Arc<UdpPlan>,
+        steerer: Arc<Steerer>,
+        counters: Arc<corelane_worker::CachePadded<BucketCounters>>,
+        sampled_flows: rtrb::Producer<SocketAddr>,
+    ) -> Self {
+        Self {
+            bucket,
+            address,
+            plan,
+            steerer,
+            counters,
+            sampled_flows,
+            until_sample: 1,
+            samples: 0,
+        }
+    }
+
+    /// Shows what the engine has sent so far.
+    pub(super) fn publish(&self, engine: &EngineCounters) {
+        self.counters.answered.set(engine.sent);
+        for (counter, (_, count)) in self
+            .counters
+            .send_failed
+            .iter()
+            .zip(engine.send_failed.by_cause())
+        {
+            counter.set(count);
+        }
+    }
+
+    /// Answers one datagram unless a rule forbids it.
+    fn answer(&self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
+        if UNANSWERED_PORTS.contains(&datagram.peer.port()) || datagram.peer.port() == self.address.port() {
+            self.counters.refused_port.add(1);
+        } else if datagram.truncated {
+            self.counters.truncated.add(1);
+        } else if !self.plan.may_answer(datagram.peer.ip()) {
+            self.counters.refused_peer.add(1);
+        } else {
+            let length = datagram.payload.len();
+            let queued = ops.send_to(id, Some(datagram.peer), length, |out| {
+                out.copy_from_slice(datagram.payload);
+            });
+            self.counters.queue_full.add(u64::from(queued.is_err()));
+        }
+    }
+
+    /// Every so often, asks the hash which bucket a datagram belongs to.
+    fn sample(&mut self, peer: SocketAddr) {
+        self.until_sample -= 1;
+        if self.until_sample > 0 {
+            return;
+        }
+        self.samples = self.samples.saturating_add(1);
+        self.until_sample = if self.samples < SAMPLED_AT_START {
+            1
+        } else {
+            SAMPLE_INTERVAL
+        };
+        // A wildcard socket does not know which of its addresses was meant, and so not the hash either.
+        if self.address.ip().is_unspecified() {
+            return;
+        }
+        if let Ok(tuple) = Tuple::new(peer, self.address) {
+            self.counters.steering_samples.add(1);
+            self.counters
+                .steering_right
+                .add(u64::from(self.steerer.bucket_of(&tuple) == self.bucket));
+            // A full ring loses a sample, not a datagram.
+            let _ = self.sampled_flows.push(peer);
+        }
+    }
+}
+
+impl Handler for BucketHandler {
+    fn event(&mut self, ops: &mut Ops, _now: Time, id: Id, event: Event<'_>) {
+        // Failures are counted by the engine, see `publish`.
+        if let Event::Datagrams(datagrams) = event {
+            let (mut seen, mut bytes) = (0, 0);
+            for datagram in datagrams {
+                seen += 1;
+                bytes += datagram.payload.len() as u64;
+                self.sample(datagram.peer);
+                if self.plan.mode == Mode::Echo {
+                    self.answer(ops, id, &datagram);
+                }
+            }
+            self.counters.seen.add(seen);
+            self.counters.seen_bytes.add(bytes);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a UDP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
+
+use corelane_report::scale::{Mode, Model};
+use corelane_rss::Steering;
+use corelane_rss::steer::SteerError;
+use corelane_worker::SpawnError;
+use corelane_worker::engine::{EngineKind, EngineSettings};
+use corelane_worker::group::GroupError;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use thiserror::Error;
+
+/// A UDP server, fully decided.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UdpPlan {
+    /// Where to listen; port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// Answer each datagram, or only take it.
+    pub mode: Mode,
+    /// How a datagram finds its socket: by the exact RSS hash, or by the kernel's own.
+    pub model: Model,
+    /// Key, table and CPUs: one worker for each of its buckets.
+    pub steering: Steering,
+    /// The engine asked for; `None` probes and chooses.
+    pub engine: Option<EngineKind>,
+    /// Datagrams moved at once; 1 is one `recvfrom` and one `sendto` a datagram.
+    pub batch: usize,
+    /// Send runs of answers to one peer as one `UDP_SEGMENT` send.
+    pub coalesce: bool,
+    /// Receive `UDP_GRO` super-datagrams.
+    pub gro: bool,
+    /// Socket receive buffer asked for, bytes; `None` keeps the system's default.
+    pub receive_buffer_bytes: Option<usize>,
+    /// Device to watch for the CPU that the receive path ran on; `None` leaves locality unknown.
+    pub device: Option<String>,
+}
+
+impl UdpPlan {
+    /// An echo server on `address`, steered by `steering`, with everything else at its default.
+    #[must_use]
+    pub fn new(address: SocketAddr, steering: Steering) -> Self {
+        Self {
+            address,
+            mode: Mode::Echo,
+            model: Model::Exact,
+            steering,
+            engine: None,
+            batch: EngineSettings::default().datagram_batch,
+            coalesce: false,
+            gro: false,
+            receive_buffer_bytes: None,
+            device: None,
+        }
+    }
+
+    /// The engine settings that this plan asks for.
+    #[must_use]
+    pub fn engine_settings(&self) -> EngineSettings {
+        EngineSettings {
+            datagram_batch: self.batch,
+            coalesce: self.coalesce,
+            gro: self.gro,
+            ..EngineSettings::default()
+        }
+    }
+
+    /// Whether an answer to `peer` stays where the plan allows: anywhere when the plan names an address, loopback and
+    /// private networks when it listens on all of them.
+    #[must_use]
+    pub fn may_answer(&self, peer: IpAddr) -> bool {
+        !self.address.ip().is_unspecified() || is_local(peer)
+    }
+}
+
+/// Loopback, private (RFC 1918), unique local (RFC 4193) and link-local addresses.
+fn is_local(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => {
+            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+    }
+}
+
+/// Why a UDP server could not start or go on.
+#[derive(Debug, Error)]
+pub enum UdpServeError {
+    /// The sockets of the group could not be had.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// No steering program for this table.
+    #[error(transparent)]
+    Steer(#[from] SteerError),
+    /// A worker could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// An engine failed.
+    #[error("worker of bucket {bucket}: {error}")]
+    Worker {
+        /// Whose worker.
+        bucket: usize,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Buckets without a CPU each.
+    #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU a bucket")]
+    Cpus {
+        /// Buckets of the table.
+        buckets: usize,
+        /// CPUs of the document.
+        cpus: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_server_answers_only_local_networks() {
+        let local = [
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.1.1",
+            "::1",
+            "fd00::1",
+            "fe80::1",
+        ];
+        let public = ["8.8.8.8", "172.32.0.1", "2001:db8::1", "::ffff:8.8.8.8"];
+        for address in local {
+            assert!(is_local(address.parse().unwrap()), "{address}");
+        }
+        for address in public {
+            assert!(!is_local(address.parse().unwrap()), "{address}");
+        }
+    }
+}

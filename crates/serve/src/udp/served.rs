@@ -1,0 +1,115 @@
+//! What a UDP server saw and did, per bucket: the document that `serve udp` ends with.
+
+use corelane_rss::Steering;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// The counts of a UDP server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UdpServed {
+    /// `corelane/served-udp/1`.
+    pub schema: String,
+    /// Where it listened.
+    pub address: SocketAddr,
+    /// The engine that ran.
+    pub engine: String,
+    /// Why it is not the engine asked for, or the faster one.
+    pub engine_reason: Option<String>,
+    /// What both ends must agree on.
+    pub steering: Steering,
+    /// One entry a bucket, in order.
+    pub buckets: Vec<BucketServed>,
+    /// Why `locality` is unknown, when it is.
+    pub locality_unknown: Option<String>,
+}
+
+/// The counts of one bucket.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct BucketServed {
+    /// The bucket.
+    pub bucket: u16,
+    /// Where its worker runs.
+    pub cpu: u32,
+    /// Datagrams received.
+    pub seen: u64,
+    /// Payload bytes received.
+    pub seen_bytes: u64,
+    /// Datagrams answered.
+    pub answered: u64,
+    /// Datagrams lost here, by cause. Before they were seen: `full_buffers` (of the socket). Seen but not answered:
+    /// `queue_full`, `refused_port`, `refused_peer`, `truncated`, and the causes of failed sends.
+    pub dropped: BTreeMap<String, u64>,
+    /// Datagrams whose hash was computed again in software.
+    pub steering_samples: u64,
+    /// Those whose hash names this bucket.
+    pub steering_right: u64,
+    /// Datagrams of this bucket's flows for which the device tap told the receiving CPU.
+    pub locality_samples: u64,
+    /// Those received on this worker's CPU.
+    pub locality_right: u64,
+}
+
+impl BucketServed {
+    /// Share of sampled datagrams whose hash names this bucket, 0 to 1; `None` without samples.
+    #[must_use]
+    pub fn steering_ok(&self) -> Option<f64> {
+        share(self.steering_right, self.steering_samples)
+    }
+
+    /// Share of sampled datagrams received on this worker's CPU, 0 to 1; `None` without samples.
+    #[must_use]
+    pub fn locality(&self) -> Option<f64> {
+        share(self.locality_right, self.locality_samples)
+    }
+}
+
+impl UdpServed {
+    /// Datagrams received by all buckets.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.seen).sum()
+    }
+
+    /// Datagrams answered by all buckets.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.answered).sum()
+    }
+
+    /// Share of all sampled datagrams whose hash names the bucket that got them.
+    #[must_use]
+    pub fn steering_ok(&self) -> Option<f64> {
+        share(
+            self.sum(|bucket| bucket.steering_right),
+            self.sum(|bucket| bucket.steering_samples),
+        )
+    }
+
+    /// Share of all sampled datagrams received on their worker's CPU.
+    #[must_use]
+    pub fn locality(&self) -> Option<f64> {
+        share(
+            self.sum(|bucket| bucket.locality_right),
+            self.sum(|bucket| bucket.locality_samples),
+        )
+    }
+
+    /// Datagrams lost here, by cause, over all buckets; see [`BucketServed::dropped`].
+    #[must_use]
+    pub fn dropped(&self) -> BTreeMap<String, u64> {
+        let mut sum = BTreeMap::new();
+        for (cause, count) in self.buckets.iter().flat_map(|bucket| &bucket.dropped) {
+            *sum.entry(cause.clone()).or_default() += count;
+        }
+        sum
+    }
+
+    fn sum(&self, count: impl Fn(&BucketServed) -> u64) -> u64 {
+        self.buckets.iter().map(count).sum()
+    }
+}
+
+fn share(right: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| right as f64 / of as f64)
+}
