@@ -1,0 +1,204 @@
+//! Address pools as people write them: `10.11.2.0/24`, `10.11.2.3-10.11.2.9`, `10.11.2.3,10.11.2.32`, and lists of those.
+//!
+//! In: text. Out: addresses, in the order written. A prefix of IPv4 gives its host addresses (network and broadcast
+//! address left out, as RFC 1122 3.2.1.3 forbids them as sources), except /31 (RFC 3021) and /32.
+
+use ipnet::{IpNet, Ipv4AddrRange, Ipv6AddrRange};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A list of addresses, prefixes and ranges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool(Vec<Part>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Prefix(IpNet),
+    RangeV4(Ipv4Addr, Ipv4Addr),
+    RangeV6(Ipv6Addr, Ipv6Addr),
+}
+
+/// Text that is no pool.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "'{part}' is no address, prefix or range: write 10.11.2.3, 10.11.2.0/24, 10.11.2.3-10.11.2.9, or a list with commas"
+)]
+pub struct PoolError {
+    part: String,
+}
+
+impl Pool {
+    /// The addresses, in the order written.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.0.iter().flat_map(|part| part.addresses())
+    }
+
+    /// The prefixes that cover the pool exactly: what a test bed has to route.
+    #[must_use]
+    pub fn prefixes(&self) -> Vec<IpNet> {
+        let mut prefixes = Vec::new();
+        for part in &self.0 {
+            match *part {
+                Part::Prefix(prefix) => prefixes.push(prefix),
+                Part::RangeV4(first, last) => {
+                    prefixes.extend(ipnet::Ipv4Subnets::new(first, last, 0).map(IpNet::V4));
+                }
+                Part::RangeV6(first, last) => {
+                    prefixes.extend(ipnet::Ipv6Subnets::new(first, last, 0).map(IpNet::V6));
+                }
+            }
+        }
+        prefixes
+    }
+}
+
+impl FromIterator<IpNet> for Pool {
+    fn from_iter<Prefixes: IntoIterator<Item = IpNet>>(prefixes: Prefixes) -> Self {
+        Self(prefixes.into_iter().map(Part::Prefix).collect())
+    }
+}
+
+impl Part {
+    fn addresses(self) -> Box<dyn Iterator<Item = IpAddr>> {
+        match self {
+            Self::Prefix(prefix) => Box::new(prefix.hosts()),
+            Self::RangeV4(first, last) => Box::new(Ipv4AddrRange::new(first, last).map(IpAddr::V4)),
+            Self::RangeV6(first, last) => Box::new(Ipv6AddrRange::new(first, last).map(IpAddr::V6)),
+        }
+    }
+}
+
+impl FromStr for Part {
+    type Err = PoolError;
+
+    fn from_str(text: &str) -> Result<Self, PoolError> {
+        let wrong = || PoolError {
+            part: text.to_owned(),
+        };
+        if let Some((first, last)) = text.split_once('-') {
+            let first = first.trim().parse().map_err(|_| wrong())?;
+            let last = last.trim().parse().map_err(|_| wrong())?;
+            return match (first, last) {
+                (IpAddr::V4(first), IpAddr::V4(last)) if first <= last => Ok(Self::RangeV4(first, last)),
+                (IpAddr::V6(first), IpAddr::V6(last)) if first <= last => Ok(Self::RangeV6(first, last)),
+                _ => Err(wrong()),
+            };
+        }
+        if text.contains('/') {
+            return text.parse().map(Self::Prefix).map_err(|_| wrong());
+        }
+        text.parse::<IpAddr>()
+            .map(|address| Self::Prefix(address.into()))
+            .map_err(|_| wrong())
+    }
+}
+
+impl FromStr for Pool {
+    type Err = PoolError;
+
+    fn from_str(text: &str) -> Result<Self, PoolError> {
+        text.split(',')
+            .map(|part| part.trim().parse())
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+impl fmt::Display for Pool {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, part) in self.0.iter().enumerate() {
+            if index > 0 {
+                out.write_str(",")?;
+            }
+            match part {
+                Part::Prefix(prefix) if prefix.prefix_len() == prefix.max_prefix_len() => {
+                    write!(out, "{}", prefix.addr())?;
+                }
+                Part::Prefix(prefix) => write!(out, "{prefix}")?,
+                Part::RangeV4(first, last) => write!(out, "{first}-{last}")?,
+                Part::RangeV6(first, last) => write!(out, "{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Pool {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pool {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(text: &str) -> Vec<String> {
+        text.parse::<Pool>()
+            .unwrap()
+            .addresses()
+            .map(|address| address.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn lists_prefixes_and_ranges_keep_their_order() {
+        let pool = "10.0.0.9, 10.0.0.0/30,10.0.1.1-10.0.1.3,2001:db8::1";
+        let expected = [
+            "10.0.0.9",
+            "10.0.0.1",
+            "10.0.0.2",
+            "10.0.1.1",
+            "10.0.1.2",
+            "10.0.1.3",
+            "2001:db8::1",
+        ];
+        assert_eq!(addresses(pool), expected);
+        assert_eq!(
+            pool.parse::<Pool>().unwrap().to_string(),
+            "10.0.0.9,10.0.0.0/30,10.0.1.1-10.0.1.3,2001:db8::1"
+        );
+    }
+
+    #[test]
+    fn what_is_no_pool_is_named() {
+        for (pool, part) in [
+            ("10.0.0.1,nonsense", "nonsense"),
+            ("10.0.0.9-10.0.0.1", "10.0.0.9-10.0.0.1"),
+            ("", ""),
+        ] {
+            assert_eq!(
+                pool.parse::<Pool>(),
+                Err(PoolError {
+                    part: part.to_owned()
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn the_prefixes_of_a_range_cover_it_exactly() {
+        let pool: Pool = "10.0.0.3-10.0.0.9".parse().unwrap();
+        let covered: usize = pool
+            .prefixes()
+            .iter()
+            .map(|prefix| 1usize << (32 - prefix.prefix_len()))
+            .sum();
+        assert_eq!(covered, 7);
+        assert!(
+            pool.addresses()
+                .all(|address| pool.prefixes().iter().any(|prefix| prefix.contains(&address)))
+        );
+    }
+}

@@ -1,0 +1,296 @@
+//! What one worker of the generator does: sends as its pace says, takes in answers, and tells each one's fate.
+//!
+//! In: a lease of sources, a start time, events of its engine. Out: probes through the engine; at the end an [`Outcome`].
+
+use super::flow::Flow;
+use super::loaded::Counts;
+use super::plan::UdpPlan;
+use crate::pace::{Pace, Schedule};
+use corelane_proto::probe::{Arrival, Probe, Stamp};
+use corelane_report::histogram::Histogram;
+use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
+use corelane_worker::{CachePadded, Counter, Time};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Datagrams that one socket sends before the next one's turn, when nothing else paces it: one `sendmmsg`, and at most one
+/// `UDP_SEGMENT` send (`UDP_MAX_SEGMENTS` is 64 in older kernels).
+const BURST: u32 = 64;
+
+/// What anyone may read while a worker runs.
+#[derive(Debug, Default)]
+pub(super) struct LiveCounters {
+    pub(super) sent: Counter,
+    pub(super) returned: Counter,
+}
+
+/// One worker's generator.
+pub(super) struct Generator {
+    pub(super) plan: Arc<UdpPlan>,
+    pub(super) stamp: Stamp,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) live: Arc<CachePadded<LiveCounters>>,
+    /// This worker's place among all, which its share of the schedule depends on.
+    pub(super) place: usize,
+    pub(super) flows: Vec<Flow>,
+    /// Flow of each engine slot.
+    pub(super) flow_of_slot: Vec<u32>,
+    pub(super) leases: Vec<LeaseCounts>,
+    /// Datagrams that may still be sent.
+    pub(super) budget: u64,
+    pub(super) counts: Counts,
+    pub(super) round_trip: Histogram,
+    pub(super) schedule_lag: Histogram,
+    /// Whose turn it is.
+    pub(super) cursor: usize,
+    /// Flows whose window could not be filled because the arena was full.
+    pub(super) starved: Vec<u32>,
+}
+
+/// Counts of one lease.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LeaseCounts {
+    pub(super) sent: u64,
+    pub(super) returned: u64,
+}
+
+/// What one worker has to tell at its end.
+pub(super) struct Outcome {
+    pub(super) counts: Counts,
+    pub(super) leases: Vec<LeaseCounts>,
+    pub(super) round_trip: Histogram,
+    pub(super) schedule_lag: Histogram,
+    pub(super) sending: Duration,
+}
+
+impl Generator {
+    /// Sends from `start` until the plan's end or a stop, waits for the last answers, and tells what became of it all.
+    pub(super) fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Outcome> {
+        while engine.now() < start && !self.stopped() {
+            engine.turn(start, &mut self)?;
+        }
+        let end = self
+            .plan
+            .until
+            .duration_s
+            .map(|seconds| start + Duration::from_secs_f64(seconds));
+        match self.plan.pace {
+            Pace::Flood => self.flood(engine, end)?,
+            Pace::Window { datagrams } => self.keep_window(engine, end, datagrams)?,
+            Pace::Rate { per_second } => self.follow_schedule(engine, start, end, per_second)?,
+        }
+        let sending = engine.now().since(start);
+        self.budget = 0;
+        if self.plan.answers {
+            self.drain(engine)?;
+        }
+        Ok(self.outcome(engine, sending))
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn goes_on(&self, now: Time, end: Option<Time>) -> bool {
+        self.budget > 0 && !self.stopped() && end.is_none_or(|end| now < end)
+    }
+
+    fn flood<E: Engine>(&mut self, engine: &mut E, end: Option<Time>) -> io::Result<()> {
+        while self.goes_on(engine.now(), end) {
+            let now = engine.now();
+            for _ in 0..self.flows.len() {
+                let flow = self.next_flow();
+                if (0..BURST).any(|_| !self.send(engine.ops(), flow, now)) {
+                    break;
+                }
+            }
+            engine.turn(now, self)?;
+            self.show(engine.ops());
+        }
+        Ok(())
+    }
+
+    fn keep_window<E: Engine>(&mut self, engine: &mut E, end: Option<Time>, window: u32) -> io::Result<()> {
+        let mut next_look = engine.now() + self.plan.loss_timeout();
+        for flow in 0..self.flows.len() {
+            let now = engine.now();
+            self.fill_window(engine.ops(), flow, window, now);
+        }
+        while self.goes_on(engine.now(), end) {
+            let until = end.map_or(next_look, |end| end.min(next_look));
+            let until = if self.starved.is_empty() {
+                until
+            } else {
+                engine.now()
+            };
+            engine.turn(until, self)?;
+            self.show(engine.ops());
+            let now = engine.now();
+            for flow in std::mem::take(&mut self.starved) {
+                self.fill_window(engine.ops(), flow as usize, window, now);
+            }
+            if now >= next_look {
+                next_look = now + self.plan.loss_timeout();
+                for flow in 0..self.flows.len() {
+                    if self.flows[flow].give_up_if_stalled() {
+                        self.fill_window(engine.ops(), flow, window, now);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_window(&mut self, ops: &mut Ops, flow: usize, window: u32, now: Time) {
+        while self.flows[flow].outstanding() < window && self.budget > 0 {
+            if !self.send(ops, flow, now) {
+                self.starved.push(flow as u32);
+                return;
+            }
+        }
+    }
+
+    fn follow_schedule<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        start: Time,
+        end: Option<Time>,
+        per_second: f64,
+    ) -> io::Result<()> {
+        let mut schedule = Schedule::new(start, per_second, self.place, self.plan.workers.len());
+        while self.goes_on(engine.now(), end) {
+            let now = engine.now();
+            for _ in 0..BURST {
+                let due = schedule.due();
+                if due > now {
+                    break;
+                }
+                let flow = self.next_flow();
+                if !self.send(engine.ops(), flow, due) {
+                    break;
+                }
+                self.schedule_lag.record(now.since(due).as_nanos() as u64);
+                schedule.advance();
+            }
+            let until = end.map_or(schedule.due(), |end| end.min(schedule.due()));
+            engine.turn(until, self)?;
+            self.show(engine.ops());
+        }
+        let now = engine.now();
+        let ended = end.map_or(now, |end| end.min(now));
+        self.counts.unsent = schedule.unissued_before(ended).min(self.budget);
+        Ok(())
+    }
+
+    /// Waits until everything has come back, or nothing has for the loss timeout.
+    fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
+        let mut returned = self.counts.returned;
+        let mut give_up = engine.now() + self.plan.loss_timeout();
+        while self.counts.returned < self.issued() && engine.now() < give_up {
+            engine.turn(give_up, self)?;
+            if self.counts.returned > returned {
+                returned = self.counts.returned;
+                give_up = engine.now() + self.plan.loss_timeout();
+            }
+        }
+        self.show(engine.ops());
+        Ok(())
+    }
+
+    /// Datagrams handed to the engine.
+    fn issued(&self) -> u64 {
+        self.leases.iter().map(|lease| lease.sent).sum()
+    }
+
+    fn next_flow(&mut self) -> usize {
+        let flow = self.cursor;
+        self.cursor = if flow + 1 < self.flows.len() { flow + 1 } else { 0 };
+        flow
+    }
+
+    /// Hands one probe with the intended send time `time` to the engine; says whether there was room and budget.
+    fn send(&mut self, ops: &mut Ops, flow: usize, time: Time) -> bool {
+        let flow = &mut self.flows[flow];
+        let (stamp, sequence) = (&self.stamp, flow.sent);
+        let write = |payload: &mut [u8]| stamp.write(payload, sequence, time.nanoseconds());
+        if self.budget == 0 || ops.send_to(flow.id, None, stamp.length(), write).is_err() {
+            return false;
+        }
+        flow.sent = flow.sent.wrapping_add(1);
+        self.leases[flow.lease as usize].sent += 1;
+        self.budget -= 1;
+        true
+    }
+
+    fn show(&self, ops: &Ops) {
+        self.live.sent.set(ops.counters().sent);
+        self.live.returned.set(self.counts.returned);
+    }
+
+    fn take_answer(&mut self, flow: usize, payload: &[u8], now: Time) {
+        let Ok(probe) = Probe::read(payload) else {
+            self.counts.corrupted += 1;
+            return;
+        };
+        let flow = &mut self.flows[flow];
+        match flow.arrive(probe.sequence) {
+            Arrival::InOrder => {}
+            Arrival::Reordered => self.counts.reordered += 1,
+            Arrival::Duplicate => {
+                self.counts.duplicated += 1;
+                return;
+            }
+            Arrival::TooLate => {
+                self.counts.too_late += 1;
+                return;
+            }
+            Arrival::Unsent => {
+                self.counts.corrupted += 1;
+                return;
+            }
+        }
+        self.counts.returned += 1;
+        self.leases[flow.lease as usize].returned += 1;
+        self.round_trip
+            .record(now.nanoseconds().saturating_sub(probe.time));
+    }
+
+    fn outcome<E: Engine>(mut self, engine: &mut E, sending: Duration) -> Outcome {
+        let counters = engine.ops().counters();
+        self.counts.sent = counters.sent;
+        self.counts.sent_bytes = counters.sent * self.stamp.length() as u64;
+        if self.plan.answers {
+            self.counts.lost = counters.sent.saturating_sub(self.counts.returned);
+        }
+        let refused = counters
+            .send_failed
+            .by_cause()
+            .into_iter()
+            .filter(|(_, count)| *count > 0);
+        self.counts.refused = refused.map(|(cause, count)| (cause.to_owned(), count)).collect();
+        Outcome {
+            counts: self.counts,
+            leases: self.leases,
+            round_trip: self.round_trip,
+            schedule_lag: self.schedule_lag,
+            sending,
+        }
+    }
+}
+
+impl Handler for Generator {
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
+        let flow = self.flow_of_slot.get(id.slot()).map(|flow| *flow as usize);
+        // Failures are counted by the engine, see `outcome`.
+        if let (Event::Datagrams(datagrams), Some(flow)) = (event, flow) {
+            for datagram in datagrams {
+                self.take_answer(flow, datagram.payload, now);
+            }
+            if let Pace::Window { datagrams } = self.plan.pace {
+                self.fill_window(ops, flow, datagrams, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The running UDP generator: starts its workers together, tells their progress, and adds up what they found.
+
+use super::flow::Flow;
+use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
+use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
+use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, Ports, UdpLoadError, UdpPlan};
+use crate::pace::Pace;
+use corelane_proto::probe::Stamp;
+use corelane_report::histogram::Histogram;
+use corelane_worker::engine::{Chosen, DatagramOptions, Engine, EngineBody, Waker, choose, run_engine};
+use corelane_worker::{CachePadded, Time, Worker, WorkerSettings, spawn};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// From the last worker being ready to the first intended send, so that no worker starts late.
+const HEAD_START: Duration = Duration::from_millis(2);
+
+/// How far datagrams may lag behind their schedule at the 99th percentile before the generator is called the limit: the
+/// slack that the kernel's timers and one time slice of another thread explain.
+const LARGEST_LAG_NS: u64 = 5_000_000;
+
+/// A UDP generator that is running. Dropping it ends it.
+pub struct UdpLoad {
+    plan: Arc<UdpPlan>,
+    engine: Chosen,
+    stop: Arc<AtomicBool>,
+    workers: Vec<Running>,
+    ended: mpsc::Receiver<()>,
+    ended_workers: usize,
+}
+
+struct Running {
+    live: Arc<CachePadded<LiveCounters>>,
+    waker: Waker,
+    handle: Worker<Result<Outcome, UdpLoadError>>,
+}
+
+/// Datagrams so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Taken by the kernel.
+    pub sent: u64,
+    /// Returned intact for the first time.
+    pub returned: u64,
+}
+
+impl UdpLoad {
+    /// Opens every socket and, when all workers are ready, starts them together.
+    ///
+    /// # Errors
+    /// See [`UdpLoadError`]; nothing is left running then.
+    pub fn start(plan: UdpPlan) -> Result<Self, UdpLoadError> {
+        Stamp::new(plan.payload_bytes)?;
+        let (tell_ended, ended) = mpsc::channel();
+        let engine = choose(plan.engine);
+        let mut load = Self {
+            plan: Arc::new(plan),
+            engine,
+            stop: Arc::default(),
+            workers: Vec::new(),
+            ended,
+            ended_workers: 0,
+        };
+        let mut starts = Vec::new();
+        for place in 0..load.plan.workers.len() {
+            let (running, start) = load.start_worker(place, tell_ended.clone())?;
+            load.workers.push(running);
+            starts.push(start);
+        }
+        let start = Time::now() + HEAD_START;
+        for sender in starts {
+            // A worker that is gone already tells why when it is joined.
+            let _ = sender.send(start);
+        }
+        Ok(load)
+    }
+
+    fn start_worker(
+        &self,
+        place: usize,
+        ended: mpsc::Sender<()>,
+    ) -> Result<(Running, mpsc::Sender<Time>), UdpLoadError> {
+        let fail = move |error| UdpLoadError::Worker { worker: place, error };
+        let (tell_ready, ready) = mpsc::channel();
+        let (tell_start, start) = mpsc::channel();
+        let live = Arc::<CachePadded<LiveCounters>>::default();
+        let (kind, settings) = (self.engine.kind, self.plan.engine_settings());
+        let planned = &self.plan.workers[place];
+        let thread = WorkerSettings {
+            name: format!("load {place}"),
+            cpu: planned.cpu,
+            own_descriptors: planned.own_descriptors,
+        };
+        let sending = Sending {
+            place,
+            plan: Arc::clone(&self.plan),
+            stop: Arc::clone(&self.stop),
+            live: Arc::clone(&live),
+            ready: tell_ready,
+            start,
+        };
+        let body = move || {
+            let outcome = run_engine(kind, &settings, sending);
+            // The receiver is gone when the run was dropped.
+            let _ = ended.send(());
+            outcome.map_err(fail)?
+        };
+        let handle = spawn(thread, body)?;
+        match ready.recv() {
+            Ok(waker) => Ok((Running { live, waker, handle }, tell_start)),
+            Err(_) => {
+                let ended_early = || fail(io::Error::other("the worker ended early"));
+                Err(joined(handle).err().unwrap_or_else(ended_early))
+            }
+        }
+    }
+
+    /// Datagrams so far, over all workers.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.workers
+            .iter()
+            .fold(Progress::default(), |sum, worker| Progress {
+                sent: sum.sent + worker.live.sent.get(),
+                returned: sum.returned + worker.live.returned.get(),
+            })
+    }
+
+    /// Waits at most `timeout` for the run's end; says whether it has ended.
+    pub fn wait(&mut self, timeout: Duration) -> bool {
+        let deadline = Time::now() + timeout;
+        while self.ended_workers < self.workers.len() {
+            match self.ended.recv_timeout(deadline.since(Time::now())) {
+                Ok(()) => self.ended_workers += 1,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Ends the sending; answers under way are still waited for.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for worker in &self.workers {
+            worker.waker.wake();
+        }
+    }
+
+    /// Waits for the end and adds up.
+    ///
+    /// # Errors
+    /// What ended a worker early.
+    pub fn finish(mut self) -> Result<UdpLoaded, UdpLoadError> {
+        let mut outcomes = Vec::new();
+        for running in self.workers.drain(..) {
+            outcomes.push(joined(running.handle)?);
+        }
+        Ok(self.add_up(outcomes))
+    }
+
+    fn add_up(&self, outcomes: Vec<Outcome>) -> UdpLoaded {
+        let mut total = Counts::default();
+        let (mut round_trip, mut lag) = (Histogram::new(), Histogram::new());
+        let mut sending = Duration::ZERO;
+        let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
+        let mut workers = Vec::new();
+        for (planned, outcome) in self.plan.workers.iter().zip(outcomes) {
+            total.add(&outcome.counts);
+            round_trip.merge(&outcome.round_trip);
+            lag.merge(&outcome.schedule_lag);
+            sending = sending.max(outcome.sending);
+            for (lease, counts) in planned.leases.iter().zip(&outcome.leases) {
+                let key = (planned.bucket, lease.address);
+                let entry = sources.entry(key).or_insert_with(|| SourceLoaded {
+                    address: lease.address,
+                    bucket: planned.bucket,
+                    sockets: 0,
+                    sent: 0,
+                    returned: 0,
+                });
+                entry.sockets += lease.ports.count();
+                entry.sent += counts.sent;
+                entry.returned += counts.returned;
+            }
+            workers.push(WorkerLoaded {
+                cpu: planned.cpu,
+                bucket: planned.bucket,
+                counts: outcome.counts,
+            });
+        }
+        let lag = matches!(self.plan.pace, Pace::Rate { .. })
+            .then(|| lag.summary())
+            .flatten();
+        UdpLoaded {
+            schema: "corelane/loaded-udp/1".to_owned(),
+            target: self.plan.target,
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            sending_s: sending.as_secs_f64(),
+            sockets: self.plan.sockets(),
+            limited_by: limited_by(&total, lag.map(|lag| lag.p99_ns)),
+            total,
+            round_trip: round_trip.summary(),
+            round_trip_histogram: (round_trip.count() > 0).then_some(round_trip),
+            schedule_lag: lag,
+            workers,
+            sources: sources.into_values().collect(),
+        }
+    }
+}
+
+/// A worker's result; its panic goes on here.
+fn joined<R>(worker: Worker<R>) -> R {
+    worker
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+impl Drop for UdpLoad {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn limited_by(total: &Counts, lag_p99_ns: Option<u64>) -> Option<String> {
+    if total.unsent > 0 {
+        return Some(format!(
+            "{} datagrams on the schedule were not sent in time",
+            total.unsent
+        ));
+    }
+    let lag = lag_p99_ns.filter(|lag| *lag > LARGEST_LAG_NS)?;
+    Some(format!(
+        "datagrams left up to {:.1} ms behind their schedule (99th percentile)",
+        lag as f64 / 1e6
+    ))
+}
+
+/// What a worker thread runs once it is pinned and has its engine.
+struct Sending {
+    place: usize,
+    plan: Arc<UdpPlan>,
+    stop: Arc<AtomicBool>,
+    live: Arc<CachePadded<LiveCounters>>,
+    ready: mpsc::Sender<Waker>,
+    start: mpsc::Receiver<Time>,
+}
+
+impl EngineBody<Result<Outcome, UdpLoadError>> for Sending {
+    fn run<E: Engine>(self, mut engine: E) -> Result<Outcome, UdpLoadError> {
+        let planned = &self.plan.workers[self.place];
+        let mut flows = Vec::with_capacity(planned.sockets());
+        let mut flow_of_slot = Vec::new();
+        for (index, lease) in planned.leases.iter().enumerate() {
+            open_sockets(lease, self.plan.target, |socket| {
+                let id = engine.ops().datagrams(socket, DatagramOptions::default())?;
+                flow_of_slot.resize(flow_of_slot.len().max(id.slot() + 1), 0);
+                flow_of_slot[id.slot()] = flows.len() as u32;
+                flows.push(Flow::new(id, index as u32));
+                Ok(())
+            })?;
+        }
+        let generator = Generator {
+            stamp: Stamp::new(self.plan.payload_bytes)?,
+            stop: self.stop,
+            live: self.live,
+            place: self.place,
+            flows,
+            flow_of_slot,
+            leases: vec![LeaseCounts::default(); planned.leases.len()],
+            budget: budget(&self.plan, self.place),
+            counts: Counts::default(),
+            round_trip: Histogram::new(),
+            schedule_lag: Histogram::new(),
+            cursor: 0,
+            starved: Vec::new(),
+            plan: Arc::clone(&self.plan),
+        };
+        let fail = |error| UdpLoadError::Worker {
+            worker: self.place,
+            error,
+        };
+        // Both ends of these channels outlive a start that goes well; otherwise the run is being given up.
+        let _ = self.ready.send(engine.waker());
+        let start = self
+            .start
+            .recv()
+            .map_err(|_| fail(io::Error::other("the run was given up")))?;
+        generator.run(&mut engine, start).map_err(fail)
+    }
+}
+
+/// This worker's share of a limited number of datagrams.
+fn budget(plan: &UdpPlan, place: usize) -> u64 {
+    let workers = plan.workers.len() as u64;
+    plan.until.datagrams.map_or(u64::MAX, |all| {
+        all / workers + u64::from((place as u64) < all % workers)
+    })
+}
+
+/// Opens a lease's sockets, connected to the target.
+fn open_sockets(
+    lease: &Lease,
+    target: SocketAddr,
+    mut take: impl FnMut(UdpSocket) -> io::Result<()>,
+) -> Result<(), UdpLoadError> {
+    let mut open = |port: u16| {
+        let socket = UdpSocket::bind(SocketAddr::new(lease.address, port))?;
+        socket.connect(target)?;
+        take(socket)
+    };
+    let source = |port| {
+        move |error| UdpLoadError::Source {
+            from: SocketAddr::new(lease.address, port),
+            error,
+        }
+    };
+    match &lease.ports {
+        Ports::Any(count) => (0..*count).try_for_each(|_| open(0).map_err(source(0))),
+        Ports::Listed(ports) => ports
+            .iter()
+            .try_for_each(|port| open(*port).map_err(source(*port))),
+        Ports::Wide(count) => {
+            let mut missing = *count;
+            for port in (FIRST_WIDE_PORT..=LAST_WIDE_PORT).filter(|port| *port != target.port()) {
+                if missing == 0 {
+                    break;
+                }
+                match open(port) {
+                    Ok(()) => missing -= 1,
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                    Err(error) => return Err(source(port)(error)),
+                }
+            }
+            let in_use = || io::Error::new(io::ErrorKind::AddrInUse, format!("{missing} ports short"));
+            if missing == 0 {
+                Ok(())
+            } else {
+                Err(source(0)(in_use()))
+            }
+        }
+    }
+}

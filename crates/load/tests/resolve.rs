@@ -1,0 +1,161 @@
+//! Plans of the UDP generator: what is asked for becomes leases that do what they say, or is refused by name.
+
+use corelane_load::pace::Pace;
+use corelane_load::udp::{Ports, Spread, UdpLoadError, UdpPlan, UdpRequest, Until};
+use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
+use corelane_worker::engine::EngineSettings;
+use std::collections::HashSet;
+use std::net::SocketAddr;
+
+fn steering(hash_fields: HashFields, buckets: usize) -> Steering {
+    Steering {
+        key: Key::VERIFICATION,
+        hash_fields,
+        table: IndirectionTable::round_robin(128, buckets).unwrap(),
+        cpus: (0..buckets as u32).collect(),
+        generation: 0,
+    }
+}
+
+fn request(sources: &str, sockets: usize) -> UdpRequest {
+    UdpRequest {
+        target: "10.11.2.1:8080".parse().unwrap(),
+        sources: Some(sources.parse().unwrap()),
+        steering: None,
+        spread: Spread::Even,
+        buckets: None,
+        sockets,
+        cpus: vec![0, 1],
+        payload_bytes: 510,
+        pace: Pace::Flood,
+        until: Until::default(),
+        answers: true,
+        engine: None,
+        moving: EngineSettings::default(),
+        descriptor_limit: 1_000_000,
+    }
+}
+
+fn bucket_request(sources: &str, sockets: usize, hash_fields: HashFields, buckets: usize) -> UdpRequest {
+    let steering = Some(steering(hash_fields, buckets));
+    UdpRequest {
+        steering,
+        spread: Spread::Buckets,
+        ..request(sources, sockets)
+    }
+}
+
+/// Every leased (address, port) lands on its worker's bucket; 2-tuple leases hold for any port.
+fn assert_on_buckets(plan: &UdpPlan, steering: &Steering) {
+    let steerer = steering.steerer();
+    for worker in &plan.workers {
+        for lease in &worker.leases {
+            let ports = match &lease.ports {
+                Ports::Listed(ports) => ports.clone(),
+                Ports::Any(_) | Ports::Wide(_) => vec![0, 1, 40_000],
+            };
+            for port in ports {
+                let tuple = Tuple::new(SocketAddr::new(lease.address, port), plan.target).unwrap();
+                let bucket = steerer.bucket_of(&tuple).index();
+                assert_eq!(
+                    Some(bucket as u16),
+                    worker.bucket,
+                    "{} port {port}",
+                    lease.address
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn addresses_land_on_the_bucket_they_are_leased_for() {
+    for buckets in [1, 2, 3, 4, 8, 11] {
+        let request = bucket_request("10.11.2.0/24", 4 * buckets, HashFields::TwoTuple, buckets);
+        let plan = request.resolve().unwrap();
+        assert_eq!(plan.workers.len(), buckets);
+        assert!(plan.workers.iter().all(|worker| worker.sockets() == 4));
+        assert_on_buckets(&plan, request.steering.as_ref().unwrap());
+    }
+}
+
+#[test]
+fn ports_land_on_the_bucket_they_are_leased_for_and_none_is_leased_twice() {
+    let request = bucket_request("10.11.2.3-10.11.2.5", 90_000, HashFields::FourTuple, 4);
+    let plan = request.resolve().unwrap();
+    assert_eq!(plan.sockets(), 90_000);
+    let steering = request.steering.as_ref().unwrap();
+    assert_on_buckets(&plan, steering);
+    let mut seen = HashSet::new();
+    for lease in plan.workers.iter().flat_map(|worker| &worker.leases) {
+        let Ports::Listed(ports) = &lease.ports else {
+            panic!("a 4-tuple plan names its ports")
+        };
+        assert!(ports.iter().all(|port| seen.insert((lease.address, *port))));
+    }
+}
+
+#[test]
+fn sockets_are_spread_evenly_over_workers_and_addresses() {
+    let plan = request("10.11.2.3-10.11.2.6", 10).resolve().unwrap();
+    let counts: Vec<usize> = plan.workers.iter().map(|worker| worker.sockets()).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 10);
+    assert!(counts.iter().all(|count| *count >= 4), "{counts:?}");
+}
+
+#[test]
+fn workers_take_descriptor_tables_of_their_own_when_one_would_overflow() {
+    let small = UdpRequest {
+        descriptor_limit: 20_000,
+        ..request("10.11.0.0/16", 65_536)
+    };
+    let plan = small.resolve().unwrap();
+    assert_eq!(plan.sockets(), 65_536);
+    assert!(
+        plan.workers
+            .iter()
+            .all(|worker| worker.own_descriptors && worker.sockets() < 20_000)
+    );
+    let enough = request("10.11.0.0/16", 65_536).resolve().unwrap();
+    assert!(enough.workers.iter().all(|worker| !worker.own_descriptors));
+}
+
+#[test]
+fn more_sockets_than_ports_take_more_addresses_or_are_refused() {
+    let plan = request("10.11.2.3,10.11.2.4", 100_000).resolve().unwrap();
+    assert_eq!(plan.sockets(), 100_000);
+    let refused = request("10.11.2.3", 100_000).resolve().unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            UdpLoadError::Ports {
+                needed: 2,
+                addresses: 1,
+                ..
+            }
+        ),
+        "{refused}"
+    );
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused_by_name() {
+    let unreached = bucket_request("10.11.2.3", 8, HashFields::TwoTuple, 4)
+        .resolve()
+        .unwrap_err();
+    assert!(unreached.to_string().contains("bucket"), "{unreached}");
+    let no_steering = UdpRequest {
+        spread: Spread::Buckets,
+        ..request("10.11.2.0/24", 8)
+    };
+    assert!(matches!(no_steering.resolve(), Err(UdpLoadError::NoSteering)));
+    let family = request("2001:db8::/64", 8).resolve().unwrap_err();
+    assert!(matches!(family, UdpLoadError::EmptyPool { .. }), "{family}");
+    let itself = request("10.11.2.1", 8).resolve().unwrap_err();
+    assert!(matches!(itself, UdpLoadError::EmptyPool { .. }), "{itself}");
+    let large = UdpRequest {
+        payload_bytes: 65_508,
+        ..request("10.11.2.0/24", 8)
+    };
+    assert!(matches!(large.resolve(), Err(UdpLoadError::Payload(_))));
+}
