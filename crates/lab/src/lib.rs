@@ -1,1 +1,7 @@
-//! Experiments: steps, trials, conclusions.
+//! Experiments: a plan and a test bed come in; a report with its conditions, raw trials and a conclusion goes out.
+
+#![forbid(unsafe_code)]
+#![doc = include_str!("../README.md")]
+
+pub mod child;
+pub mod scale;

@@ -1,0 +1,78 @@
+//! One trial of one step: a server and its clients as fresh processes in the bed, a warm-up that is not counted, and
+//! readings before and after.
+
+use super::account::{self, Evidence};
+use super::collect::{Reading, SideReading};
+use super::run::{Experiment, ScaleError};
+use crate::child::{LoadProcess, ServerProcess};
+use corelane_host::bed::{Bed, BedKind};
+use corelane_report::scale::{Trial, TrialStatus};
+use corelane_serve::udp::UdpServed;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a server is asked whether it has read everything.
+const SETTLING_LOOK: Duration = Duration::from_millis(2);
+
+/// How long without change before what is still queued counts as that: a worker publishes its counts every 20 ms.
+const SETTLED_AFTER: Duration = Duration::from_millis(60);
+
+/// The longest that settling may take: 4 MiB of socket buffer a bucket is read within milliseconds.
+const LONGEST_SETTLING: Duration = Duration::from_secs(2);
+
+/// Runs trial `round` of step `index`.
+pub(super) fn run(
+    experiment: &Experiment,
+    index: usize,
+    round: usize,
+    interrupt: &AtomicBool,
+) -> Result<Trial, ScaleError> {
+    let (plan, bed) = (&experiment.plan, &experiment.bed);
+    let step = plan.steps[index];
+    let load = plan.load(step, experiment.descriptor_limit)?;
+    let program = &experiment.program;
+    let mut server = ServerProcess::start(program, &bed.server, plan.server(step))?;
+    LoadProcess::start(program, &bed.client, plan.warm_up(&load))?.finish(interrupt)?;
+    let served_before = settle(bed, &mut server)?;
+    let before = Reading::take(bed, &server)?;
+    let loaded = LoadProcess::start(program, &bed.client, load)?.finish(interrupt)?;
+    let cpus_then = corelane_host::counters::CpuTimes::read()?;
+    let served = settle(bed, &mut server)?;
+    let mut after = Reading::take(bed, &server)?;
+    // Idle time while the server settles is not the trial's.
+    after.cpus = cpus_then;
+    let evidence = Evidence {
+        before: &before,
+        after: &after,
+        served_before: &served_before,
+        served: &served,
+        loaded: &loaded,
+        apart: bed.kind() != BedKind::Loopback,
+    };
+    let mut trial = account::trial(plan, index, round, &evidence);
+    if interrupt.load(Ordering::Relaxed) {
+        (trial.status, trial.why) = (TrialStatus::Interrupted, Some("ended early".to_owned()));
+    }
+    Ok(trial)
+}
+
+/// Waits until the server has read what its host received and its counts stand still; tells them.
+fn settle(bed: &Bed, server: &mut ServerProcess) -> Result<UdpServed, ScaleError> {
+    let started = Instant::now();
+    let mut changed = started;
+    let mut served = server.served()?;
+    loop {
+        let (now, queued) = (server.served()?, SideReading::take(&bed.server)?.queued());
+        if (now.seen(), now.answered()) != (served.seen(), served.answered()) {
+            changed = Instant::now();
+        }
+        served = now;
+        let still = changed.elapsed();
+        let done = still > SETTLED_AFTER && (queued == 0 || still > 4 * SETTLED_AFTER);
+        if done || started.elapsed() > LONGEST_SETTLING {
+            return Ok(served);
+        }
+        thread::sleep(SETTLING_LOOK);
+    }
+}
