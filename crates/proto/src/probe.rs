@@ -51,10 +51,7 @@ impl Stamp {
             .collect();
         let mut after_fill = Hasher::new();
         after_fill.update(&template[HEADER_BYTES..]);
-        Ok(Self {
-            template,
-            after_fill,
-        })
+        Ok(Self { template, after_fill })
     }
 
     /// Bytes of each payload.

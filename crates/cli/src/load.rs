@@ -1,0 +1,221 @@
+//! `corelane load`: generators in the foreground.
+
+use crate::arguments::{LoadUdpArguments, SpreadArgument};
+use crate::interrupt::Interrupt;
+use crate::outcome::{Done, Outcome, usage};
+use crate::serve::moving;
+use crate::steering;
+use corelane_host::limits;
+use corelane_load::pace::Pace;
+use corelane_load::udp::{Progress, Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpRequest, Until};
+use corelane_report::histogram::Summary;
+use corelane_report::quantity;
+use corelane_report::table::{Column, Table};
+use std::io::Write;
+use std::time::Duration;
+
+/// How often the running generator is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Lines a second: one.
+const LOOKS_A_LINE: u32 = 20;
+
+/// Source addresses listed in the human form; `--json` has them all.
+const SOURCES_SHOWN: usize = 16;
+
+/// Without `--duration` and `--count`.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// `corelane load udp`.
+pub fn udp(arguments: &LoadUdpArguments) -> Outcome {
+    let plan = request(arguments)?.resolve().map_err(name_flag)?;
+    if arguments.dry_run {
+        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
+        return Ok(Done);
+    }
+    let interrupt = Interrupt::catch()?;
+    let mut load = UdpLoad::start(plan).map_err(name_flag)?;
+    let mut last = Progress::default();
+    let mut looks = 0;
+    while !load.wait(LOOK) {
+        if interrupt.asked() {
+            load.stop();
+        }
+        looks += 1;
+        if !arguments.json && looks % LOOKS_A_LINE == 0 {
+            let progress = load.progress();
+            writeln!(std::io::stdout(), "{}", line(last, progress))?;
+            last = progress;
+        }
+    }
+    let loaded = load.finish()?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&loaded)?)?;
+    } else {
+        write!(out, "{}", summary(&loaded))?;
+    }
+    Ok(Done)
+}
+
+fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
+    let steering = arguments
+        .steering
+        .as_deref()
+        .map(steering::from_file)
+        .transpose()?;
+    let workers = arguments.workers.map(|workers| workers as usize);
+    let cpus = steering::place(arguments.cpus.as_deref(), workers, true)?;
+    let pace = match (arguments.rate, arguments.window) {
+        (Some(per_second), _) if per_second <= 0.0 => return Err(usage("--rate", "a rate is more than 0")),
+        (Some(per_second), _) => Pace::Rate { per_second },
+        (None, Some(datagrams)) => Pace::Window { datagrams },
+        (None, None) => Pace::Flood,
+    };
+    let ends = arguments
+        .duration
+        .or_else(|| arguments.count.is_none().then_some(DEFAULT_DURATION));
+    let spread = match arguments.spread {
+        SpreadArgument::Even => Spread::Even,
+        SpreadArgument::Buckets => Spread::Buckets,
+    };
+    let natural = match (&steering, spread) {
+        (Some(steering), Spread::Buckets) => steering.table.buckets(),
+        _ => cpus.len(),
+    };
+    Ok(UdpRequest {
+        target: arguments.target,
+        sources: arguments.sources.clone(),
+        steering,
+        spread,
+        buckets: None,
+        sockets: arguments.sockets.map_or(natural, |sockets| sockets as usize),
+        cpus,
+        payload_bytes: arguments.size as usize,
+        pace,
+        until: Until {
+            duration_s: ends.map(|duration| duration.as_secs_f64()),
+            datagrams: arguments.count,
+        },
+        answers: !arguments.no_answers,
+        engine: arguments.moving.engine,
+        moving: moving(&arguments.moving),
+        descriptor_limit: limits::open_descriptors()?,
+    })
+}
+
+/// Names the flag that an error is about.
+fn name_flag(error: UdpLoadError) -> anyhow::Error {
+    let flag = match &error {
+        UdpLoadError::Payload(_) => "--size",
+        UdpLoadError::EmptyPool { .. } | UdpLoadError::Unreached { .. } | UdpLoadError::Source { .. } => {
+            "--sources"
+        }
+        UdpLoadError::Ports { .. } => "--sockets",
+        UdpLoadError::NoSteering | UdpLoadError::Plan(_) => "--steering",
+        UdpLoadError::Spawn(_) | UdpLoadError::Worker { .. } => return error.into(),
+    };
+    usage(flag, error)
+}
+
+fn line(last: Progress, now: Progress) -> String {
+    format!(
+        "sent {:>12}  returned {:>12}  in all {:>13} sent, {:>13} returned",
+        quantity::rate((now.sent - last.sent) as f64),
+        quantity::rate((now.returned - last.returned) as f64),
+        quantity::count(now.sent),
+        quantity::count(now.returned),
+    )
+}
+
+fn summary(loaded: &UdpLoaded) -> String {
+    let total = &loaded.total;
+    let per_second = |count: u64| quantity::rate(count as f64 / loaded.sending_s.max(f64::MIN_POSITIVE));
+    let mut text = format!(
+        "{} from {} sockets in {}, engine {}\n",
+        loaded.target,
+        quantity::count(loaded.sockets as u64),
+        quantity::duration(loaded.sending_s * 1e9),
+        loaded.engine,
+    );
+    if let Some(reason) = &loaded.engine_reason {
+        text.push_str(&format!("({reason})\n"));
+    }
+    let mut table = Table::new(vec![
+        Column::left("datagrams"),
+        Column::right("count"),
+        Column::right("a second"),
+    ]);
+    let counts = [
+        ("sent", total.sent),
+        ("returned", total.returned),
+        ("lost", total.lost),
+        ("duplicated", total.duplicated),
+        ("reordered", total.reordered),
+        ("corrupted", total.corrupted),
+        ("too late", total.too_late),
+        ("on schedule, unsent", total.unsent),
+    ];
+    for (name, count) in counts {
+        if count > 0 || matches!(name, "sent" | "returned" | "lost") {
+            table.row([name, &quantity::count(count), &per_second(count)]);
+        }
+    }
+    for (cause, count) in &total.refused {
+        table.row([
+            &format!("refused: {cause}"),
+            &quantity::count(*count),
+            &per_second(*count),
+        ]);
+    }
+    text.push_str(&table.render(100));
+    text.push_str(&times("round trip", loaded.round_trip.as_ref()));
+    text.push_str(&times("schedule lag", loaded.schedule_lag.as_ref()));
+    text.push_str(&sources(loaded));
+    if let Some(limit) = &loaded.limited_by {
+        text.push_str(&format!("limited by the generator: {limit}\n"));
+    }
+    text
+}
+
+fn times(what: &str, summary: Option<&Summary>) -> String {
+    let Some(summary) = summary else {
+        return String::new();
+    };
+    let show = |nanoseconds: u64| quantity::duration(nanoseconds as f64);
+    format!(
+        "{what}: median {}, p90 {}, p99 {}, p99.9 {}, longest {}\n",
+        show(summary.p50_ns),
+        show(summary.p90_ns),
+        show(summary.p99_ns),
+        show(summary.p999_ns),
+        show(summary.max_ns),
+    )
+}
+
+fn sources(loaded: &UdpLoaded) -> String {
+    let headers = [
+        Column::left("source"),
+        Column::right("bucket"),
+        Column::right("sockets"),
+        Column::right("sent"),
+    ];
+    let mut table = Table::new(headers.into_iter().chain([Column::right("returned")]).collect());
+    for source in loaded.sources.iter().take(SOURCES_SHOWN) {
+        table.row([
+            source.address.to_string(),
+            quantity::or_missing(source.bucket, |bucket| bucket.to_string()),
+            quantity::count(source.sockets as u64),
+            quantity::count(source.sent),
+            quantity::count(source.returned),
+        ]);
+    }
+    let mut text = table.render(100);
+    if loaded.sources.len() > SOURCES_SHOWN {
+        text.push_str(&format!(
+            "and {} more sources (--json has them all)\n",
+            loaded.sources.len() - SOURCES_SHOWN
+        ));
+    }
+    text
+}

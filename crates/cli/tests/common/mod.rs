@@ -1,0 +1,89 @@
+//! What the tests of the command line share: running it, and reading what it prints.
+
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+/// The command, with nothing of the test's environment but the path.
+pub fn corelane(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs to the end.
+pub fn run(arguments: &[&str]) -> Output {
+    corelane(arguments).output().expect("the command starts")
+}
+
+/// Runs to the end and reads the one document on standard output.
+pub fn run_json(arguments: &[&str]) -> Value {
+    let output = run(arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "corelane {}: {error}",
+        arguments.join(" ")
+    );
+    serde_json::from_slice(&output.stdout).expect("one JSON document and nothing else")
+}
+
+/// Runs, expects this exit code, and returns what was said on standard error.
+pub fn refused(arguments: &[&str], code: i32) -> String {
+    let output = run(arguments);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "corelane {}: {error}",
+        arguments.join(" ")
+    );
+    assert!(
+        output.stdout.is_empty(),
+        "a refusal prints nothing on standard output"
+    );
+    error
+}
+
+/// A server in the background; ended when dropped.
+pub struct Server {
+    process: Child,
+    /// Where it listens.
+    pub address: String,
+    /// Its steering document.
+    pub steering: String,
+}
+
+impl Server {
+    /// Starts `corelane serve udp ADDRESS …` and waits until it says that it listens.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut server = Self {
+            process: corelane(&[&["serve", "udp"], arguments].concat())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("the server starts"),
+            address: String::new(),
+            steering: String::new(),
+        };
+        let output = server.process.stdout.as_mut().expect("standard output is piped");
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if let Some(rest) = line.strip_prefix("listening on ") {
+                server.address = rest.split(',').next().unwrap_or_default().to_owned();
+            }
+            if let Some(steering) = line.strip_prefix("steering ") {
+                server.steering = steering.to_owned();
+                return server;
+            }
+        }
+        panic!("the server ended without saying where it listens");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,168 @@
+//! The calculator and the planner against the published vectors.
+
+mod common;
+
+use common::{refused, run_json};
+use std::collections::HashSet;
+
+/// Rows of a vector file: fields by tabs, comments left out.
+fn rows(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    text.lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .map(|line| line.split('\t').collect())
+}
+
+#[test]
+fn the_verification_suite_comes_out() {
+    let mut checked = 0;
+    for row in rows(include_str!("../../rss/tests/vectors/rss.tsv")) {
+        let [source, source_port, destination, destination_port, two, four] = row[..] else {
+            panic!("{row:?}")
+        };
+        let endpoint = |address: &str, port: &str| match address.contains(':') {
+            true => format!("[{address}]:{port}"),
+            false => format!("{address}:{port}"),
+        };
+        let document = run_json(&[
+            "hash",
+            &endpoint(source, source_port),
+            &endpoint(destination, destination_port),
+            "--buckets",
+            "4",
+            "--json",
+        ]);
+        assert_eq!(document["hash_2tuple"], format!("0x{two}"));
+        assert_eq!(document["hash_4tuple"], format!("0x{four}"));
+        let bucket = u64::from_str_radix(four, 16).unwrap() % 128 % 4;
+        assert_eq!(document["bucket_4tuple"], bucket);
+        checked += 1;
+    }
+    assert_eq!(checked, 8);
+}
+
+#[test]
+fn the_posts_addresses_are_planned_on_their_buckets() {
+    let mut checked = 0;
+    for buckets in ["4", "8"] {
+        let plan = run_json(&[
+            "plan",
+            "--server",
+            "10.11.2.1",
+            "--clients",
+            "10.11.2.0/24",
+            "--buckets",
+            buckets,
+            "--all",
+            "--json",
+        ]);
+        for row in rows(include_str!("../../rss/tests/vectors/post-buckets.tsv")) {
+            if row[0] != buckets {
+                continue;
+            }
+            let entry = &plan["buckets"][row[3].parse::<usize>().unwrap()];
+            assert_eq!(entry["bucket"], row[3].parse::<u64>().unwrap());
+            let addresses = entry["addresses"].as_array().unwrap();
+            assert!(
+                addresses.iter().any(|address| address == row[2]),
+                "{} of {buckets}",
+                row[2]
+            );
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 12);
+}
+
+#[test]
+fn every_port_is_planned_once_and_lands_where_the_calculator_says() {
+    let plan = run_json(&[
+        "plan",
+        "--server",
+        "10.11.2.1:8080",
+        "--client",
+        "10.11.2.3",
+        "--buckets",
+        "5",
+        "--table-size",
+        "64",
+        "--all",
+        "--json",
+    ]);
+    let mut seen = HashSet::new();
+    for entry in plan["buckets"].as_array().unwrap() {
+        let ports = entry["ports"].as_array().unwrap();
+        assert!(ports.iter().all(|port| seen.insert(port.as_u64().unwrap())));
+        let source = format!("10.11.2.3:{}", ports[ports.len() / 2]);
+        let hash = run_json(&[
+            "hash",
+            &source,
+            "10.11.2.1:8080",
+            "--buckets",
+            "5",
+            "--table-size",
+            "64",
+            "--json",
+        ]);
+        assert_eq!(hash["bucket_4tuple"], entry["bucket"]);
+    }
+    assert_eq!(
+        seen.len(),
+        65_536 - 1024,
+        "every port from 1024 on is on some bucket"
+    );
+}
+
+#[test]
+fn without_all_one_source_a_bucket_is_named() {
+    let plan = run_json(&[
+        "plan",
+        "--server",
+        "10.11.2.1",
+        "--clients",
+        "10.11.2.0/24",
+        "--buckets",
+        "8",
+        "--json",
+    ]);
+    for entry in plan["buckets"].as_array().unwrap() {
+        assert_eq!(entry["addresses"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn bad_input_is_refused_with_the_flag_named() {
+    let key = refused(&["hash", "1.2.3.4:5", "6.7.8.9:10", "--key", "6d5a"], 2);
+    assert!(key.contains("--key") && key.contains("40"), "{key}");
+    let family = refused(&["hash", "1.2.3.4:5", "[::1]:10"], 2);
+    assert!(family.contains("SOURCE"), "{family}");
+    let table = refused(&["hash", "1.2.3.4:5", "6.7.8.9:10", "--table-size", "100"], 2);
+    assert!(table.contains("--table-size"), "{table}");
+    let pool = refused(
+        &[
+            "plan",
+            "--server",
+            "10.11.2.1",
+            "--clients",
+            "10.11.2.3,10.11.2.4",
+            "--buckets",
+            "4",
+        ],
+        2,
+    );
+    assert!(pool.contains("--clients") && pool.contains("2, 3"), "{pool}");
+    let no_ports = refused(
+        &[
+            "plan",
+            "--server",
+            "10.11.2.1:80",
+            "--client",
+            "10.11.2.3",
+            "--hash",
+            "2tuple",
+            "--buckets",
+            "4",
+        ],
+        2,
+    );
+    assert!(no_ports.contains("--client"), "{no_ports}");
+}

@@ -1,0 +1,94 @@
+//! Killed at any moment, the lab leaves nothing: no process, no namespace, no device, no file.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Times killed, as the promise says.
+const KILLS: u64 = 20;
+
+/// Network namespaces that some process is in.
+fn namespaces() -> BTreeSet<String> {
+    let processes = fs::read_dir("/proc").unwrap().map_while(Result::ok);
+    let links = processes.filter_map(|process| fs::read_link(process.path().join("ns/net")).ok());
+    links.map(|link| link.display().to_string()).collect()
+}
+
+/// Network devices of this namespace.
+fn devices() -> BTreeSet<String> {
+    let entries = fs::read_dir("/sys/class/net").unwrap().map_while(Result::ok);
+    entries
+        .map(|entry| entry.file_name().display().to_string())
+        .collect()
+}
+
+/// Processes of the lab whose working directory is `folder`, which no other run shares.
+fn processes_in(folder: &std::path::Path) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().map_while(Result::ok);
+    let inside =
+        processes.filter(|process| fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == folder));
+    inside
+        .map(|process| process.file_name().display().to_string())
+        .collect()
+}
+
+#[test]
+fn killed_at_a_random_moment_it_leaves_nothing() {
+    let before = (namespaces(), devices());
+    for kill in 0..KILLS {
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join("report.json");
+        let mut lab = common::corelane(&[
+            "lab",
+            "scale",
+            "udp",
+            "--duration",
+            "50ms",
+            "--rounds",
+            "3",
+            "--json",
+        ])
+        .arg(&report)
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+        // The moment itself, not a wait for something: spread over start, trials and the gaps between them.
+        let moment = Duration::from_millis(kill * 73 % 900);
+        thread::sleep(moment);
+        lab.kill().unwrap();
+        lab.wait().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !processes_in(folder.path()).is_empty() {
+            assert!(
+                Instant::now() < deadline,
+                "killed after {moment:?}: {:?} still run",
+                processes_in(folder.path())
+            );
+            thread::yield_now();
+        }
+        let files: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map_while(Result::ok)
+            .collect();
+        let unexpected = files
+            .iter()
+            .filter(|file| !file.file_name().display().to_string().starts_with("report.json"));
+        assert_eq!(unexpected.count(), 0, "{files:?}");
+    }
+    // Namespaces and devices of a process that is gone are taken down by the kernel in its own time.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while (namespaces(), devices()) != before {
+        assert!(
+            Instant::now() < deadline,
+            "left: {:?}, before {before:?}",
+            (namespaces(), devices())
+        );
+        thread::yield_now();
+    }
+}

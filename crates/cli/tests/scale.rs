@@ -1,0 +1,136 @@
+//! `lab scale udp` as a user runs it: the invariants of its report, in namespaces and on loopback, under either engine.
+
+mod common;
+
+use common::{refused, run, run_json};
+use serde_json::Value;
+
+const QUICK: [&str; 7] = ["lab", "scale", "udp", "--duration", "200ms", "--rounds", "1"];
+
+fn lab(more: &[&str]) -> Value {
+    run_json(&[&QUICK[..], &["--json"], more].concat())
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+/// The shape of a report that does not depend on speed: (mode, model, placement, active buckets) of every step.
+fn shape(report: &Value) -> Vec<String> {
+    let steps = report["steps"].as_array().unwrap();
+    let fields = [
+        "mode",
+        "model",
+        "placement",
+        "buckets_active",
+        "buckets_configured",
+        "cpus",
+    ];
+    steps
+        .iter()
+        .map(|step| fields.map(|field| step[field].to_string()).join(" "))
+        .collect()
+}
+
+/// What must hold in a bed of two namespaces, whatever the speed.
+fn assert_in_namespaces(report: &Value) {
+    for step in report["steps"].as_array().unwrap() {
+        let what = format!(
+            "{} {} {} x{}",
+            step["mode"], step["model"], step["placement"], step["buckets_active"]
+        );
+        assert_eq!(step["trials"], 1, "{what}");
+        let exact = step["model"] == "exact";
+        if exact {
+            assert_eq!(step["steering_ok"], 1.0, "{what}");
+        }
+        let locality = number(&step["locality"]);
+        match (exact, step["placement"].as_str().unwrap()) {
+            (true, "aligned") => assert!(locality >= 0.99, "{what}: locality {locality}"),
+            (true, "crossed") => assert!(locality < 0.01, "{what}: locality {locality}"),
+            _ => {}
+        }
+        for (gap, frames) in step["unexplained"].as_object().unwrap() {
+            assert!(
+                frames.is_null() || frames == 0,
+                "{what}: {frames} frames unexplained in {gap}: {}",
+                step["drops"]
+            );
+        }
+        assert!(!step["received_pps"].is_null(), "{what}");
+        assert_eq!(step["answered_pps"].is_null(), step["mode"] == "sink", "{what}");
+        assert_eq!(step["returned_pps"].is_null(), step["mode"] == "sink", "{what}");
+        let active = step["buckets_active"].as_u64().unwrap();
+        for bucket in step["per_bucket"].as_array().unwrap() {
+            let hit = bucket["seen"].as_u64().unwrap() > 0;
+            let aimed = bucket["bucket"].as_u64().unwrap() < active;
+            assert!(!exact || hit == aimed, "{what}: bucket {bucket}");
+        }
+    }
+}
+
+#[test]
+fn every_frame_is_accounted_for_under_either_engine_and_both_give_the_same_table() {
+    let mut shapes = Vec::new();
+    for engine in ["epoll", "io_uring"] {
+        let report = lab(&["--bed", "namespaces", "--engine", engine]);
+        assert_eq!(report["schema"], "corelane/scale/1");
+        assert_in_namespaces(&report);
+        assert!(report["limit"]["sentence"].as_str().unwrap().ends_with('.'));
+        shapes.push(shape(&report));
+    }
+    assert_eq!(shapes[0], shapes[1]);
+}
+
+#[test]
+fn more_buckets_than_cpus_share_them() {
+    let report = lab(&["--bed", "namespaces", "--buckets", "4", "--share-cpus"]);
+    let steps = report["steps"].as_array().unwrap();
+    assert!(
+        steps
+            .iter()
+            .any(|step| step["buckets_active"] == 4 && step["placement"] == "aligned")
+    );
+    assert_in_namespaces(&report);
+}
+
+#[test]
+fn loopback_does_what_it_can_and_says_what_it_cannot() {
+    let report = lab(&["--bed", "loopback"]);
+    assert_eq!(report["bed"]["kind"], "loopback");
+    for step in report["steps"].as_array().unwrap() {
+        assert!(number(&step["seen_pps"]) > 0.0);
+        assert!(step["received_pps"].is_null());
+        assert!(
+            step["unknown"]["received_pps"]
+                .as_str()
+                .unwrap()
+                .contains("loopback")
+        );
+        if step["model"] == "exact" {
+            assert_eq!(step["steering_ok"], 1.0);
+        }
+    }
+}
+
+#[test]
+fn the_text_fits_a_hundred_columns_and_ends_with_the_limit() {
+    let output = run(&[&QUICK[..], &["--buckets", "1"]].concat());
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap();
+    assert!(text.contains("law") && last.contains("limit"), "{text}");
+}
+
+#[test]
+fn bad_input_is_refused_with_the_flag_named() {
+    let few = refused(&["lab", "scale", "udp", "--buckets", "5000"], 2);
+    assert!(few.contains("--buckets"), "{few}");
+    let large = refused(&["lab", "scale", "udp", "--size", "70000"], 2);
+    assert!(large.contains("--size"), "{large}");
+    let key = refused(&["lab", "scale", "udp", "--key", "00"], 2);
+    assert!(key.contains("--key"), "{key}");
+}

@@ -1,0 +1,246 @@
+//! `serve udp` and `load udp` against each other and against a bare socket, as processes on loopback.
+
+mod common;
+
+use common::{Server, refused, run, run_json};
+use std::io::Write;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+const ENGINES: [&str; 2] = ["epoll", "io_uring"];
+
+/// A file with the steering document of `server`.
+fn steering_file(server: &Server) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(server.steering.as_bytes()).unwrap();
+    file
+}
+
+#[test]
+fn every_datagram_of_a_window_comes_back_under_either_engine() {
+    for engine in ENGINES {
+        let server = Server::start(&[
+            "127.0.0.1:0",
+            "--buckets",
+            "2",
+            "--share-cpus",
+            "--engine",
+            engine,
+        ]);
+        let loaded = run_json(&[
+            "load",
+            "udp",
+            &server.address,
+            "--window",
+            "16",
+            "--sockets",
+            "8",
+            "--count",
+            "20000",
+            "--engine",
+            engine,
+            "--json",
+        ]);
+        assert_eq!(loaded["engine"], engine);
+        let total = &loaded["total"];
+        assert_eq!(total["sent"], 20_000);
+        assert_eq!(total["returned"], 20_000, "{engine}: {total}");
+        for fate in ["lost", "duplicated", "corrupted", "too_late", "unsent"] {
+            assert_eq!(total[fate], 0, "{engine}: {fate}");
+        }
+        assert_eq!(loaded["round_trip"]["count"], 20_000);
+    }
+}
+
+#[test]
+fn planned_sources_hit_every_bucket_and_no_other() {
+    let server = Server::start(&[
+        "127.11.2.1:0",
+        "--buckets",
+        "4",
+        "--share-cpus",
+        "--duration",
+        "20s",
+    ]);
+    let steering = steering_file(&server);
+    let path = steering.path().to_str().unwrap();
+    let loaded = run_json(&[
+        "load",
+        "udp",
+        &server.address,
+        "--sources",
+        "127.11.2.0/24",
+        "--spread",
+        "buckets",
+        "--steering",
+        path,
+        "--sockets",
+        "16",
+        "--window",
+        "8",
+        "--count",
+        "8000",
+        "--json",
+    ]);
+    assert_eq!(loaded["total"]["returned"], 8000);
+    let workers = loaded["workers"].as_array().unwrap();
+    let buckets: Vec<u64> = workers
+        .iter()
+        .map(|worker| worker["bucket"].as_u64().unwrap())
+        .collect();
+    assert_eq!(buckets, [0, 1, 2, 3]);
+    assert!(workers.iter().all(|worker| worker["counts"]["returned"] == 2000));
+}
+
+#[test]
+fn the_server_checks_its_own_steering() {
+    let arguments = [
+        "serve",
+        "udp",
+        "127.11.3.1:18471",
+        "--buckets",
+        "4",
+        "--share-cpus",
+        "--duration",
+        "2s",
+        "--json",
+    ];
+    let serving = common::corelane(&arguments)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let mut answer = [0; 16];
+    // Until the server is there, the kernel refuses what is sent to it.
+    let up = (0..50).any(|_| {
+        let _ = client.send_to(b"hello", "127.11.3.1:18471");
+        client.recv_from(&mut answer).is_ok()
+    });
+    assert!(up, "the server answers within five seconds");
+    run_json(&[
+        "load",
+        "udp",
+        "127.11.3.1:18471",
+        "--sockets",
+        "64",
+        "--window",
+        "4",
+        "--count",
+        "5000",
+        "--json",
+    ]);
+    let output = serving.wait_with_output().unwrap();
+    let served: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let buckets = served["buckets"].as_array().unwrap();
+    let sum = |field: &str| {
+        buckets
+            .iter()
+            .map(|bucket| bucket[field].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert!(sum("seen") > 5000 && sum("seen") == sum("answered"), "{served}");
+    assert!(sum("steering_samples") > 50, "{served}");
+    assert_eq!(sum("steering_samples"), sum("steering_right"), "{served}");
+}
+
+#[test]
+fn an_open_loop_keeps_its_schedule_and_counts_from_it() {
+    let server = Server::start(&["127.0.0.1:0", "--buckets", "1"]);
+    let loaded = run_json(&[
+        "load",
+        "udp",
+        &server.address,
+        "--rate",
+        "5k",
+        "--duration",
+        "500ms",
+        "--workers",
+        "1",
+        "--json",
+    ]);
+    let total = &loaded["total"];
+    let sent = total["sent"].as_u64().unwrap() + total["unsent"].as_u64().unwrap();
+    assert!(
+        (2_495..=2_505).contains(&sent),
+        "2,500 are on the schedule, {sent} were sent or told"
+    );
+    assert_eq!(loaded["schedule_lag"]["count"], total["sent"]);
+}
+
+#[test]
+fn a_server_never_answers_ports_that_would_answer_back() {
+    let server = Server::start(&["127.0.0.1:0", "--buckets", "1"]);
+    let port = server.address.rsplit(':').next().unwrap();
+    let same_port = UdpSocket::bind(format!("127.0.0.2:{port}")).unwrap();
+    same_port
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    same_port.send_to(b"loop", &server.address).unwrap();
+    assert!(
+        same_port.recv_from(&mut [0; 16]).is_err(),
+        "its own port is not answered"
+    );
+    let other_port = UdpSocket::bind("127.0.0.2:0").unwrap();
+    other_port.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    other_port.send_to(b"fine", &server.address).unwrap();
+    assert_eq!(other_port.recv_from(&mut [0; 16]).unwrap().0, 4);
+}
+
+#[test]
+fn a_silent_target_loses_everything_and_says_so() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = silent.local_addr().unwrap().to_string();
+    let loaded = run_json(&[
+        "load",
+        "udp",
+        &target,
+        "--window",
+        "4",
+        "--count",
+        "40",
+        "--workers",
+        "1",
+        "--json",
+    ]);
+    assert_eq!(loaded["total"]["sent"], 40);
+    assert_eq!(loaded["total"]["lost"], 40);
+    assert!(loaded["round_trip"].is_null());
+}
+
+#[test]
+fn plans_are_printed_and_not_run() {
+    let plan = run_json(&["load", "udp", "127.0.0.1:9", "--sockets", "5", "--dry-run"]);
+    assert_eq!(plan["payload_bytes"], 510);
+    let plan = run_json(&["serve", "udp", "127.0.0.1:0", "--buckets", "1", "--dry-run"]);
+    assert_eq!(plan["steering"]["schema"], "corelane/steering/1");
+}
+
+#[test]
+fn bad_input_is_refused_with_the_flag_named() {
+    let large = refused(&["load", "udp", "127.0.0.1:9", "--size", "65508"], 2);
+    assert!(large.contains("--size") && large.contains("65507"), "{large}");
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let in_use = refused(&["serve", "udp", &address, "--buckets", "1"], 2);
+    assert!(in_use.contains(&address), "{in_use}");
+    let many = refused(&["serve", "udp", "127.0.0.1:0", "--buckets", "5000"], 2);
+    assert!(many.contains("--buckets") && many.contains("5000"), "{many}");
+    let far = refused(
+        &[
+            "load",
+            "udp",
+            "127.0.0.1:9",
+            "--sources",
+            "192.0.2.7",
+            "--count",
+            "1",
+        ],
+        2,
+    );
+    assert!(far.contains("--sources") && far.contains("192.0.2.7"), "{far}");
+    let no_document = refused(&["load", "udp", "127.0.0.1:9", "--spread", "buckets"], 2);
+    assert!(no_document.contains("--steering"), "{no_document}");
+    let unknown = run(&["load", "udp", "127.0.0.1:9", "--engine", "kqueue"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
