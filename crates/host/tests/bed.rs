@@ -123,6 +123,21 @@ fn ipv6_sources_of_a_pool_around_the_server_arrive_and_no_other_frame_crosses() 
 }
 
 #[test]
+fn the_first_datagram_of_a_fresh_bed_arrives() {
+    // The kernel gets an IPv6 address ready on its own time, so one bed would prove little.
+    for _ in 0..20 {
+        for plan in [
+            plan("10.11.2.1", &["10.11.2.0/24"]),
+            plan("fd00:11:2::1", &["fd00:11:2::/64"]),
+        ] {
+            let Some(bed) = namespaces(&plan) else { return };
+            let source = bed.client.address();
+            assert_eq!(echo(&bed, &[source]), BTreeSet::from([source]));
+        }
+    }
+}
+
+#[test]
 fn a_client_that_binds_nothing_uses_the_address_of_its_side() {
     for plan in [
         plan("10.11.2.1", &["10.11.2.0/24"]),

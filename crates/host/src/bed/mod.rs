@@ -108,10 +108,12 @@ pub enum BedError {
     #[error(transparent)]
     Host(#[from] HostError),
 
-    /// The ends of the link were made, and one did not come up.
-    #[error("device {device} of the test bed did not come up within {waited_ms} ms")]
-    LinkDown {
-        /// The end that stayed down.
+    /// The ends of the link were made, and one did not get to carry frames.
+    #[error(
+        "device {device} of the test bed was not ready within {waited_ms} ms; try again when the machine is less busy"
+    )]
+    NotReady {
+        /// The end that was not ready.
         device: String,
         /// How long was waited.
         waited_ms: u64,

@@ -31,8 +31,9 @@ const CLIENT: End = End {
     link_address: [0x02, 0x63, 0x6c, 0, 0, 2],
 };
 
-/// How long an end may take to come up once both are switched on; the kernel needs well under a millisecond.
-const LINK_UP_WITHIN: Duration = Duration::from_secs(2);
+/// How long an end may take to carry frames once both are switched on. The kernel needs well under a millisecond, and more
+/// only while all CPUs are taken.
+const READY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Builds the bed, or says which step was refused.
 pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
@@ -61,9 +62,8 @@ pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
         }
         configure(&CLIENT, &SERVER, client_address, &locals, &[IpNet::from(address)])
     })?;
-    for (keeper, end) in [(&server, SERVER), (&client, CLIENT)] {
-        keeper.run(move || wait_until_up(end.device))?;
-    }
+    server.run(move || wait_until_ready(SERVER.device, address, client_address))?;
+    client.run(move || wait_until_ready(CLIENT.device, client_address, address))?;
 
     let (kind, reason) = if in_user_namespace() {
         (BedKind::UserNamespace, Some("not root".to_owned()))
@@ -139,15 +139,17 @@ fn configure(
     Ok(())
 }
 
-/// Waits until a device not only has carrier but also its queue: until then the kernel drops what is sent.
-fn wait_until_up(device: &'static str) -> Result<(), BedError> {
+/// Waits until one end carries frames both ways: the device has carrier, `own` is this side's address, and what goes to
+/// `other` leaves with it. IPv6 makes an address usable and routes it a moment after it was added
+/// (`addrconf_dad_work` in `net/ipv6/addrconf.c`), and a frame that arrives before is dropped.
+fn wait_until_ready(device: &'static str, own: IpAddr, other: IpAddr) -> Result<(), BedError> {
     let mut wire = Wire::open()?;
     let start = Instant::now();
-    while !wire.is_up(device)? {
-        if start.elapsed() > LINK_UP_WITHIN {
-            return Err(BedError::LinkDown {
+    while !(wire.is_up(device)? && wire.is_local(own) && wire.source_towards(other) == Some(own)) {
+        if start.elapsed() > READY_WITHIN {
+            return Err(BedError::NotReady {
                 device: device.to_owned(),
-                waited_ms: LINK_UP_WITHIN.as_millis() as u64,
+                waited_ms: READY_WITHIN.as_millis() as u64,
             });
         }
         thread::sleep(Duration::from_micros(200));

@@ -11,7 +11,7 @@ use netlink_packet_route::link::{
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
-    RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -72,12 +72,43 @@ impl Wire {
         Ok(self.link(device)?.header.index)
     }
 
-    /// Whether a device has carrier and a queue. Activation replaces the `noop` queue, which drops.
+    /// Whether a device has carrier, and with it a queue that does not drop everything: the kernel sets both under one lock
+    /// (`linkwatch_do_dev` in `net/core/link_watch.c`).
     pub(super) fn is_up(&mut self, device: &str) -> Result<bool, HostError> {
         let attributes = self.link(device)?.attributes;
-        let carrier = attributes.contains(&LinkAttribute::OperState(State::Up));
-        let dropping = attributes.contains(&LinkAttribute::Qdisc("noop".to_owned()));
-        Ok(carrier && !dropping)
+        Ok(attributes.contains(&LinkAttribute::OperState(State::Up)))
+    }
+
+    /// Whether what is sent to `address` stays on this side.
+    pub(super) fn is_local(&mut self, address: IpAddr) -> bool {
+        self.route_towards(address)
+            .is_some_and(|route| route.header.kind == RouteType::Local)
+    }
+
+    /// The source address of what is sent to `destination` by who binds none; `None` while there is none.
+    pub(super) fn source_towards(&mut self, destination: IpAddr) -> Option<IpAddr> {
+        let route = self.route_towards(destination)?;
+        route
+            .attributes
+            .into_iter()
+            .find_map(|attribute| match attribute {
+                RouteAttribute::PrefSource(RouteAddress::Inet(address)) => Some(address.into()),
+                RouteAttribute::PrefSource(RouteAddress::Inet6(address)) => Some(address.into()),
+                _ => None,
+            })
+    }
+
+    /// The route the kernel would take: what `ip route get` asks. `None` while there is none.
+    fn route_towards(&mut self, destination: IpAddr) -> Option<RouteMessage> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(destination);
+        message.header.destination_prefix_length = IpNet::from(destination).prefix_len();
+        message.attributes = vec![RouteAttribute::Destination(destination.into())];
+        let answers = self.netlink.request(RouteNetlinkMessage::GetRoute(message), 0);
+        answers.ok()?.into_iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
+            _ => None,
+        })
     }
 
     /// Receive and transmit queues of a device.
