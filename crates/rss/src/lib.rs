@@ -17,6 +17,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod balance;
 mod hash;
 mod key;
 pub mod oracle;

@@ -1,0 +1,121 @@
+//! Which entry is in which bucket, with what follows from it kept up to date: the loads of the buckets and their entries
+//! in order of load.
+
+use std::cmp::Reverse;
+
+/// An assignment of entries to buckets.
+#[derive(Clone, Debug)]
+pub(super) struct Assignment<'a> {
+    /// By entry.
+    entry_loads: &'a [u64],
+    /// By entry, the number of its bucket.
+    bucket_of: Vec<usize>,
+    /// By bucket, the sum over its entries.
+    bucket_loads: Vec<u64>,
+    /// By bucket, its entries that have load, ascending by load, then by number. Entries without load weigh nothing and
+    /// never need to move.
+    loaded: Vec<Vec<usize>>,
+}
+
+impl<'a> Assignment<'a> {
+    pub(super) fn new(entry_loads: &'a [u64], bucket_of: Vec<usize>, buckets: usize) -> Assignment<'a> {
+        let mut bucket_loads = vec![0; buckets];
+        let mut loaded = vec![Vec::new(); buckets];
+        for (entry, &bucket) in bucket_of.iter().enumerate() {
+            bucket_loads[bucket] += entry_loads[entry];
+            if entry_loads[entry] > 0 {
+                loaded[bucket].push(entry);
+            }
+        }
+        for entries in &mut loaded {
+            entries.sort_unstable_by_key(|&entry| (entry_loads[entry], entry));
+        }
+        Assignment {
+            entry_loads,
+            bucket_of,
+            bucket_loads,
+            loaded,
+        }
+    }
+
+    pub(super) fn entry_loads(&self) -> &'a [u64] {
+        self.entry_loads
+    }
+
+    pub(super) fn load(&self, entry: usize) -> u64 {
+        self.entry_loads[entry]
+    }
+
+    pub(super) fn bucket_of(&self, entry: usize) -> usize {
+        self.bucket_of[entry]
+    }
+
+    /// The bucket of every entry.
+    pub(super) fn all_buckets(&self) -> &[usize] {
+        &self.bucket_of
+    }
+
+    /// The entries with load of a bucket, ascending by load.
+    pub(super) fn loaded(&self, bucket: usize) -> &[usize] {
+        &self.loaded[bucket]
+    }
+
+    pub(super) fn bucket_loads(&self) -> &[u64] {
+        &self.bucket_loads
+    }
+
+    pub(super) fn buckets(&self) -> usize {
+        self.bucket_loads.len()
+    }
+
+    /// The load of the fullest bucket.
+    pub(super) fn fullest(&self) -> u64 {
+        self.bucket_loads.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The fullest bucket, the first of equals.
+    pub(super) fn fullest_bucket(&self) -> usize {
+        let fullest = self.fullest();
+        self.first_bucket_of_load(fullest)
+    }
+
+    /// The emptiest bucket, the first of equals.
+    pub(super) fn emptiest_bucket(&self) -> usize {
+        let emptiest = self.bucket_loads.iter().copied().min().unwrap_or(0);
+        self.first_bucket_of_load(emptiest)
+    }
+
+    pub(super) fn move_entry(&mut self, entry: usize, to: usize) {
+        let (load, from) = (self.entry_loads[entry], self.bucket_of[entry]);
+        self.bucket_of[entry] = to;
+        self.bucket_loads[from] -= load;
+        self.bucket_loads[to] += load;
+        if load > 0 {
+            let at = self.position(from, entry);
+            self.loaded[from].remove(at);
+            let at = self.position(to, entry);
+            self.loaded[to].insert(at, entry);
+        }
+    }
+
+    /// Where an entry stands, or would stand, in its bucket's order.
+    fn position(&self, bucket: usize, entry: usize) -> usize {
+        let key = (self.entry_loads[entry], entry);
+        self.loaded[bucket].partition_point(|&other| (self.entry_loads[other], other) < key)
+    }
+
+    fn first_bucket_of_load(&self, load: u64) -> usize {
+        self.bucket_loads
+            .iter()
+            .position(|&held| held == load)
+            .unwrap_or(0)
+    }
+}
+
+/// The fullest bucket that takes `load` more and stays within `level`, the first of equals.
+pub(super) fn tightest_bucket(bucket_loads: &[u64], load: u64, level: u64) -> Option<usize> {
+    let room = level.checked_sub(load)?;
+    let fits = bucket_loads.iter().enumerate().filter(|(_, held)| **held <= room);
+    fits.max_by_key(|(bucket, held)| (**held, Reverse(*bucket)))
+        .map(|(bucket, _)| bucket)
+}

@@ -1,0 +1,68 @@
+//! What no rebalancing can beat: a lower bound of the fullest bucket, and one of the moves to a level.
+
+use super::assignment::Assignment;
+
+/// No assignment of these loads to so many buckets has a fullest bucket below this.
+///
+/// The mean holds because the buckets hold the total. The rest is the pigeonhole principle: of the `k * buckets + 1`
+/// largest entries some bucket holds `k + 1`, which weigh at least as much as the `k + 1` smallest of them; for `k = 0`
+/// that is the largest entry.
+pub(super) fn fullest(entry_loads: &[u64], buckets: usize) -> u64 {
+    let mut loads = entry_loads.to_vec();
+    loads.sort_unstable_by(|one, other| other.cmp(one));
+    let mean = loads.iter().sum::<u64>().div_ceil(buckets as u64);
+    let crowded = (0..loads.len().div_ceil(buckets)).map(|k| {
+        let largest = &loads[..=k * buckets];
+        largest[largest.len() - 1 - k..].iter().sum()
+    });
+    crowded.fold(mean, u64::max)
+}
+
+/// No fewer moves bring every bucket of `present` to `level`: each bucket above it must give up at least as many entries
+/// as its largest take to fall to the level.
+pub(super) fn moves(present: &Assignment<'_>, level: u64) -> usize {
+    (0..present.buckets())
+        .map(|bucket| leaving(present, bucket, level))
+        .sum()
+}
+
+/// The fewest entries that must leave a bucket so that it meets the level.
+pub(super) fn leaving(present: &Assignment<'_>, bucket: usize, level: u64) -> usize {
+    let mut held = present.bucket_loads()[bucket];
+    let mut leaving = 0;
+    for &entry in present.loaded(bucket).iter().rev() {
+        if held <= level {
+            break;
+        }
+        held -= present.load(entry);
+        leaving += 1;
+    }
+    leaving
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_the_mean_the_largest_entry_or_a_crowd() {
+        assert_eq!(fullest(&[3, 3, 3, 3], 2), 6);
+        assert_eq!(fullest(&[1, 2, 10, 1], 3), 10);
+        assert_eq!(fullest(&[5, 5, 5, 4], 3), 9, "two of the four share a bucket");
+        assert_eq!(fullest(&[7; 7], 3), 21, "three of the seven share a bucket");
+        assert_eq!(fullest(&[0, 0], 3), 0);
+        assert_eq!(fullest(&[5, 4], 2), 5);
+    }
+
+    #[test]
+    fn as_many_moves_are_needed_as_the_largest_entries_take() {
+        let loads = [8, 1, 1, 6, 6, 6];
+        let present = Assignment::new(&loads, vec![0, 0, 0, 1, 1, 1], 3);
+        assert_eq!(
+            moves(&present, 10),
+            2,
+            "bucket 0 is level, bucket 1 gives two of its three up"
+        );
+        assert_eq!(moves(&present, 18), 0);
+    }
+}

@@ -1,0 +1,162 @@
+//! Few moves: a level enters, and an assignment that meets it with few entries away from where they were leaves.
+
+use super::assignment::{Assignment, tightest_bucket};
+use super::{bound, level};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// An assignment whose buckets all meet `level`, with few entries in other buckets than in `present`.
+///
+/// `best` meets the level. Three ways are tried: entries are taken out of full buckets, as few as possible, and packed
+/// where there is room; the present assignment descends to the level; and `best` takes the present names of its buckets.
+/// Each is relieved of moves that it does not need, and the one with the fewest left wins, of equals the most level.
+pub(super) fn moves<'a>(present: &Assignment<'a>, best: Assignment<'a>, level: u64) -> Assignment<'a> {
+    if present.fullest() <= level {
+        return present.clone();
+    }
+    let mut descended = present.clone();
+    level::descend(&mut descended, level);
+    let ways = [
+        repacked(present, level),
+        Some(descended),
+        Some(renamed(present, &best)),
+    ];
+    let within = ways.into_iter().flatten().filter(|way| way.fullest() <= level);
+    let relieved = within.map(|mut way| {
+        take_back(present, &mut way, level);
+        way
+    });
+    relieved
+        .min_by_key(|way| (moved(present, way).len(), way.fullest()))
+        .unwrap_or(best)
+}
+
+/// The entries that are in another bucket than in `present`, ascending.
+fn moved(present: &Assignment<'_>, after: &Assignment<'_>) -> Vec<usize> {
+    let entries = 0..present.entry_loads().len();
+    entries
+        .filter(|&entry| present.bucket_of(entry) != after.bucket_of(entry))
+        .collect()
+}
+
+/// Takes as few entries as possible out of every bucket above the level, then packs them, largest first, each into the
+/// bucket that it fills best; `None` when one fits nowhere.
+fn repacked<'a>(present: &Assignment<'a>, level: u64) -> Option<Assignment<'a>> {
+    let buckets = 0..present.buckets();
+    let mut leaving: Vec<usize> = buckets
+        .flat_map(|bucket| lightest_leaving(present, bucket, level))
+        .collect();
+    leaving.sort_unstable_by_key(|&entry| (Reverse(present.load(entry)), entry));
+    let mut bucket_of = present.all_buckets().to_vec();
+    let mut loads = present.bucket_loads().to_vec();
+    for &entry in &leaving {
+        loads[bucket_of[entry]] -= present.load(entry);
+    }
+    for entry in leaving {
+        let bucket = tightest_bucket(&loads, present.load(entry), level)?;
+        loads[bucket] += present.load(entry);
+        bucket_of[entry] = bucket;
+    }
+    Some(Assignment::new(
+        present.entry_loads(),
+        bucket_of,
+        present.buckets(),
+    ))
+}
+
+/// The fewest entries that must leave a bucket so that it meets the level; of as many, light ones, which are easier to
+/// place: the largest, and then each replaced by the lightest that still does.
+fn lightest_leaving(present: &Assignment<'_>, bucket: usize, level: u64) -> Vec<usize> {
+    let (staying, leaving) = {
+        let loaded = present.loaded(bucket);
+        loaded.split_at(loaded.len() - bound::leaving(present, bucket, level))
+    };
+    let (mut staying, mut leaving) = (staying.to_vec(), leaving.to_vec());
+    let excess = present.bucket_loads()[bucket].saturating_sub(level);
+    let mut removed: u64 = leaving.iter().map(|&entry| present.load(entry)).sum();
+    for entry in leaving.iter_mut().rev() {
+        let load = present.load(*entry);
+        let needed = excess.saturating_sub(removed - load);
+        let lighter = staying
+            .iter_mut()
+            .find(|other| (needed..load).contains(&present.load(**other)));
+        if let Some(lighter) = lighter {
+            removed -= load - present.load(*lighter);
+            std::mem::swap(entry, lighter);
+            staying.sort_unstable_by_key(|&entry| (present.load(entry), entry));
+        }
+    }
+    leaving
+}
+
+/// `best` with its buckets renamed: the bucket that shares most entries with a present one takes its name, and so on.
+fn renamed<'a>(present: &Assignment<'a>, best: &Assignment<'a>) -> Assignment<'a> {
+    let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    for bucket in 0..best.buckets() {
+        for &entry in best.loaded(bucket) {
+            *shared.entry((bucket, present.bucket_of(entry))).or_default() += 1;
+        }
+    }
+    let mut pairs: Vec<((usize, usize), usize)> = shared.into_iter().collect();
+    pairs.sort_by_key(|&(_, entries)| Reverse(entries));
+    let mut names: Vec<Option<usize>> = vec![None; best.buckets()];
+    let mut free = vec![true; best.buckets()];
+    for ((bucket, name), _) in pairs {
+        if names[bucket].is_none() && free[name] {
+            names[bucket] = Some(name);
+            free[name] = false;
+        }
+    }
+    let mut unused = (0..best.buckets()).filter(|&name| free[name]);
+    let names: Vec<usize> = names
+        .into_iter()
+        .map(|name| name.or_else(|| unused.next()).expect("as many names as buckets"))
+        .collect();
+    let bucket_of = best.all_buckets().iter().map(|&bucket| names[bucket]).collect();
+    Assignment::new(present.entry_loads(), bucket_of, present.buckets())
+}
+
+/// Takes moves back until none can be: an entry returns where it was if there is room, or if another entry that was moved
+/// there makes room by going on. Every success leaves one moved entry fewer at least, so this ends.
+fn take_back(present: &Assignment<'_>, after: &mut Assignment<'_>, level: u64) {
+    loop {
+        let mut away = moved(present, after);
+        away.sort_unstable_by_key(|&entry| (Reverse(present.load(entry)), entry));
+        let before = away.len();
+        for entry in away {
+            let home = present.bucket_of(entry);
+            if after.bucket_loads()[home] + after.load(entry) <= level {
+                after.move_entry(entry, home);
+            } else if after.bucket_of(entry) != home {
+                exchange(present, after, entry, level);
+            }
+        }
+        if moved(present, after).len() == before {
+            return;
+        }
+    }
+}
+
+/// Brings `entry` back in exchange for one that was moved to its bucket, which goes home or where it fills best.
+fn exchange(present: &Assignment<'_>, after: &mut Assignment<'_>, entry: usize, level: u64) {
+    let (home, away) = (present.bucket_of(entry), after.bucket_of(entry));
+    after.move_entry(entry, home);
+    for other in after.loaded(home).to_vec() {
+        let (load, own) = (after.load(other), present.bucket_of(other));
+        let crowded = after.bucket_loads()[home] - load > level;
+        if own == home || crowded {
+            continue;
+        }
+        let to = if after.bucket_loads()[own] + load <= level {
+            Some(own)
+        } else {
+            // Never `home`, which holds more than the level until the other has left.
+            tightest_bucket(after.bucket_loads(), load, level)
+        };
+        if let Some(to) = to {
+            after.move_entry(other, to);
+            return;
+        }
+    }
+    after.move_entry(entry, away);
+}

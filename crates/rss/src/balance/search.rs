@@ -1,0 +1,76 @@
+//! A complete search, for few entries: the lowest fullest bucket there is.
+
+use super::assignment::Assignment;
+use std::cmp::Reverse;
+
+/// Entries with load up to which a search is tried. With more it would only see a corner of the possibilities.
+const MOST_ENTRIES: usize = 32;
+
+/// Placements tried before the search is given up, about ten milliseconds of work.
+const MOST_PLACEMENTS: u32 = 200_000;
+
+/// An assignment with a lower fullest bucket than `best`, if one was found; one below `enough` is not looked for. When
+/// the search came to its end, it is the lowest there is.
+///
+/// Entries are placed largest first, each into the emptiest bucket first (R. E. Korf, "A complete anytime algorithm for
+/// number partitioning", 1998), and buckets of equal load are taken for one.
+pub(super) fn below<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment<'a>> {
+    let loads = best.entry_loads();
+    let mut order: Vec<usize> = (0..loads.len()).filter(|&entry| loads[entry] > 0).collect();
+    if order.len() > MOST_ENTRIES {
+        return None;
+    }
+    order.sort_unstable_by_key(|&entry| (Reverse(loads[entry]), entry));
+    let mut search = Search {
+        loads,
+        order: &order,
+        enough,
+        bucket_of: best.all_buckets().to_vec(),
+        bucket_loads: vec![0; best.buckets()],
+        lowest: best.fullest(),
+        found: None,
+        left: MOST_PLACEMENTS,
+    };
+    search.place(0, 0);
+    Some(Assignment::new(loads, search.found?, best.buckets()))
+}
+
+struct Search<'a> {
+    loads: &'a [u64],
+    /// The entries to place, largest first.
+    order: &'a [usize],
+    enough: u64,
+    /// By entry, its bucket; of those placed so far and of those without load.
+    bucket_of: Vec<usize>,
+    bucket_loads: Vec<u64>,
+    /// The fullest bucket of the best assignment so far.
+    lowest: u64,
+    found: Option<Vec<usize>>,
+    /// Placements that may still be tried.
+    left: u32,
+}
+
+impl Search<'_> {
+    /// Places the entries from `at` on, given that the fullest bucket holds `fullest` so far.
+    fn place(&mut self, at: usize, fullest: u64) {
+        let Some(&entry) = self.order.get(at) else {
+            self.lowest = fullest;
+            self.found = Some(self.bucket_of.clone());
+            return;
+        };
+        let mut buckets: Vec<usize> = (0..self.bucket_loads.len()).collect();
+        buckets.sort_by_key(|&bucket| self.bucket_loads[bucket]);
+        buckets.dedup_by_key(|bucket| self.bucket_loads[*bucket]);
+        for bucket in buckets {
+            let held = self.bucket_loads[bucket] + self.loads[entry];
+            if held >= self.lowest || self.lowest <= self.enough || self.left == 0 {
+                return;
+            }
+            self.left -= 1;
+            self.bucket_of[entry] = bucket;
+            self.bucket_loads[bucket] = held;
+            self.place(at + 1, fullest.max(held));
+            self.bucket_loads[bucket] -= self.loads[entry];
+        }
+    }
+}
