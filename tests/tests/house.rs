@@ -11,6 +11,7 @@ const RANKS: &[(&str, u32)] = &[
     ("proto", 0),
     ("report", 0),
     ("host", 1),
+    ("observe", 1),
     ("worker", 2),
     ("serve", 3),
     ("load", 3),

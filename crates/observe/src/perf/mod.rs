@@ -1,0 +1,15 @@
+//! The kernel's perf events: opening them, the rings they write to, and the thread that reads the rings.
+//!
+//! What enters: an event description and where it counts. What leaves: the kernel's records, in batches, and how many
+//! of them were lost.
+
+mod chain;
+mod open;
+mod permission;
+mod recorder;
+pub(crate) mod tracepoint;
+
+pub(crate) use chain::{Frame, frames};
+pub(crate) use open::{Place, Terms, open};
+pub(crate) use permission::Privilege;
+pub(crate) use recorder::{Recorder, Sink};

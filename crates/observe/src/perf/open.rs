@@ -1,0 +1,74 @@
+//! One event, opened where it shall count, with the ring it writes to.
+
+use std::fmt;
+use std::io;
+
+use nix::errno::Errno;
+use perf_event::{Builder, Clock, ReadFormat, SampleFlag, Sampler};
+
+use super::permission::{Privilege, explain_map, explain_open};
+use crate::ObserveError;
+
+/// Where an event counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Everything that runs on one CPU.
+    Cpu(u32),
+    /// One thread, wherever it runs.
+    Thread { process: u32, thread: u32 },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Cpu(cpu) => write!(formatter, "CPU {cpu}"),
+            Place::Thread { process, thread } => write!(formatter, "thread {thread} of process {process}"),
+        }
+    }
+}
+
+/// What to say when it cannot be opened, and how much memory its samples get.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'a> {
+    /// The event's name for messages.
+    pub event: &'a str,
+    /// What a kernel without it lacks.
+    pub needs: &'static str,
+    /// Who may open it.
+    pub privilege: Privilege,
+    /// The size of the ring in bytes; a power of two.
+    pub ring_bytes: usize,
+}
+
+/// Opens the event, disabled, with samples of who, when, where and by which calls.
+///
+/// Times are of the monotonic clock, so that records of several rings can be put in order.
+pub(crate) fn open(mut event: Builder<'_>, place: Place, terms: Terms<'_>) -> Result<Sampler, ObserveError> {
+    event
+        .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::CPU | SampleFlag::CALLCHAIN)
+        .clockid(Clock::MONOTONIC)
+        .enabled(false)
+        .read_format(ReadFormat::LOST);
+    match place {
+        Place::Cpu(cpu) => event.any_pid().one_cpu(cpu as usize),
+        Place::Thread { thread, .. } => event.observe_pid(thread.cast_signed()).any_cpu(),
+    };
+    let counter = event
+        .build()
+        .or_else(|error| {
+            // Linux before 6.0 does not count what each event lost: it says so in the ring only.
+            if is_invalid(&error) {
+                event.read_format(ReadFormat::empty()).build()
+            } else {
+                Err(error)
+            }
+        })
+        .map_err(|cause| explain_open(cause, terms.event, terms.needs, place, terms.privilege))?;
+    counter
+        .sampled(terms.ring_bytes)
+        .map_err(|cause| explain_map(cause, terms.ring_bytes))
+}
+
+fn is_invalid(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EINVAL as i32)
+}

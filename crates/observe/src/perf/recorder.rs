@@ -1,0 +1,133 @@
+//! The thread that reads the rings while others are measured.
+//!
+//! It wakes a few times a second, so that what it takes from the measured CPUs is a few batches of copying; where CPUs are
+//! left that are not measured, it runs there.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use perf_event::Sampler;
+use perf_event::data::{Record, Sample};
+
+use crate::ObserveError;
+
+/// How often the rings are read. With rings of 4 MiB, 80 MB/s of records fit between two readings.
+const READ_EVERY: Duration = Duration::from_millis(50);
+
+/// Takes the records of several rings.
+pub(crate) trait Sink: Send + 'static {
+    /// One sample of the ring at index `source`.
+    fn sample(&mut self, source: usize, sample: &Sample<'_>);
+
+    /// All rings were read once.
+    fn batch_ends(&mut self) {}
+}
+
+/// Events that count, and the thread that reads their rings.
+pub(crate) struct Recorder<S> {
+    stop: Sender<()>,
+    thread: JoinHandle<io::Result<Recorded<S>>>,
+}
+
+/// What was recorded.
+pub(crate) struct Recorded<S> {
+    /// The sink, with everything it took.
+    pub sink: S,
+    /// Samples that found no room in their ring.
+    pub lost: u64,
+    /// From the start of the first event to the end of the last.
+    pub elapsed: Duration,
+}
+
+impl<S: Sink> Recorder<S> {
+    /// Starts all events, then the thread. `measured` are the CPUs that it leaves alone if it can.
+    pub(crate) fn start(mut rings: Vec<Sampler>, measured: &[u32], sink: S) -> Result<Self, ObserveError> {
+        let (stop, stopped) = channel();
+        let elsewhere = cpus_besides(measured);
+        let begin = Instant::now();
+        for ring in &mut rings {
+            ring.enable().map_err(collector)?;
+        }
+        let thread = thread::Builder::new()
+            .name("observe".to_owned())
+            .spawn(move || {
+                if let Some(cpus) = elsewhere {
+                    sched_setaffinity(Pid::from_raw(0), &cpus)?;
+                }
+                read_until_stopped(rings, sink, &stopped, begin)
+            })
+            .map_err(collector)?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Stops all events and takes what they left in their rings.
+    pub(crate) fn finish(self) -> Result<Recorded<S>, ObserveError> {
+        drop(self.stop);
+        match self.thread.join() {
+            Ok(recorded) => recorded.map_err(collector),
+            Err(_) => Err(collector(io::Error::other("it panicked"))),
+        }
+    }
+}
+
+fn collector(cause: io::Error) -> ObserveError {
+    ObserveError::Collector { cause }
+}
+
+/// The CPUs this thread may use that are not measured; `None` when there is none, or when that cannot be known.
+fn cpus_besides(measured: &[u32]) -> Option<CpuSet> {
+    let mut cpus = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    for cpu in measured {
+        cpus.unset(*cpu as usize).ok()?;
+    }
+    (0..CpuSet::count())
+        .any(|cpu| cpus.is_set(cpu).unwrap_or(false))
+        .then_some(cpus)
+}
+
+fn read_until_stopped<S: Sink>(
+    mut rings: Vec<Sampler>,
+    mut sink: S,
+    stopped: &Receiver<()>,
+    begin: Instant,
+) -> io::Result<Recorded<S>> {
+    let mut lost_in_rings = 0;
+    while stopped.recv_timeout(READ_EVERY) == Err(RecvTimeoutError::Timeout) {
+        lost_in_rings += read_all(&mut rings, &mut sink);
+    }
+    for ring in &mut rings {
+        ring.disable()?;
+    }
+    let elapsed = begin.elapsed();
+    lost_in_rings += read_all(&mut rings, &mut sink);
+    let mut lost_by_count = 0;
+    for ring in &mut rings {
+        lost_by_count += ring.read_full()?.lost().unwrap_or(0);
+    }
+    Ok(Recorded {
+        sink,
+        // The count is exact; the records in the rings miss what was lost after the last sample that fitted.
+        lost: lost_by_count.max(lost_in_rings),
+        elapsed,
+    })
+}
+
+/// Reads every ring once; the samples that the rings say they lost.
+fn read_all<S: Sink>(rings: &mut [Sampler], sink: &mut S) -> u64 {
+    let mut lost = 0;
+    for (source, ring) in rings.iter_mut().enumerate() {
+        while let Some(record) = ring.next_record() {
+            match record.parse_record() {
+                Ok(Record::Sample(sample)) => sink.sample(source, &sample),
+                Ok(Record::Lost(record)) => lost += record.lost,
+                _ => {}
+            }
+        }
+    }
+    sink.batch_ends();
+    lost
+}

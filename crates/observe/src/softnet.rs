@@ -1,0 +1,347 @@
+//! What each CPU's receive path did, with the high-water marks of its backlog: the workstreams of FreeBSD's `netstat -Q`.
+//!
+//! What enters: readings of `/proc/net/softnet_stat` from whoever parses it, at an interval, from [`SoftnetWatch::start`]
+//! to [`SoftnetWatch::finish`]. What leaves: a [`SoftnetReport`].
+//!
+//! How the columns of `netstat -Q` map to what Linux counts (`net/core/dev.c`, `net/core/net-procfs.c`):
+//!
+//! | netstat -Q | Linux | |
+//! |---|---|---|
+//! | `WSID`, `CPU` | the CPU | a CPU has one backlog |
+//! | `Name` | `backlog` | one for all protocols, not one each |
+//! | `Len` | backlog length | at the last reading |
+//! | `WMark` | the highest length read | a lower bound: between two readings it may have been higher |
+//! | `Disp'd`, `HDisp'd` | - | not counted: frames that a device's poll delivered without the backlog are in `processed` too |
+//! | `QDrops` | `dropped` | the backlog was full, or one flow had more than its share |
+//! | `Queued` | - | not counted, see `Disp'd` |
+//! | `Handled` | `processed` | frames that entered the protocols, on this CPU; once more for each VLAN tag taken off |
+//!
+//! Three columns are Linux's own: `Squeezed` (`time_squeeze`: stopped with work left, out of budget), `RPS` (`received_rps`:
+//! woken by another CPU to take frames) and `FlowLimit` (`flow_limit_count`: those of `QDrops` that one flow's share
+//! caused).
+
+use std::error::Error;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use std::collections::BTreeMap;
+
+use corelane_report::quantity::MISSING;
+use corelane_report::table::{Column, Table};
+use serde::{Deserialize, Serialize};
+
+use crate::ObserveError;
+
+/// One CPU's line of `/proc/net/softnet_stat`, as it stands at one moment. Counters count from boot and begin again at 0
+/// after 2^32 - 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoftnetReading {
+    /// The CPU.
+    pub cpu: u32,
+    /// Frames that entered the protocols.
+    pub processed: u64,
+    /// Frames that the backlog refused.
+    pub dropped: u64,
+    /// Times that work was left for lack of budget or time.
+    pub time_squeeze: u64,
+    /// Times that another CPU woke this one (RPS).
+    pub received_rps: u64,
+    /// Frames refused because of their flow's share of the backlog.
+    pub flow_limit: u64,
+    /// Frames waiting in the backlog. `None` before Linux 5.10.
+    pub backlog: Option<u64>,
+}
+
+/// Reads one line a CPU. Whatever goes wrong ends the watch and is told by [`SoftnetWatch::finish`].
+pub trait ReadSoftnet:
+    FnMut() -> Result<Vec<SoftnetReading>, Box<dyn Error + Send + Sync>> + Send + 'static
+{
+}
+
+impl<F> ReadSoftnet for F where
+    F: FnMut() -> Result<Vec<SoftnetReading>, Box<dyn Error + Send + Sync>> + Send + 'static
+{
+}
+
+/// A watch that is under way. Dropped, it stops at the next reading.
+pub struct SoftnetWatch {
+    stop: Sender<()>,
+    thread: JoinHandle<Result<SoftnetReport, ObserveError>>,
+}
+
+/// What the receive paths did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoftnetReport {
+    /// From the first reading to the last, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// How many readings the high-water marks are the highest of.
+    pub readings: u64,
+    /// The time between two readings, as asked for, in nanoseconds.
+    pub interval_ns: u64,
+    /// One entry a CPU, by ascending id.
+    pub cpus: Vec<SoftnetCpu>,
+    /// Why a field is null: field name to reason.
+    pub unknown: BTreeMap<String, String>,
+}
+
+/// One CPU's receive path between the first reading and the last, all network namespaces together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoftnetCpu {
+    /// The CPU.
+    pub cpu: u32,
+    /// Frames that entered the protocols.
+    pub processed: u64,
+    /// Frames that the backlog refused.
+    pub dropped: u64,
+    /// Times that work was left for lack of budget or time.
+    pub time_squeeze: u64,
+    /// Times that another CPU woke this one (RPS).
+    pub received_rps: u64,
+    /// Frames refused because of their flow's share of the backlog; `dropped` has them too.
+    pub flow_limit: u64,
+    /// Frames waiting in the backlog at the last reading.
+    pub backlog: Option<u64>,
+    /// The most frames that any reading found waiting there.
+    pub backlog_high_water: Option<u64>,
+}
+
+impl SoftnetWatch {
+    /// Reads now, then every `interval`, in a thread of its own. Ten milliseconds cost about a thousandth of a CPU.
+    ///
+    /// # Errors
+    ///
+    /// [`ObserveError::Softnet`] when the first reading fails, [`ObserveError::Collector`] when no thread can be had.
+    pub fn start(interval: Duration, mut read: impl ReadSoftnet) -> Result<Self, ObserveError> {
+        let tally = Tally::new(read_once(&mut read)?);
+        let begin = Instant::now();
+        let (stop, stopped) = channel();
+        let thread = thread::Builder::new()
+            .name("softnet".to_owned())
+            .spawn(move || read_until_stopped(interval, read, tally, begin, &stopped))
+            .map_err(|cause| ObserveError::Collector { cause })?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Reads once more, and sums up.
+    ///
+    /// # Errors
+    ///
+    /// [`ObserveError::Softnet`] when a reading failed.
+    pub fn finish(self) -> Result<SoftnetReport, ObserveError> {
+        drop(self.stop);
+        self.thread.join().unwrap_or_else(|_| {
+            let cause = io::Error::other("it panicked");
+            Err(ObserveError::Collector { cause })
+        })
+    }
+}
+
+impl SoftnetReport {
+    /// The table of `netstat -Q`, with the columns that only Linux has behind it.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut columns = vec![Column::right("WSID"), Column::right("CPU"), Column::left("Name")];
+        columns.extend(
+            [
+                "Len",
+                "WMark",
+                "Disp'd",
+                "HDisp'd",
+                "QDrops",
+                "Queued",
+                "Handled",
+                "Squeezed",
+                "RPS",
+                "FlowLimit",
+            ]
+            .map(Column::right),
+        );
+        let mut table = Table::new(columns);
+        let or_missing = |number: Option<u64>| number.map_or_else(|| MISSING.to_owned(), |n| n.to_string());
+        for cpu in &self.cpus {
+            table.row([
+                cpu.cpu.to_string(),
+                cpu.cpu.to_string(),
+                "backlog".to_owned(),
+                or_missing(cpu.backlog),
+                or_missing(cpu.backlog_high_water),
+                MISSING.to_owned(),
+                MISSING.to_owned(),
+                cpu.dropped.to_string(),
+                MISSING.to_owned(),
+                cpu.processed.to_string(),
+                cpu.time_squeeze.to_string(),
+                cpu.received_rps.to_string(),
+                cpu.flow_limit.to_string(),
+            ]);
+        }
+        table
+    }
+}
+
+fn read_once(read: &mut impl ReadSoftnet) -> Result<Vec<SoftnetReading>, ObserveError> {
+    read().map_err(|cause| ObserveError::Softnet { cause })
+}
+
+fn read_until_stopped(
+    interval: Duration,
+    mut read: impl ReadSoftnet,
+    mut tally: Tally,
+    begin: Instant,
+    stopped: &Receiver<()>,
+) -> Result<SoftnetReport, ObserveError> {
+    loop {
+        let last = stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
+        tally.take(read_once(&mut read)?);
+        if last {
+            return Ok(tally.report(begin.elapsed(), interval));
+        }
+    }
+}
+
+/// What the readings so far add up to.
+struct Tally {
+    readings: u64,
+    cpus: BTreeMap<u32, (SoftnetReading, SoftnetCpu)>,
+}
+
+impl Tally {
+    fn new(first: Vec<SoftnetReading>) -> Self {
+        let mut tally = Self {
+            readings: 0,
+            cpus: BTreeMap::new(),
+        };
+        tally.take(first);
+        tally
+    }
+
+    /// Adds what happened since the reading before. A CPU that comes online is counted from its first reading.
+    fn take(&mut self, readings: Vec<SoftnetReading>) {
+        self.readings += 1;
+        for now in readings {
+            let (before, sum) = self
+                .cpus
+                .entry(now.cpu)
+                .or_insert_with(|| (now, SoftnetCpu::nothing_yet(now.cpu)));
+            sum.processed += since(now.processed, before.processed);
+            sum.dropped += since(now.dropped, before.dropped);
+            sum.time_squeeze += since(now.time_squeeze, before.time_squeeze);
+            sum.received_rps += since(now.received_rps, before.received_rps);
+            sum.flow_limit += since(now.flow_limit, before.flow_limit);
+            sum.backlog = now.backlog;
+            sum.backlog_high_water = sum.backlog_high_water.max(now.backlog);
+            *before = now;
+        }
+    }
+
+    fn report(self, elapsed: Duration, interval: Duration) -> SoftnetReport {
+        let cpus: Vec<SoftnetCpu> = self.cpus.into_values().map(|(_, sum)| sum).collect();
+        let mut unknown = BTreeMap::new();
+        if cpus.iter().any(|cpu| cpu.backlog.is_none()) {
+            for field in ["backlog", "backlog_high_water"] {
+                unknown.insert(
+                    field.to_owned(),
+                    "this kernel (before 5.10) does not tell how long the backlog is".to_owned(),
+                );
+            }
+        }
+        SoftnetReport {
+            elapsed_ns: nanoseconds(elapsed),
+            readings: self.readings,
+            interval_ns: nanoseconds(interval),
+            cpus,
+            unknown,
+        }
+    }
+}
+
+impl SoftnetCpu {
+    fn nothing_yet(cpu: u32) -> Self {
+        Self {
+            cpu,
+            processed: 0,
+            dropped: 0,
+            time_squeeze: 0,
+            received_rps: 0,
+            flow_limit: 0,
+            backlog: None,
+            backlog_high_water: None,
+        }
+    }
+}
+
+/// How far a counter of 32 bits went: `softnet_data` counts in `unsigned int`, which wraps within the hour at a million
+/// frames a second.
+fn since(now: u64, before: u64) -> u64 {
+    const WRAPS_AT: u64 = 1 << 32;
+    now.wrapping_sub(before) % WRAPS_AT
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(cpu: u32, processed: u64, dropped: u64, backlog: Option<u64>) -> SoftnetReading {
+        SoftnetReading {
+            cpu,
+            processed,
+            dropped,
+            backlog,
+            ..SoftnetReading::default()
+        }
+    }
+
+    fn sum_up(readings: Vec<Vec<SoftnetReading>>) -> SoftnetReport {
+        let mut readings = readings.into_iter();
+        let mut tally = Tally::new(readings.next().unwrap());
+        readings.for_each(|next| tally.take(next));
+        tally.report(Duration::from_secs(1), Duration::from_millis(10))
+    }
+
+    #[test]
+    fn the_mark_stays_where_the_backlog_was_highest() {
+        let report = sum_up(vec![
+            vec![reading(0, 100, 0, Some(0)), reading(1, 7, 0, Some(0))],
+            vec![reading(0, 160, 2, Some(300)), reading(1, 7, 0, Some(0))],
+            vec![reading(0, 200, 3, Some(1)), reading(1, 8, 0, Some(0))],
+        ]);
+        assert_eq!(report.readings, 3);
+        let expected = "\
+WSID  CPU  Name     Len  WMark  Disp'd  HDisp'd  QDrops  Queued  Handled  Squeezed  RPS  FlowLimit
+   0    0  backlog    1    300       -        -       3       -      100         0    0          0
+   1    1  backlog    0      0       -        -       0       -        1         0    0          0
+";
+        assert_eq!(report.table().render(100), expected);
+    }
+
+    #[test]
+    fn a_counter_that_wraps_goes_on() {
+        let report = sum_up(vec![
+            vec![reading(0, 0xffff_fff0, 0, Some(0))],
+            vec![reading(0, 0x10, 0, Some(0))],
+        ]);
+        assert_eq!(report.cpus[0].processed, 0x20);
+    }
+
+    #[test]
+    fn a_kernel_without_backlog_lengths_gives_null_and_the_reason() {
+        let report = sum_up(vec![vec![reading(0, 1, 0, None)], vec![reading(0, 2, 0, None)]]);
+        assert_eq!(report.cpus[0].backlog_high_water, None);
+        assert!(report.unknown["backlog_high_water"].contains("5.10"));
+    }
+
+    #[test]
+    fn a_reading_that_fails_is_told() {
+        let failing = || Err::<Vec<SoftnetReading>, _>("the file is gone".into());
+        let error = SoftnetWatch::start(Duration::from_millis(10), failing)
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("the file is gone"), "{error}");
+    }
+}

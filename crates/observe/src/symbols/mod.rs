@@ -1,0 +1,91 @@
+//! From addresses to names: the kernel's functions and those of the processes that ran.
+//!
+//! What enters: `/proc/kallsyms`, `/proc/PID/maps` and the files mapped there. What leaves: a [`Symbol`] an address.
+
+mod image;
+mod kernel;
+mod process;
+
+pub(crate) use kernel::KernelSymbols;
+pub(crate) use process::ProcessSymbols;
+
+/// A function and the image that holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Symbol {
+    /// `kernel`, a kernel module, or the base name of a program or library.
+    pub image: String,
+    /// The function, demangled.
+    pub function: String,
+}
+
+impl Symbol {
+    /// What stands for a function without a name.
+    pub(crate) const UNRESOLVED: &str = "[unresolved]";
+
+    pub(crate) fn is_resolved(&self) -> bool {
+        self.function != Self::UNRESOLVED
+    }
+}
+
+/// Functions of one address space by where they begin.
+#[derive(Clone, Debug)]
+pub(crate) struct SymbolTable<Name> {
+    entries: Vec<Entry<Name>>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<Name> {
+    start: u64,
+    /// `None` where the source does not tell: the function reaches to the next.
+    size: Option<u64>,
+    name: Name,
+}
+
+impl<Name> Default for SymbolTable<Name> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}
+
+impl<Name> SymbolTable<Name> {
+    /// Adds a function of `size` bytes, where that is known.
+    fn add(&mut self, start: u64, size: Option<u64>, name: Name) {
+        self.entries.push(Entry { start, size, name });
+    }
+
+    /// Makes the table ready for look-ups. Of several names for one address the one that `preference` ranks highest stays.
+    fn sort<Rank: Ord>(&mut self, preference: impl Fn(&Name) -> Rank) {
+        self.entries.sort_by(|left, right| {
+            let by_rank = || preference(&right.name).cmp(&preference(&left.name));
+            left.start.cmp(&right.start).then_with(by_rank)
+        });
+        self.entries.dedup_by_key(|entry| entry.start);
+    }
+
+    /// The function that holds `address`.
+    fn find(&self, address: u64) -> Option<&Name> {
+        let after = self.entries.partition_point(|entry| entry.start <= address);
+        let entry = self.entries.get(after.checked_sub(1)?)?;
+        let inside = entry.size.is_none_or(|size| address - entry.start < size);
+        inside.then_some(&entry.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_belongs_to_the_function_that_holds_it() {
+        let mut table = SymbolTable::default();
+        table.add(0x30, None, "c");
+        table.add(0x10, Some(8), "a");
+        table.add(0x10, Some(8), "z");
+        table.sort(|name| *name);
+        assert_eq!(table.find(0xf), None);
+        assert_eq!(table.find(0x10), Some(&"z"));
+        assert_eq!(table.find(0x17), Some(&"z"));
+        assert_eq!(table.find(0x18), None);
+        assert_eq!(table.find(0x1000), Some(&"c"));
+    }
+}

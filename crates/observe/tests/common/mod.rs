@@ -1,0 +1,28 @@
+//! What the tests of this room share: work of a known size, and saying why something cannot run here.
+
+use std::net::UdpSocket;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Tests of one program watch whole CPUs, so that they would see each other: one at a time.
+#[allow(dead_code, reason = "not every test program watches")]
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The CPUs that this process may run on.
+#[allow(dead_code, reason = "not every test program watches whole CPUs")]
+pub fn cpus() -> Vec<u32> {
+    corelane_host::cpus::allowed().unwrap().cpus
+}
+
+/// Sends `count` datagrams over loopback to a socket that nobody reads.
+#[allow(dead_code, reason = "not every test program sends")]
+pub fn flood(count: u32) {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+    source.connect(sink.local_addr().unwrap()).unwrap();
+    for _ in 0..count {
+        source.send(&[0; 510]).unwrap();
+    }
+}

@@ -1,0 +1,122 @@
+//! Contention made on purpose is found where it was made. Needs root, or `kernel.perf_event_paranoid` of -1 and tracefs.
+
+mod common;
+
+use std::io::{ErrorKind, Read, Write, pipe};
+use std::net::UdpSocket;
+use std::sync::Barrier;
+use std::thread;
+
+use corelane_observe::ObserveError;
+use corelane_observe::locks::{LockKind, LockReport, LockWatch};
+
+use common::{alone, cpus};
+
+/// `None`, with the reason told, where the machine does not permit it or has one CPU only.
+fn start(cpus: &[u32]) -> Option<LockWatch> {
+    if cpus.len() < 2 {
+        eprintln!("skipped: nobody can contend on one CPU");
+        return None;
+    }
+    match LockWatch::start(cpus) {
+        Err(error @ (ObserveError::Forbidden { .. } | ObserveError::Tracefs { .. })) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        started => Some(started.unwrap()),
+    }
+}
+
+/// Runs `work` on the first two CPUs at once.
+fn on_two_cpus(cpus: &[u32], work: impl Fn() + Sync) {
+    let ready = Barrier::new(2);
+    thread::scope(|scope| {
+        for cpu in &cpus[..2] {
+            scope.spawn(|| {
+                corelane_host::pin::current_thread(*cpu).unwrap();
+                ready.wait();
+                work();
+            });
+        }
+    });
+}
+
+fn assert_sums_agree(report: &LockReport) {
+    assert_eq!(
+        report.waits,
+        report.sites.iter().map(|site| site.count).sum::<u64>()
+    );
+    assert_eq!(
+        report.wait_total_ns,
+        report.sites.iter().map(|site| site.wait_total_ns).sum::<u64>()
+    );
+    for site in &report.sites {
+        assert!(
+            site.wait_avg_ns <= site.wait_max_ns && site.wait_max_ns <= site.wait_total_ns,
+            "{site:?}"
+        );
+        assert!(
+            site.count_in_softirq <= site.count && site.locks <= site.count,
+            "{site:?}"
+        );
+        assert_eq!((site.max_ns, site.total_ns, site.avg_ns), (None, None, None));
+    }
+    assert!(
+        report.unknown["total_ns"].contains("waiting only"),
+        "{:?}",
+        report.unknown
+    );
+}
+
+#[test]
+fn two_writers_of_one_pipe_wait_for_its_mutex() {
+    let _alone = alone();
+    let cpus = cpus();
+    let Some(watch) = start(&cpus) else {
+        return;
+    };
+    let (reader, writer) = pipe().unwrap();
+    on_two_cpus(&cpus, || {
+        let mut byte = [0];
+        for _ in 0..100_000 {
+            (&writer).write_all(&byte).unwrap();
+            (&reader).read_exact(&mut byte).unwrap();
+        }
+    });
+    let report = watch.finish().unwrap();
+    assert_sums_agree(&report);
+    let text = report.table(20).render(160);
+    let found = report
+        .sites
+        .iter()
+        .any(|site| site.function.contains("pipe_") && site.kind == LockKind::Mutex);
+    assert!(found, "{text}");
+}
+
+#[test]
+fn two_readers_of_one_socket_wait_for_its_receive_lock() {
+    let _alone = alone();
+    let cpus = cpus();
+    let Some(watch) = start(&cpus) else {
+        return;
+    };
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    on_two_cpus(&cpus, || {
+        let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        for _ in 0..200_000 {
+            source.send_to(&[0; 8], address).unwrap();
+            for _ in 0..2 {
+                match socket.recv(&mut [0; 8]) {
+                    Ok(length) => assert_eq!(length, 8),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+                }
+            }
+        }
+    });
+    let report = watch.finish().unwrap();
+    assert_sums_agree(&report);
+    let text = report.table(20).render(160);
+    assert!(report.receive_lock_sites().count() > 0, "{text}");
+}

@@ -1,0 +1,62 @@
+//! A user without permission is told what to allow. Needs root, to become somebody else.
+
+use std::env;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use corelane_observe::locks::LockWatch;
+use corelane_observe::profile::{Profiler, Settings, Target};
+
+/// Set for the child.
+const CHILD: &str = "CORELANE_OBSERVE_UNPRIVILEGED_CHILD";
+
+/// `nobody`, by the habit of every distribution.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn without_permission_the_errors_name_what_to_allow() {
+    if env::var_os(CHILD).is_some() {
+        return speak_as_nobody();
+    }
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    let paranoid: i32 = paranoid.trim().parse().unwrap();
+    if paranoid < 1 {
+        eprintln!("skipped: kernel.perf_event_paranoid is {paranoid}: everybody may observe");
+        return;
+    }
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let output = Command::new("/proc/self/exe")
+        .args([
+            "--exact",
+            "without_permission_the_errors_name_what_to_allow",
+            "--nocapture",
+        ])
+        .env(CHILD, "1")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let wanted = [
+        format!(
+            "profile: not permitted to observe cpu-clock of CPU 0: kernel.perf_event_paranoid is {paranoid}"
+        ),
+        "`sysctl kernel.perf_event_paranoid=0`".to_owned(),
+        "CAP_PERFMON".to_owned(),
+        "locks: cannot read the tracepoint lock:contention_begin in tracefs".to_owned(),
+    ];
+    for part in wanted {
+        assert!(said.contains(&part), "{part} is not in: {said}");
+    }
+}
+
+fn speak_as_nobody() {
+    let profile = Profiler::start(Target::Cpus(vec![0]), Settings::default()).err();
+    let locks = LockWatch::start(&[0]).err();
+    println!("profile: {}", profile.unwrap());
+    println!("locks: {}", locks.unwrap());
+}
