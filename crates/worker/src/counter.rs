@@ -1,0 +1,54 @@
+//! A count that one thread writes and any thread reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A count with one writer.
+///
+/// The writer loads and stores without a locked instruction, so counting costs what it costs in a plain integer. A
+/// second writer would lose counts, never memory: give each worker a block of its own, padded by
+/// [`CachePadded`](crate::CachePadded) so that no two workers write one cache line, and sum the blocks after the workers
+/// stopped.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// A counter at zero.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Adds `count`; only the thread that owns the counter calls this.
+    pub fn add(&self, count: u64) {
+        self.set(self.get().wrapping_add(count));
+    }
+
+    /// Replaces the count, for a figure that is kept elsewhere and published from time to time; only the thread that
+    /// owns the counter calls this.
+    pub fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    /// The count as last written: exact for the writer, and for anyone once the writer has been joined.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CachePadded;
+
+    #[test]
+    fn counts_of_many_threads_add_up_when_each_has_its_own() {
+        let counters: Vec<CachePadded<Counter>> = (0..4).map(|_| CachePadded::default()).collect();
+        std::thread::scope(|scope| {
+            for counter in &counters {
+                scope.spawn(|| (0..10_000).for_each(|_| counter.add(3)));
+            }
+        });
+        assert_eq!(counters.iter().map(|counter| counter.get()).sum::<u64>(), 120_000);
+    }
+}

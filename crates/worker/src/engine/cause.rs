@@ -1,0 +1,142 @@
+//! Why a datagram was not sent, or a socket complained; and the counts of one engine.
+
+use std::fmt;
+use std::io;
+
+/// Why an operation failed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The peer answered with an ICMP error that nobody listens there (`ECONNREFUSED`). Connected sockets only.
+    Refused,
+    /// No route to the peer, or a router or host said so (`ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`).
+    Unreachable,
+    /// The datagram is larger than the protocol or the path allows (`EMSGSIZE`).
+    TooLarge,
+    /// The kernel or the device had no room (`ENOBUFS`, `ENOMEM`).
+    NoBuffer,
+    /// A firewall or a missing permission (`EPERM`, `EACCES`).
+    Forbidden,
+    /// Any other error number of `errno(3)`.
+    Other(i32),
+}
+
+impl Cause {
+    /// The cause an error number stands for.
+    #[must_use]
+    pub fn from_errno(errno: i32) -> Self {
+        match errno {
+            libc::ECONNREFUSED => Cause::Refused,
+            libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN => Cause::Unreachable,
+            libc::EMSGSIZE => Cause::TooLarge,
+            libc::ENOBUFS | libc::ENOMEM => Cause::NoBuffer,
+            libc::EPERM | libc::EACCES => Cause::Forbidden,
+            other => Cause::Other(other),
+        }
+    }
+
+    pub(crate) fn from_error(error: &io::Error) -> Self {
+        Self::from_errno(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Refused => formatter.write_str("nobody listens on the peer's port"),
+            Cause::Unreachable => formatter.write_str("no route to the peer"),
+            Cause::TooLarge => formatter.write_str("larger than the protocol or the path allows"),
+            Cause::NoBuffer => formatter.write_str("the kernel or the device had no buffer left"),
+            Cause::Forbidden => formatter.write_str("forbidden by a firewall or a missing permission"),
+            Cause::Other(errno) => io::Error::from_raw_os_error(*errno).fmt(formatter),
+        }
+    }
+}
+
+/// Failures by cause.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FailureCounts {
+    /// [`Cause::Refused`].
+    pub refused: u64,
+    /// [`Cause::Unreachable`].
+    pub unreachable: u64,
+    /// [`Cause::TooLarge`].
+    pub too_large: u64,
+    /// [`Cause::NoBuffer`].
+    pub no_buffer: u64,
+    /// [`Cause::Forbidden`].
+    pub forbidden: u64,
+    /// The socket was already closed by its owner.
+    pub closed: u64,
+    /// [`Cause::Other`].
+    pub other: u64,
+}
+
+impl FailureCounts {
+    /// How many causes there are.
+    pub const CAUSES: usize = 7;
+
+    /// The counts with the names that documents use, in the order of the fields.
+    #[must_use]
+    pub fn by_cause(&self) -> [(&'static str, u64); Self::CAUSES] {
+        [
+            ("refused", self.refused),
+            ("unreachable", self.unreachable),
+            ("too_large", self.too_large),
+            ("no_buffer", self.no_buffer),
+            ("forbidden", self.forbidden),
+            ("closed", self.closed),
+            ("other", self.other),
+        ]
+    }
+
+    /// Failures of all causes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.by_cause().iter().map(|(_, count)| count).sum()
+    }
+
+    pub(crate) fn add(&mut self, cause: Cause, count: u64) {
+        *match cause {
+            Cause::Refused => &mut self.refused,
+            Cause::Unreachable => &mut self.unreachable,
+            Cause::TooLarge => &mut self.too_large,
+            Cause::NoBuffer => &mut self.no_buffer,
+            Cause::Forbidden => &mut self.forbidden,
+            Cause::Other(_) => &mut self.other,
+        } += count;
+    }
+}
+
+/// What one engine did since it was built. Datagrams are counted as the peer sees them: a merged one counts for all it
+/// carries.
+///
+/// Every accepted [`send_to`](super::Ops::send_to) ends in `sent` or in `send_failed`, or is still queued.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EngineCounters {
+    /// Datagrams that the kernel took.
+    pub sent: u64,
+    /// Datagrams that it did not.
+    pub send_failed: FailureCounts,
+    /// Datagrams received and lent to the handler.
+    pub received: u64,
+    /// Of those, cut to the receive buffer.
+    pub truncated: u64,
+    /// Complaints of sockets that are not the failure of one known datagram: what ICMP brought back.
+    pub errors: FailureCounts,
+    /// Sends refused because the arena was full ([`Full`](super::Full)).
+    pub full: u64,
+    /// System calls made for the above.
+    pub calls: Calls,
+}
+
+/// System calls by purpose. On io_uring one call submits, receives and waits: it counts as a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Calls {
+    /// Waits for events (`epoll_pwait2`, `epoll_wait`, `io_uring_enter`).
+    pub wait: u64,
+    /// Receive calls (`recvmmsg`, `recvfrom`).
+    pub receive: u64,
+    /// Send calls (`sendmmsg`, `sendto`).
+    pub send: u64,
+}

@@ -1,0 +1,137 @@
+//! What arrived on a socket, lent to the handler: messages of the kernel in, single datagrams out.
+
+use crate::system::memory::Pages;
+use std::net::SocketAddr;
+
+/// One datagram, lent for the length of the event.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Who sent it.
+    pub peer: SocketAddr,
+    /// Its payload, as much as fits [`receive_buffer_bytes`](super::EngineSettings::receive_buffer_bytes).
+    pub payload: &'a [u8],
+    /// Whether it was longer than that: then `payload` is its beginning.
+    pub truncated: bool,
+}
+
+/// The datagrams of one event, in the order in which the socket received them.
+///
+/// What the kernel merged on receive (`UDP_GRO`) is taken apart again: every item is a datagram as it was sent.
+#[derive(Clone, Debug)]
+pub struct Datagrams<'a> {
+    memory: &'a Pages,
+    messages: std::slice::Iter<'a, Message>,
+    rest: Option<Message>,
+}
+
+/// One message of the kernel: a datagram, or several of one peer and one size (the last may be shorter) back to back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub(crate) peer: SocketAddr,
+    /// Where the payload starts in the engine's receive memory.
+    pub(crate) offset: usize,
+    /// Bytes received, merged datagrams included.
+    pub(crate) length: u32,
+    /// Bytes of each merged datagram; 0 for a single one.
+    pub(crate) segment: u32,
+    pub(crate) truncated: bool,
+}
+
+impl Message {
+    /// The datagrams that the message carries.
+    pub(crate) fn datagrams(&self) -> u64 {
+        match self.segment {
+            0 => 1,
+            segment => u64::from(self.length.div_ceil(segment).max(1)),
+        }
+    }
+}
+
+impl<'a> Datagrams<'a> {
+    pub(crate) fn new(memory: &'a Pages, messages: &'a [Message]) -> Self {
+        Self {
+            memory,
+            messages: messages.iter(),
+            rest: None,
+        }
+    }
+}
+
+impl<'a> Iterator for Datagrams<'a> {
+    type Item = Datagram<'a>;
+
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        let message = match self.rest.take() {
+            Some(rest) => rest,
+            None => *self.messages.next()?,
+        };
+        let length = match message.segment {
+            0 => message.length,
+            segment => segment.min(message.length),
+        };
+        let more = message.length > length;
+        if more {
+            self.rest = Some(Message {
+                offset: message.offset + length as usize,
+                length: message.length - length,
+                ..message
+            });
+        }
+        Some(Datagram {
+            peer: message.peer,
+            payload: self
+                .memory
+                .bytes(message.offset..message.offset + length as usize),
+            truncated: message.truncated && !more,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(offset: usize, length: u32, segment: u32, truncated: bool) -> Message {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 9));
+        Message {
+            peer,
+            offset,
+            length,
+            segment,
+            truncated,
+        }
+    }
+
+    #[test]
+    fn merged_datagrams_come_apart_the_last_one_shorter() {
+        let memory = Pages::new(4_096).unwrap();
+        let messages = [
+            message(0, 10, 0, false),
+            message(64, 25, 10, true),
+            message(128, 0, 0, false),
+        ];
+        let seen: Vec<_> = Datagrams::new(&memory, &messages)
+            .map(|datagram| (datagram.payload.len(), datagram.truncated))
+            .collect();
+        assert_eq!(
+            seen,
+            [(10, false), (10, false), (10, false), (5, true), (0, false)]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn taking_apart_loses_no_byte_and_counts_right(length in 0u32..9_000, segment in 0u32..3_000) {
+            let mut memory = Pages::new(9_000).unwrap();
+            for (index, byte) in memory.bytes_mut(0..9_000).iter_mut().enumerate() {
+                *byte = index as u8;
+            }
+            let messages = [message(0, length, segment, false)];
+            let parts: Vec<_> = Datagrams::new(&memory, &messages).collect();
+            let whole: Vec<u8> = parts.iter().flat_map(|part| part.payload).copied().collect();
+            prop_assert_eq!(whole, memory.bytes(0..length as usize));
+            prop_assert_eq!(parts.len() as u64, messages[0].datagrams());
+        }
+    }
+}

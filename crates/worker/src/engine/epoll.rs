@@ -1,0 +1,244 @@
+//! The engine over epoll: readiness in, batches of datagrams out.
+//!
+//! Sockets are registered edge-triggered and visited in turn, one batch a visit, until they are drained; what a visit's
+//! handler queued is sent before the next visit, so that the arena's first blocks stay in the cache.
+
+use super::cause::Cause;
+use super::datagrams::{Datagrams, Message};
+use super::flush::{Flushed, Flusher};
+use super::ops::{Backend, Ops};
+use super::settings::EngineSettings;
+use super::sockets::Id;
+use super::wake::{Wakeable, Waker};
+use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
+use crate::system::message::ReceiveBatch;
+use crate::system::poll::{Interest, Poll, Ready};
+use crate::time::Time;
+use std::collections::VecDeque;
+use std::io;
+
+pub(crate) struct EpollEngine {
+    ops: Ops,
+    poll: Poll,
+    wakeable: Wakeable,
+    received: ReceiveBatch,
+    messages: Vec<Message>,
+    flusher: Flusher,
+    /// What the kernel was told of each slot.
+    states: Vec<State>,
+    /// Slots that may have something to receive.
+    ready: VecDeque<u32>,
+    /// One `recvfrom` and one `sendto` a datagram.
+    one_at_a_time: bool,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct State {
+    /// What epoll watches for; none before registration.
+    interest: Option<Interest>,
+    /// Told readable, and not drained since.
+    ready: bool,
+    /// The socket took no more; it is told when it does again.
+    blocked: bool,
+}
+
+impl EpollEngine {
+    pub(crate) fn new(settings: &EngineSettings) -> io::Result<Self> {
+        let batch = settings.receive_batch();
+        Ok(Self {
+            ops: Ops::new(settings, Backend::Readiness)?,
+            poll: Poll::new()?,
+            wakeable: Wakeable::new()?,
+            received: ReceiveBatch::new(batch, settings.receive_buffer_bytes, settings.gro)?,
+            messages: Vec::with_capacity(batch),
+            flusher: Flusher::new(settings),
+            states: Vec::new(),
+            ready: VecDeque::new(),
+            one_at_a_time: settings.datagram_batch == 1,
+        })
+    }
+
+    /// Sends what is queued, then tells epoll what changed.
+    fn perform(&mut self) {
+        self.flush();
+        while let Some(slot) = self.ops.changes.pop() {
+            self.apply_change(slot);
+        }
+    }
+
+    fn apply_change(&mut self, slot: u32) {
+        if self.states.len() <= slot as usize {
+            self.states.resize(slot as usize + 1, State::default());
+        }
+        let state = &mut self.states[slot as usize];
+        let token = self.ops.sockets.id(slot).to_bits();
+        let entry = self.ops.sockets.at_mut(slot);
+        entry.changed = false;
+        let done = entry.closing && entry.queue.runs == 0;
+        let wanted = Interest {
+            read: entry.receiving && !entry.closing,
+            write: state.blocked,
+        };
+        let Some(socket) = entry.descriptor() else {
+            return;
+        };
+        if done {
+            if state.interest.is_some() {
+                // The socket is closed next in any case.
+                let _ = self.poll.remove(socket);
+            }
+            *state = State::default();
+            self.ops.closed(slot);
+            return;
+        }
+        let told = match state.interest {
+            None => self.poll.add(socket, token, wanted),
+            Some(interest) if interest != wanted => self.poll.change(socket, token, wanted),
+            Some(_) => Ok(()),
+        };
+        state.interest = Some(wanted);
+        if let Err(error) = told {
+            *state = State::default();
+            self.ops.abandoned(slot, Cause::from_error(&error));
+        }
+    }
+
+    fn flush(&mut self) {
+        for _ in 0..self.ops.waiting.len() {
+            let Some(slot) = self.ops.waiting.pop_front() else {
+                return;
+            };
+            self.ops.sockets.at_mut(slot).waiting = false;
+            if self.states.len() <= slot as usize {
+                self.states.resize(slot as usize + 1, State::default());
+            }
+            let state = &mut self.states[slot as usize];
+            if !state.blocked && self.flusher.flush(&mut self.ops, slot) == Flushed::Blocked {
+                state.blocked = true;
+                self.ops.note_change(slot);
+            }
+        }
+    }
+
+    /// Notes what epoll told.
+    fn sort(&mut self, told: Ready) {
+        let id = Id::from_bits(told.token);
+        if !self.ops.sockets.is_current(id) {
+            return;
+        }
+        let slot = id.slot() as u32;
+        let receives = self.ops.sockets.at(slot).receiving;
+        let state = &mut self.states[id.slot()];
+        if told.write && state.blocked {
+            state.blocked = false;
+            self.ops.note_change(slot);
+            self.ops.note_waiting(slot);
+        }
+        if receives && (told.read || told.failed) && !state.ready {
+            state.ready = true;
+            self.ready.push_back(slot);
+        }
+        if told.failed && !receives {
+            let error = self.ops.sockets.at(slot).socket.as_ref();
+            if let Some(Ok(Some(error))) = error.map(|socket| socket.kernel().take_error()) {
+                self.ops.complain(slot, Cause::from_error(&error));
+            }
+        }
+    }
+
+    /// Visits ready sockets until none is, enough was lent, or the deadline has come.
+    fn serve(&mut self, deadline: Time, on: &mut impl Handler) {
+        let mut work = 0;
+        while work < TURN_DATAGRAMS
+            && let Some(slot) = self.ready.pop_front()
+        {
+            let (lent, now) = self.visit(slot, on);
+            work += lent.max(1);
+            self.flush();
+            if now >= deadline {
+                return;
+            }
+        }
+    }
+
+    /// Receives one batch of a socket and lends it; returns the datagrams lent and when.
+    fn visit(&mut self, slot: u32, on: &mut impl Handler) -> (u64, Time) {
+        let nothing = (0, Time::default());
+        let entry = self.ops.sockets.at(slot);
+        let wanted = entry.receiving && !entry.closing && self.states[slot as usize].ready;
+        let Some(socket) = entry.descriptor().filter(|_| wanted) else {
+            self.states[slot as usize].ready = false;
+            return nothing;
+        };
+        self.ops.counters.calls.receive += 1;
+        let received = if self.one_at_a_time && !self.received.merges() {
+            self.received.receive_one(socket, &mut self.messages)
+        } else {
+            self.received.receive(socket, &mut self.messages)
+        };
+        match received {
+            // A batch that is not full met an empty queue; whatever arrives later is told anew.
+            Ok(count) if count < self.received.capacity() => self.states[slot as usize].ready = false,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.states[slot as usize].ready = false;
+                return nothing;
+            }
+            Ok(_) => self.ready.push_back(slot),
+            Err(error) => {
+                self.ready.push_back(slot);
+                if error.kind() != io::ErrorKind::Interrupted {
+                    self.ops.complain(slot, Cause::from_error(&error));
+                }
+                return nothing;
+            }
+        }
+        let now = Time::now();
+        let lent = self.ops.count_received(&self.messages);
+        let id = self.ops.sockets.id(slot);
+        let datagrams = Datagrams::new(self.received.memory(), &self.messages);
+        on.event(&mut self.ops, now, id, Event::Datagrams(datagrams));
+        (lent, now)
+    }
+
+    fn wait(&mut self, until: Time) -> io::Result<()> {
+        self.ops.counters.calls.wait += 1;
+        if !self.ready.is_empty() || self.ops.has_work() || until <= Time::now() {
+            self.poll.look()?;
+        } else {
+            let poll = &mut self.poll;
+            self.wakeable.wait(|mask| poll.sleep(until, mask))?;
+        }
+        for index in 0..self.poll.told() {
+            self.sort(self.poll.event(index));
+        }
+        Ok(())
+    }
+}
+
+impl Engine for EpollEngine {
+    fn ops(&mut self) -> &mut Ops {
+        &mut self.ops
+    }
+
+    fn now(&self) -> Time {
+        Time::now()
+    }
+
+    fn turn(&mut self, until: Time, on: &mut impl Handler) -> io::Result<()> {
+        self.perform();
+        self.wait(until)?;
+        if self.wakeable.take() {
+            on.event(&mut self.ops, Time::now(), NO_SOCKET, Event::Woken);
+        }
+        // A deadline that had passed already asks for a pass without waiting, not for an empty one.
+        let now = Time::now();
+        self.serve(if until <= now { Time::NEVER } else { until }, on);
+        self.perform();
+        self.ops.deliver_notices(Time::now, on);
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.wakeable.waker()
+    }
+}

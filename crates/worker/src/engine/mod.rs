@@ -1,0 +1,104 @@
+//! One worker's I/O: operations queued in [`Ops`] go in, a [`turn`](Engine::turn) performs them and lends what arrived to
+//! a [`Handler`].
+//!
+//! Three engines do this: over epoll, over io_uring, and over a simulated network under a virtual clock. They are chosen
+//! once, by [`run_engine`], and the code that uses them is compiled for each.
+
+pub(crate) mod arena;
+mod cause;
+mod choice;
+pub(crate) mod datagrams;
+mod epoll;
+mod flush;
+mod ops;
+mod sends;
+mod settings;
+pub mod simulated;
+mod sockets;
+mod uring;
+mod wake;
+
+pub use cause::{Calls, Cause, EngineCounters, FailureCounts};
+pub use choice::{Chosen, EngineKind, UnknownEngine, choose};
+pub use datagrams::{Datagram, Datagrams};
+pub use ops::{DatagramOptions, Full, Ops};
+pub use settings::EngineSettings;
+pub use sockets::{Id, Socket};
+pub use wake::Waker;
+
+use crate::time::Time;
+use std::io;
+
+/// The I/O of one worker. It stays on the thread that built it, which should be pinned before.
+pub trait Engine {
+    /// Where operations are queued and counts are read, between turns.
+    fn ops(&mut self) -> &mut Ops;
+
+    /// The engine's clock: the monotonic one, or the simulator's.
+    fn now(&self) -> Time;
+
+    /// Performs what is queued, waits until something arrives, something wakes the engine, or `until`, and lends what
+    /// arrived to the handler.
+    ///
+    /// Work a turn is bounded (some hundred datagrams), so that the caller's own timers are not late. It may return
+    /// early with nothing done. With an `until` in the past it does not wait. What a handler queues is performed at the
+    /// latest by the next turn.
+    ///
+    /// # Errors
+    /// When the engine itself fails, never because of one socket.
+    fn turn(&mut self, until: Time, on: &mut impl Handler) -> io::Result<()>;
+
+    /// A handle that makes a waiting turn return.
+    fn waker(&self) -> Waker;
+}
+
+/// What a worker does with what arrives.
+pub trait Handler {
+    /// Something happened on a socket. `now` is read once a batch, after it was received. What an event lends ends with
+    /// the call. [`Event::Woken`] comes under an [`Id`] that names no socket.
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>);
+}
+
+impl<F: FnMut(&mut Ops, Time, Id, Event<'_>)> Handler for F {
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
+        self(ops, now, id, event);
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// Datagrams arrived.
+    Datagrams(Datagrams<'a>),
+    /// A datagram could not be sent, or the network complained about an earlier one. The socket goes on.
+    Failed(Cause),
+    /// The socket is closed, as was asked, or because it could not be registered; its `Id` is spent.
+    Closed,
+    /// A [`Waker`] was used.
+    Woken,
+}
+
+/// The `Id` of events that concern no socket.
+pub(crate) const NO_SOCKET: Id = Id::NONE;
+
+/// Datagrams that a turn lends before it returns: half a millisecond of work at the rate of one CPU.
+pub(crate) const TURN_DATAGRAMS: u64 = 256;
+
+/// A worker's life inside its engine, whichever that is.
+pub trait EngineBody<R> {
+    /// Runs with the engine; when it returns, the engine and all its sockets are dropped.
+    fn run<E: Engine>(self, engine: E) -> R;
+}
+
+/// Builds the engine of that kind in the calling thread, and runs the body with it.
+///
+/// # Errors
+/// When a setting is out of range, or the kernel does not give what the engine needs (see [`choose`]).
+pub fn run_engine<R>(kind: EngineKind, settings: &EngineSettings, body: impl EngineBody<R>) -> io::Result<R> {
+    settings.check()?;
+    Ok(match kind {
+        EngineKind::Epoll => body.run(epoll::EpollEngine::new(settings)?),
+        EngineKind::IoUring => body.run(uring::UringEngine::new(settings)?),
+    })
+}

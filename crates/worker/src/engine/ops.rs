@@ -1,0 +1,319 @@
+//! What a worker asks of its engine: sockets to register, datagrams to send, receiving on and off, sockets to close.
+//!
+//! Everything is queued here and performed by the engine's next pass. The same type serves every engine.
+
+use super::cause::{Cause, EngineCounters};
+use super::datagrams::Message;
+use super::sends::Sends;
+use super::settings::EngineSettings;
+use super::sockets::{Id, Socket, Sockets};
+use super::{Event, Handler};
+use crate::system::option;
+use crate::time::Time;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+/// The queue of an engine's operations, the sockets it serves and the counts of what it did.
+#[derive(Debug)]
+pub struct Ops {
+    pub(crate) sockets: Sockets,
+    pub(crate) sends: Sends,
+    /// Slots with something to send.
+    pub(crate) waiting: VecDeque<u32>,
+    /// Slots whose wishes changed.
+    pub(crate) changes: Vec<u32>,
+    notices: Vec<(Id, Notice)>,
+    pub(crate) counters: EngineCounters,
+    backend: Backend,
+    merge_received: bool,
+}
+
+/// How one socket is registered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct DatagramOptions {
+    /// Whether to receive from the start; true by default. Otherwise the kernel keeps what arrives until its buffer is
+    /// full, and [`Ops::receive`] begins.
+    pub receive: bool,
+}
+
+impl Default for DatagramOptions {
+    fn default() -> Self {
+        Self { receive: true }
+    }
+}
+
+impl DatagramOptions {
+    /// Registers without receiving.
+    #[must_use]
+    pub fn without_receiving() -> Self {
+        Self { receive: false }
+    }
+}
+
+/// The arena has no room for another datagram until some are sent. The datagram was not queued; whether it is dropped
+/// and counted or tried again after the next turn is the caller's to decide.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the send arena is full: send again after the next turn, or raise arena_bytes")]
+pub struct Full;
+
+/// What an engine expects of a socket it is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Backend {
+    /// Calls that must not block.
+    Readiness,
+    /// Operations that wait in the kernel: a non-blocking socket would make them fail instead.
+    Completion,
+    Simulated,
+}
+
+/// Something to tell the handler at the next occasion.
+#[derive(Clone, Copy, Debug)]
+enum Notice {
+    Failed(Cause),
+    Closed,
+    /// It could not be registered and is closed.
+    Abandoned(Cause),
+}
+
+impl Ops {
+    pub(crate) fn new(settings: &EngineSettings, backend: Backend) -> io::Result<Self> {
+        Ok(Self {
+            sockets: Sockets::default(),
+            sends: Sends::new(settings.arena_bytes, settings.coalesce)?,
+            waiting: VecDeque::new(),
+            changes: Vec::new(),
+            notices: Vec::new(),
+            counters: EngineCounters::default(),
+            backend,
+            merge_received: settings.gro,
+        })
+    }
+
+    /// Registers a bound or connected socket; events come under the `Id` from the next turn on. The engine owns the
+    /// socket until [`Event::Closed`].
+    ///
+    /// # Errors
+    /// What the kernel says to the socket's blocking mode or to `UDP_GRO`; `InvalidInput` for a socket of the wrong world
+    /// (a simulated one on a real engine or the other way round).
+    pub fn datagrams(&mut self, socket: impl Into<Socket>, options: DatagramOptions) -> io::Result<Id> {
+        let socket = socket.into();
+        match (&socket, self.backend) {
+            (Socket::Kernel(socket), Backend::Readiness | Backend::Completion) => {
+                socket.set_nonblocking(self.backend == Backend::Readiness)?;
+                self.choose_merging(socket)?;
+            }
+            (Socket::Simulated(_), Backend::Simulated) => {}
+            _ => {
+                let text = "a simulated engine takes simulated sockets, a real one real ones";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+            }
+        }
+        let id = self.sockets.insert(socket, options.receive);
+        self.note_change(id.slot() as u32);
+        Ok(id)
+    }
+
+    /// Queues one datagram of `length` bytes, written by `fill` into memory that holds whatever was there before. `peer`
+    /// is none on a connected socket, and required on any other.
+    ///
+    /// Datagrams of one socket leave in the order in which they were queued. One that the kernel refuses is counted by
+    /// cause and told as [`Event::Failed`]; so is one over 65,535 bytes, for which `fill` is not called. On a socket
+    /// that is closed nothing happens but the count.
+    ///
+    /// # Errors
+    /// [`Full`] when the arena has no room; `fill` was not called then.
+    pub fn send_to(
+        &mut self,
+        id: Id,
+        peer: Option<SocketAddr>,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
+        let Some(entry) = self.sockets.open_mut(id) else {
+            self.counters.send_failed.closed += 1;
+            return Ok(());
+        };
+        let Ok(length) = u16::try_from(length) else {
+            self.counters.send_failed.too_large += 1;
+            self.notices.push((id, Notice::Failed(Cause::TooLarge)));
+            return Ok(());
+        };
+        let limit = entry.segment_limit;
+        let queued = self.sends.push(&mut entry.queue, limit, peer, length, fill);
+        if queued.is_err() {
+            self.counters.full += 1;
+        } else if !entry.waiting {
+            entry.waiting = true;
+            self.waiting.push_back(id.slot() as u32);
+        }
+        queued
+    }
+
+    /// Turns receiving on or off. What the engine had taken from the socket already is lent still.
+    pub fn receive(&mut self, id: Id, on: bool) {
+        if let Some(entry) = self.sockets.open_mut(id)
+            && entry.receiving != on
+        {
+            entry.receiving = on;
+            self.note_change(id.slot() as u32);
+        }
+    }
+
+    /// Closes a socket. What is queued on it is sent first, nothing more is lent, and the last event of the `Id` is
+    /// [`Event::Closed`].
+    pub fn close(&mut self, id: Id) {
+        if let Some(entry) = self.sockets.open_mut(id) {
+            entry.closing = true;
+            self.note_change(id.slot() as u32);
+        }
+    }
+
+    /// What the engine did so far.
+    #[must_use]
+    pub fn counters(&self) -> EngineCounters {
+        self.counters
+    }
+
+    /// The local address of a socket that is open.
+    #[must_use]
+    pub fn local_address(&self, id: Id) -> Option<SocketAddr> {
+        if !self.sockets.is_open(id) {
+            return None;
+        }
+        match self.sockets.at(id.slot() as u32).socket.as_ref()? {
+            Socket::Kernel(socket) => socket.local_addr().ok(),
+            Socket::Simulated(socket) => Some(socket.local_address()),
+        }
+    }
+
+    /// Makes a socket merge what it receives or not, as the engine expects.
+    fn choose_merging(&self, socket: &UdpSocket) -> io::Result<()> {
+        let merges = option::get(socket, libc::SOL_UDP, libc::UDP_GRO);
+        match (merges, self.merge_received) {
+            (Ok(0) | Err(_), false) => Ok(()),
+            (_, wanted) => option::set(socket, libc::SOL_UDP, libc::UDP_GRO, u32::from(wanted)),
+        }
+    }
+
+    /// Has the engine look at a socket's wishes again.
+    pub(crate) fn note_change(&mut self, slot: u32) {
+        let entry = self.sockets.at_mut(slot);
+        if !entry.changed {
+            entry.changed = true;
+            self.changes.push(slot);
+        }
+    }
+
+    /// Puts a socket back among those with something to send, if it has.
+    pub(crate) fn note_waiting(&mut self, slot: u32) {
+        let entry = self.sockets.at_mut(slot);
+        if !entry.waiting && entry.queue.runs > 0 {
+            entry.waiting = true;
+            self.waiting.push_back(slot);
+        }
+    }
+
+    /// The kernel took the first run of a socket's queue.
+    pub(crate) fn sent_first(&mut self, slot: u32) {
+        let entry = self.sockets.at_mut(slot);
+        if let Some(run) = self.sends.pop(&mut entry.queue) {
+            self.counters.sent += u64::from(run.datagrams);
+        }
+        self.closing_may_end(slot);
+    }
+
+    /// The kernel answered the first run of a socket's queue with an error. A run that could not be cut is queued again
+    /// as single datagrams; an error that belongs to an earlier datagram leaves this one queued; all else drops it.
+    pub(crate) fn refused_first(&mut self, slot: u32, errno: i32) {
+        let cause = Cause::from_errno(errno);
+        if cause == Cause::Refused {
+            // Only ICMP brings this: the kernel tells it on the next call and forgets it, without sending.
+            self.complain(slot, cause);
+            return;
+        }
+        let entry = self.sockets.at_mut(slot);
+        let segment = self.sends.iter(&entry.queue).next().and_then(|run| run.segment());
+        // EINVAL and EMSGSIZE: a segment larger than the path allows. EIO: a device that cannot compute checksums.
+        if let (Some(segment), libc::EINVAL | libc::EMSGSIZE | libc::EIO) = (segment, errno) {
+            entry.segment_limit = entry.segment_limit.min(segment - 1);
+            self.sends.split_first(&mut entry.queue);
+            return;
+        }
+        if let Some(run) = self.sends.pop(&mut entry.queue) {
+            self.counters.send_failed.add(cause, u64::from(run.datagrams));
+            self.notices.push((self.sockets.id(slot), Notice::Failed(cause)));
+        }
+        self.closing_may_end(slot);
+    }
+
+    /// A socket reported an error that belongs to no datagram at hand.
+    pub(crate) fn complain(&mut self, slot: u32, cause: Cause) {
+        self.counters.errors.add(cause, 1);
+        self.notices.push((self.sockets.id(slot), Notice::Failed(cause)));
+    }
+
+    /// The kernel is done with a closing socket: frees the slot.
+    pub(crate) fn closed(&mut self, slot: u32) {
+        self.free(slot, Notice::Closed);
+    }
+
+    fn free(&mut self, slot: u32, notice: Notice) {
+        let id = self.sockets.id(slot);
+        while let Some(run) = self.sends.pop(&mut self.sockets.at_mut(slot).queue) {
+            self.counters.send_failed.closed += u64::from(run.datagrams);
+        }
+        self.sockets.remove(slot);
+        self.notices.push((id, notice));
+    }
+
+    /// The kernel would not have a socket: closes it.
+    pub(crate) fn abandoned(&mut self, slot: u32, cause: Cause) {
+        self.counters.errors.add(cause, 1);
+        self.free(slot, Notice::Abandoned(cause));
+    }
+
+    /// Counts messages about to be lent; returns the datagrams in them.
+    pub(crate) fn count_received(&mut self, messages: &[Message]) -> u64 {
+        let received = messages.iter().map(Message::datagrams).sum();
+        let truncated = messages.iter().filter(|message| message.truncated).count();
+        self.counters.received += received;
+        self.counters.truncated += truncated as u64;
+        received
+    }
+
+    /// Tells the handler what came up since the last time; what comes up meanwhile waits for the next.
+    pub(crate) fn deliver_notices(&mut self, clock: impl FnOnce() -> Time, on: &mut impl Handler) {
+        if self.notices.is_empty() {
+            return;
+        }
+        let now = clock();
+        for (id, notice) in std::mem::take(&mut self.notices) {
+            match notice {
+                Notice::Closed => on.event(self, now, id, Event::Closed),
+                Notice::Abandoned(cause) => {
+                    on.event(self, now, id, Event::Failed(cause));
+                    on.event(self, now, id, Event::Closed);
+                }
+                Notice::Failed(cause) if self.sockets.is_open(id) => {
+                    on.event(self, now, id, Event::Failed(cause));
+                }
+                Notice::Failed(_) => {}
+            }
+        }
+    }
+
+    /// Whether something waits for [`Ops::deliver_notices`] or for the engine's next pass: no time to sleep. Sends still
+    /// waiting after a pass wait for the kernel.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.notices.is_empty() || !self.changes.is_empty()
+    }
+
+    fn closing_may_end(&mut self, slot: u32) {
+        let entry = self.sockets.at(slot);
+        if entry.closing && entry.queue.runs == 0 {
+            self.note_change(slot);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Datagrams waiting to be sent: one queue a socket, all in one list of runs over one arena.
+
+use super::Full;
+use super::arena::Arena;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+/// Datagrams that one `UDP_SEGMENT` send may carry: `UDP_MAX_SEGMENTS` of Linux before 6.9, which doubled it.
+pub(crate) const MOST_SEGMENTS: u32 = 64;
+
+/// Bytes that one send may carry: 65,535 less the headers of IPv4 (20 bytes) and UDP (8). IPv6 would allow 65,527.
+pub(crate) const MOST_BYTES: u32 = 65_507;
+
+const NONE: u32 = u32::MAX;
+
+/// A run: one datagram, or several of one size to one peer, back to back in the arena; the last may be shorter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// The peer; none on a connected socket.
+    pub(crate) peer: Option<SocketAddr>,
+    start: u32,
+    length: u32,
+    /// Bytes of each datagram but the last.
+    segment: u16,
+    /// How many datagrams the run holds.
+    pub(crate) datagrams: u16,
+    next: u32,
+}
+
+impl Run {
+    /// Where its bytes lie in the arena.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.length as usize
+    }
+
+    /// The size to be cut into; none for a single datagram.
+    pub(crate) fn segment(&self) -> Option<u16> {
+        (self.datagrams > 1).then_some(self.segment)
+    }
+}
+
+/// The queue of one socket: its first and last run, and how many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    first: u32,
+    last: u32,
+    pub(crate) runs: u32,
+}
+
+impl Queue {
+    pub(crate) const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+        runs: 0,
+    };
+}
+
+/// The runs of all sockets.
+#[derive(Debug)]
+pub(crate) struct Sends {
+    pub(crate) arena: Arena,
+    runs: Vec<Run>,
+    /// Unused runs, linked by `next`.
+    unused: u32,
+    coalesce: bool,
+}
+
+impl Sends {
+    pub(crate) fn new(arena_bytes: usize, coalesce: bool) -> io::Result<Self> {
+        Ok(Self {
+            arena: Arena::new(arena_bytes)?,
+            runs: Vec::new(),
+            unused: NONE,
+            coalesce,
+        })
+    }
+
+    /// Queues a datagram of `length` bytes, at most 65,535, that `fill` writes. Segments over `segment_limit` are not
+    /// coalesced.
+    pub(crate) fn push(
+        &mut self,
+        queue: &mut Queue,
+        segment_limit: u16,
+        peer: Option<SocketAddr>,
+        length: u16,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
+        let start = match self.lengthen(queue, segment_limit, peer, length) {
+            Some(start) => start,
+            None => self.append(queue, peer, length)?,
+        };
+        fill(self.arena.bytes_mut(start, usize::from(length)));
+        Ok(())
+    }
+
+    /// Joins a datagram to the last run, if that is to the same peer and the rules of `UDP_SEGMENT` allow it; returns
+    /// where its bytes go.
+    fn lengthen(
+        &mut self,
+        queue: &Queue,
+        segment_limit: u16,
+        peer: Option<SocketAddr>,
+        length: u16,
+    ) -> Option<usize> {
+        if !self.coalesce || length == 0 {
+            return None;
+        }
+        let run = self.runs.get_mut(queue.last as usize)?;
+        let whole = u32::from(run.segment) * u32::from(run.datagrams) == run.length;
+        let end = run.range().end;
+        let joins = whole
+            && length <= run.segment
+            && run.segment <= segment_limit
+            && run.peer == peer
+            && u32::from(run.datagrams) < MOST_SEGMENTS
+            && run.length + u32::from(length) <= MOST_BYTES
+            && self.arena.extend(end, usize::from(length));
+        if !joins {
+            return None;
+        }
+        run.length += u32::from(length);
+        run.datagrams += 1;
+        Some(end)
+    }
+
+    fn append(&mut self, queue: &mut Queue, peer: Option<SocketAddr>, length: u16) -> Result<usize, Full> {
+        let start = self.arena.reserve(usize::from(length)).ok_or(Full)?;
+        let index = self.add(Run {
+            peer,
+            start: start as u32,
+            length: u32::from(length),
+            segment: length,
+            datagrams: 1,
+            next: NONE,
+        });
+        match queue.last {
+            NONE => queue.first = index,
+            last => self.runs[last as usize].next = index,
+        }
+        queue.last = index;
+        queue.runs += 1;
+        Ok(start)
+    }
+
+    /// The runs of a queue, first to last.
+    pub(crate) fn iter<'a>(&'a self, queue: &Queue) -> impl Iterator<Item = &'a Run> + use<'a> {
+        let mut at = queue.first;
+        std::iter::from_fn(move || {
+            let run = self.runs.get(at as usize)?;
+            at = run.next;
+            Some(run)
+        })
+    }
+
+    /// Takes the first run off a queue and gives its bytes back to the arena.
+    pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Run> {
+        let index = queue.first;
+        let run = *self.runs.get(index as usize)?;
+        queue.first = run.next;
+        if run.next == NONE {
+            queue.last = NONE;
+        }
+        queue.runs -= 1;
+        self.runs[index as usize].next = self.unused;
+        self.unused = index;
+        self.arena.release(run.start as usize);
+        Some(run)
+    }
+
+    /// Replaces the first run, which the kernel would not cut, by its datagrams one by one, in order.
+    pub(crate) fn split_first(&mut self, queue: &mut Queue) {
+        let Some(run) = self.runs.get(queue.first as usize).copied() else {
+            return;
+        };
+        let pieces = u32::from(run.datagrams);
+        self.arena.split(run.start as usize, pieces);
+        let mut before = queue.first;
+        for piece in 0..pieces {
+            let done = piece * u32::from(run.segment);
+            let alone = Run {
+                start: run.start + done,
+                length: (run.length - done).min(u32::from(run.segment)),
+                datagrams: 1,
+                ..run
+            };
+            if piece == 0 {
+                self.runs[before as usize] = alone;
+            } else {
+                let index = self.add(alone);
+                self.runs[before as usize].next = index;
+                before = index;
+            }
+        }
+        if queue.last == queue.first {
+            queue.last = before;
+        }
+        queue.runs += pieces - 1;
+    }
+
+    fn add(&mut self, run: Run) -> u32 {
+        if self.unused == NONE {
+            self.runs.push(run);
+            return (self.runs.len() - 1) as u32;
+        }
+        let index = self.unused;
+        self.unused = self.runs[index as usize].next;
+        self.runs[index as usize] = run;
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: Option<SocketAddr> = None;
+
+    fn queued(sends: &Sends, queue: &Queue) -> Vec<(usize, u16)> {
+        sends
+            .iter(queue)
+            .map(|run| (run.range().len(), run.datagrams))
+            .collect()
+    }
+
+    fn push(sends: &mut Sends, queue: &mut Queue, length: u16) {
+        sends
+            .push(queue, u16::MAX, PEER, length, |bytes| bytes.fill(length as u8))
+            .unwrap();
+    }
+
+    #[test]
+    fn equal_sizes_to_one_peer_become_one_run_that_a_shorter_one_ends() {
+        let mut sends = Sends::new(1 << 20, true).unwrap();
+        let mut queue = Queue::EMPTY;
+        for length in [100, 100, 100, 40, 100, 200] {
+            push(&mut sends, &mut queue, length);
+        }
+        assert_eq!(queued(&sends, &queue), [(340, 4), (100, 1), (200, 1)]);
+    }
+
+    #[test]
+    fn a_run_holds_at_most_64_datagrams_and_65_507_bytes() {
+        let mut sends = Sends::new(1 << 20, true).unwrap();
+        let mut queue = Queue::EMPTY;
+        (0..3).for_each(|_| push(&mut sends, &mut queue, 32_753));
+        (0..66).for_each(|_| push(&mut sends, &mut queue, 10));
+        // The first shorter one ends the run before it.
+        let expected = [(65_506, 2), (32_763, 2), (640, 64), (10, 1)];
+        assert_eq!(queued(&sends, &queue), expected);
+    }
+
+    #[test]
+    fn another_peer_begins_a_new_run() {
+        let mut sends = Sends::new(1 << 20, true).unwrap();
+        let mut queue = Queue::EMPTY;
+        push(&mut sends, &mut queue, 10);
+        let other = Some(SocketAddr::from(([127, 0, 0, 1], 9)));
+        sends.push(&mut queue, u16::MAX, other, 10, |_| {}).unwrap();
+        push(&mut sends, &mut queue, 10);
+        assert_eq!(queued(&sends, &queue), [(10, 1), (10, 1), (10, 1)]);
+    }
+
+    #[test]
+    fn a_split_run_keeps_order_bytes_and_count() {
+        let mut sends = Sends::new(1, true).unwrap();
+        let mut queue = Queue::EMPTY;
+        for length in [100, 100, 7] {
+            push(&mut sends, &mut queue, length);
+        }
+        sends.push(&mut queue, 99, PEER, 100, |_| {}).unwrap();
+        sends.split_first(&mut queue);
+        assert_eq!(queued(&sends, &queue), [(100, 1), (100, 1), (7, 1), (100, 1)]);
+        assert_eq!(queue.runs, 4);
+        let third = sends.iter(&queue).nth(2).unwrap().range();
+        assert_eq!(sends.arena.memory().bytes(third), [7; 7]);
+        while sends.pop(&mut queue).is_some() {}
+        assert_eq!((queue.runs, queue.first, queue.last), (0, NONE, NONE));
+        assert_eq!(sends.arena.reserve(65_536), Some(0), "everything was released");
+    }
+}

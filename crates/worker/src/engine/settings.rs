@@ -1,0 +1,93 @@
+//! How an engine moves datagrams.
+
+use std::io;
+
+/// Datagrams that one call may carry: `UIO_MAXIOV` of the kernel.
+const LARGEST_BATCH: usize = 1_024;
+
+/// The largest payload of a UDP datagram: 65,535 bytes of length field less its header of 8.
+const LARGEST_PAYLOAD: usize = 65_527;
+
+/// How an engine moves datagrams. The settings hold for all sockets of one engine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EngineSettings {
+    /// Datagrams a system call, 1 to 1,024; 64 by default. At 1 the epoll engine makes one `recvfrom` and one `sendto` a
+    /// datagram: the way everything else is compared with. Larger batches were not faster on loopback.
+    pub datagram_batch: usize,
+    /// The largest payload received whole, in bytes; longer ones are cut and marked. 65,535 by default, as merged
+    /// datagrams ([`gro`](Self::gro)) need; memory that no datagram reaches is never touched.
+    pub receive_buffer_bytes: usize,
+    /// Sends consecutive datagrams of one size to one peer as one (`UDP_SEGMENT`), up to 64 and 65,507 bytes; the kernel
+    /// or the device cuts them apart. Off by default.
+    pub coalesce: bool,
+    /// Receives datagrams of one flow merged (`UDP_GRO`); [`Datagrams`](super::Datagrams) takes them apart. Off by default.
+    /// In a socket group set it for all members or none.
+    pub gro: bool,
+    /// Memory for datagrams queued to be sent, in bytes, rounded up to 64 KiB. 8 MiB by default: a batch of 64 datagrams
+    /// of the largest size can be answered without a refusal. Memory that is not needed is never touched.
+    pub arena_bytes: usize,
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        Self {
+            datagram_batch: 64,
+            receive_buffer_bytes: 65_535,
+            coalesce: false,
+            gro: false,
+            arena_bytes: 8 << 20,
+        }
+    }
+}
+
+impl EngineSettings {
+    /// Merged datagrams received in one call. Each may hold 64 KiB; a larger batch would only leave the cache.
+    const MERGED_BATCH: usize = 16;
+
+    /// Messages to take in one receive call.
+    pub(crate) fn receive_batch(&self) -> usize {
+        if self.gro {
+            self.datagram_batch.min(Self::MERGED_BATCH)
+        } else {
+            self.datagram_batch
+        }
+    }
+
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let wrong = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        if !(1..=LARGEST_BATCH).contains(&self.datagram_batch) {
+            return wrong(format!(
+                "datagram_batch is {}: give 1 to {LARGEST_BATCH}",
+                self.datagram_batch
+            ));
+        }
+        if !(1..=65_535).contains(&self.receive_buffer_bytes) {
+            return wrong(format!(
+                "receive_buffer_bytes is {}: give 1 to 65535 (the largest payload is {LARGEST_PAYLOAD})",
+                self.receive_buffer_bytes
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_out_of_range_are_refused_by_name() {
+        let refused = |settings: EngineSettings| settings.check().unwrap_err().to_string();
+        let batch = EngineSettings {
+            datagram_batch: 0,
+            ..EngineSettings::default()
+        };
+        assert!(refused(batch).contains("datagram_batch is 0"));
+        let buffer = EngineSettings {
+            receive_buffer_bytes: 65_536,
+            ..EngineSettings::default()
+        };
+        assert!(refused(buffer).contains("receive_buffer_bytes is 65536"));
+        assert!(EngineSettings::default().check().is_ok());
+    }
+}

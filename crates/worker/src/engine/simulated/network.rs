@@ -1,0 +1,288 @@
+//! The simulated network as its users see it: settings, sockets, groups, seats, counts.
+
+use super::SimulatedEngine;
+use super::state::{Payload, State};
+use crate::engine::cause::Cause;
+use crate::engine::settings::EngineSettings;
+use crate::engine::sockets::Id;
+use crate::engine::wake::Waker;
+use crate::time::Time;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// What the network does to datagrams. Every choice is drawn from the seed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NetworkSettings {
+    /// The seed of all choices.
+    pub seed: u64,
+    /// How long a datagram travels.
+    pub delay: Duration,
+    /// The part of datagrams that is lost, 0 to 1.
+    pub loss: f64,
+    /// The part that arrives twice, 0 to 1.
+    pub duplication: f64,
+    /// The part that travels up to [`jitter`](Self::jitter) longer, 0 to 1, and so may be overtaken.
+    pub reordering: f64,
+    /// The most that a reordered datagram is late.
+    pub jitter: Duration,
+    /// Datagrams that a socket keeps until they are received; more are dropped, as by a full receive buffer.
+    pub socket_queue: usize,
+}
+
+impl Default for NetworkSettings {
+    /// A perfect network: 50 µs, nothing lost, 1,000 datagrams a socket.
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            delay: Duration::from_micros(50),
+            loss: 0.0,
+            duplication: 0.0,
+            reordering: 0.0,
+            jitter: Duration::from_micros(200),
+            socket_queue: 1_000,
+        }
+    }
+}
+
+/// What happened to the datagrams of a network. Once nothing travels,
+/// `sent + duplicated == lost + no_socket + overflowed + delivered`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct NetworkCounters {
+    /// Sent by sockets.
+    pub sent: u64,
+    /// Lost on the way.
+    pub lost: u64,
+    /// Copies made on the way.
+    pub duplicated: u64,
+    /// Made late.
+    pub reordered: u64,
+    /// Arrived where no socket was bound.
+    pub no_socket: u64,
+    /// Arrived at a socket whose queue was full.
+    pub overflowed: u64,
+    /// Queued at a socket.
+    pub delivered: u64,
+}
+
+/// A network in memory. Clones are the same network.
+#[derive(Clone, Debug)]
+pub struct Network {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Told when an engine may go on.
+    scheduled: Condvar,
+}
+
+impl Network {
+    /// An empty network whose clock shows one second.
+    #[must_use]
+    pub fn new(settings: NetworkSettings) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(State::new(settings)),
+                scheduled: Condvar::new(),
+            }),
+        }
+    }
+
+    /// A socket bound to an address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// `AddrInUse`.
+    pub fn socket(&self, address: SocketAddr) -> io::Result<SimulatedSocket> {
+        let mut sockets = self.group(address, 1, |_, _| 0)?;
+        sockets.pop().ok_or_else(|| io::ErrorKind::AddrInUse.into())
+    }
+
+    /// Sockets that share an address. `steer` names the one that a datagram from a source to the address goes to; out of
+    /// range drops it, where Linux would fall back to a hash of its own, so that a wrong program does not go unseen.
+    ///
+    /// # Errors
+    /// `AddrInUse`.
+    pub fn group(
+        &self,
+        address: SocketAddr,
+        buckets: usize,
+        steer: impl Fn(SocketAddr, SocketAddr) -> usize + Send + 'static,
+    ) -> io::Result<Vec<SimulatedSocket>> {
+        let endpoints = self.state().bind(address, buckets, Box::new(steer))?;
+        let socket = |endpoint| SimulatedSocket {
+            network: self.clone(),
+            endpoint,
+        };
+        Ok(endpoints.into_iter().map(socket).collect())
+    }
+
+    /// A place for an engine on another thread. The clock waits until every seat's engine waits: take all seats before
+    /// the first thread starts, and a run is the same whatever thread starts first.
+    #[must_use]
+    pub fn seat(&self) -> Seat {
+        Seat {
+            place: self.state().add_seat(),
+            network: self.clone(),
+        }
+    }
+
+    /// An engine for the calling thread.
+    ///
+    /// # Errors
+    /// A setting out of range, or no memory.
+    pub fn engine(&self, settings: &EngineSettings) -> io::Result<SimulatedEngine> {
+        self.seat().engine(settings)
+    }
+
+    /// What the clock shows.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.state().now
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counters(&self) -> NetworkCounters {
+        self.state().counters
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A handler that panicked did so outside: the state is whole.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A socket of a simulated network; dropping it frees its address.
+#[derive(Debug)]
+pub struct SimulatedSocket {
+    network: Network,
+    endpoint: usize,
+}
+
+impl SimulatedSocket {
+    /// The address it is bound to.
+    #[must_use]
+    pub fn local_address(&self) -> SocketAddr {
+        self.network.state().endpoint(self.endpoint).address
+    }
+
+    /// Takes datagrams from this peer alone, sends to it by default, and hears when nobody listens there.
+    pub fn connect(&self, peer: SocketAddr) {
+        self.network.state().endpoint(self.endpoint).peer = Some(peer);
+    }
+
+    pub(super) fn endpoint(&self) -> usize {
+        self.endpoint
+    }
+}
+
+impl Drop for SimulatedSocket {
+    fn drop(&mut self) {
+        self.network.state().unbind(self.endpoint);
+    }
+}
+
+/// A place among the engines that a network's clock waits for. Dropping it, or its engine, gives the place up.
+#[derive(Debug)]
+pub struct Seat {
+    place: usize,
+    network: Network,
+}
+
+impl Seat {
+    /// The engine of this seat, on the calling thread.
+    ///
+    /// # Errors
+    /// A setting out of range, or no memory.
+    pub fn engine(self, settings: &EngineSettings) -> io::Result<SimulatedEngine> {
+        SimulatedEngine::new(self, settings)
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.network.now()
+    }
+
+    pub(super) fn take_place(&self, waker: Waker) {
+        let mut state = self.network.state();
+        let seat = state.seat(self.place);
+        seat.thread = Some(thread::current().id());
+        seat.waker = Some(waker);
+    }
+
+    /// Whether the engine may go on: at its first turn it waits until all others are there.
+    pub(super) fn starts(&self) -> bool {
+        let started = {
+            let mut state = self.network.state();
+            let seat = state.seat(self.place);
+            std::mem::replace(&mut seat.started, true)
+        };
+        started || self.wait(Time::default())
+    }
+
+    /// Has an endpoint's arrivals count for this seat.
+    pub(super) fn watch(&self, endpoint: usize, id: Id, wanted: bool) {
+        let watcher = wanted.then_some((self.place, id));
+        self.network.state().watch(endpoint, watcher);
+    }
+
+    /// Sends a datagram; an error is an error number.
+    pub(super) fn send(&self, endpoint: usize, peer: Option<SocketAddr>, payload: &[u8]) -> Result<(), i32> {
+        self.network.state().send(endpoint, peer, payload)
+    }
+
+    /// Whether the engine has something to do now.
+    pub(super) fn has_something(&self) -> bool {
+        let mut state = self.network.state();
+        state.settle();
+        state.has_something(self.place)
+    }
+
+    /// The next socket of this seat that has something.
+    pub(super) fn next_ready(&self) -> Option<Id> {
+        self.network.state().next_ready(self.place)
+    }
+
+    pub(super) fn receive(&self, endpoint: usize, most: usize) -> Vec<(SocketAddr, Payload)> {
+        self.network.state().receive(endpoint, most)
+    }
+
+    pub(super) fn complaints(&self, endpoint: usize) -> Vec<Cause> {
+        std::mem::take(&mut self.network.state().endpoint(endpoint).complaints)
+    }
+
+    /// Waits for an arrival, a wake or the deadline. Returns whether this engine is the one to go on; otherwise another
+    /// of its thread is, and the turn returns.
+    pub(super) fn wait(&self, until: Time) -> bool {
+        let own = thread::current().id();
+        let mut state = self.network.state();
+        state.seat(self.place).parked = Some(until);
+        if state.all_parked() {
+            state.schedule(self.place);
+            self.network.shared.scheduled.notify_all();
+        }
+        while !state.runs_on(own) {
+            state = self
+                .network
+                .shared
+                .scheduled
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.seat(self.place).parked.is_none()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.network.state();
+        state.remove_seat(self.place);
+        if state.all_parked() {
+            state.schedule(self.place);
+        }
+        self.network.shared.scheduled.notify_all();
+    }
+}

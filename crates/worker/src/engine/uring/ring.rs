@@ -1,0 +1,303 @@
+//! The ring itself and its provided buffers: everything of io_uring that needs unsafe code.
+
+use crate::system::memory::Pages;
+use crate::system::message::empty_header;
+use crate::time::Time;
+use io_uring::squeue::Entry;
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
+use io_uring::{IoUring, Probe, cqueue, opcode};
+use nix::sys::signal::SigSet;
+use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Flags of `io_uring_enter(2)`: wait for and run completions; the argument is a [`WaitArgument`].
+const ENTER_GETEVENTS: u32 = 1 << 0;
+const ENTER_EXT_ARG: u32 = 1 << 3;
+
+/// The kernel's own signal set has 64 bits; libc's type is larger.
+const KERNEL_SIGNAL_SET_BYTES: u32 = 8;
+
+/// `struct io_uring_getevents_arg`. Written out because the library names the size of libc's signal set in it, which the
+/// kernel refuses.
+#[repr(C)]
+struct WaitArgument {
+    mask: *const libc::sigset_t,
+    mask_bytes: u32,
+    minimum_wait_microseconds: u32,
+    timeout: *const KernelTimespec,
+}
+
+/// `struct __kernel_timespec`.
+#[repr(C)]
+struct KernelTimespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+/// Rounds of cancelling before giving up. One ends all that wait for a socket; more are for those that just completed.
+const CANCEL_ROUNDS: u32 = 100;
+
+/// What the kernel says of one operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    pub(crate) user_data: u64,
+    pub(crate) result: i32,
+    /// More completions of this operation follow.
+    pub(crate) more: bool,
+    /// The provided buffer that was used.
+    pub(crate) buffer: Option<u16>,
+}
+
+/// A submission and completion queue of the calling thread.
+pub(crate) struct Ring {
+    ring: IoUring,
+    /// Operations queued whose last completion was not taken yet.
+    outstanding: usize,
+}
+
+impl Ring {
+    /// A ring with room for that many submissions and completions, both powers of two. On Linux 6.1 and later it belongs
+    /// to the calling thread alone, and completions are run by its own calls.
+    pub(crate) fn new(submissions: u32, completions: u32) -> io::Result<Self> {
+        let plain = || {
+            let mut builder = IoUring::builder();
+            builder.setup_cqsize(completions).setup_submit_all();
+            builder
+        };
+        let own_thread = plain()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .build(submissions);
+        let ring = match own_thread {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                plain().setup_coop_taskrun().build(submissions)?
+            }
+            built => built?,
+        };
+        let parameters = ring.params();
+        let needed = [
+            parameters.is_feature_ext_arg(),
+            parameters.is_feature_nodrop(),
+            parameters.is_feature_submit_stable(),
+        ];
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        // Multishot receives cannot be probed for; they came with Linux 6.0, as did SEND_ZC.
+        let operations = [
+            opcode::PollAdd::CODE,
+            opcode::RecvMsgMulti::CODE,
+            opcode::AsyncCancel::CODE,
+            opcode::SendZc::CODE,
+        ];
+        if needed.contains(&false) || !operations.iter().all(|code| probe.is_supported(*code)) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        Ok(Self { ring, outstanding: 0 })
+    }
+
+    /// Queues a look-out for room to send; it completes once.
+    pub(crate) fn await_room(&mut self, descriptor: i32, user_data: u64) -> io::Result<()> {
+        let entry = opcode::PollAdd::new(Fd(descriptor), libc::POLLOUT as u32).build();
+        self.push(&entry.user_data(user_data))
+    }
+
+    /// Queues a multishot receive into provided buffers.
+    pub(crate) fn receive(
+        &mut self,
+        descriptor: i32,
+        buffers: &BufferRing,
+        user_data: u64,
+    ) -> io::Result<()> {
+        let header: *const libc::msghdr = &*buffers.template;
+        let entry = opcode::RecvMsgMulti::new(Fd(descriptor), header, BufferRing::GROUP).build();
+        self.push(&entry.user_data(user_data))
+    }
+
+    /// Queues the cancellation of the operation with that user data. Its own completion has user data 0.
+    pub(crate) fn cancel(&mut self, user_data: u64) -> io::Result<()> {
+        self.push(&opcode::AsyncCancel::new(user_data).build())
+    }
+
+    fn push(&mut self, entry: &Entry) -> io::Result<()> {
+        if self.ring.submission().is_full() {
+            self.submit()?;
+        }
+        // SAFETY: what an entry points at stays valid: a receive's header and buffers live in the engine beside this ring,
+        // and its `Drop` ends all operations before they are freed. The other operations point at nothing.
+        unsafe { self.ring.submission().push(entry) }
+            .map_err(|_| io::Error::from_raw_os_error(libc::EBUSY))?;
+        self.outstanding += 1;
+        Ok(())
+    }
+
+    /// Submits what is queued and runs what has completed, without waiting.
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
+        let queued = self.ring.submission().len() as u32;
+        // SAFETY: no argument is given; what the queue points at is the promise of `push`.
+        let entered = unsafe {
+            self.ring
+                .submitter()
+                .enter::<WaitArgument>(queued, 0, ENTER_GETEVENTS, None)
+        };
+        endured(entered)
+    }
+
+    /// Submits what is queued and waits for a completion until a moment, under a signal mask.
+    pub(crate) fn wait(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
+        let queued = self.ring.submission().len() as u32;
+        let left = until.since(Time::now());
+        let timeout = KernelTimespec {
+            seconds: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            nanoseconds: i64::from(left.subsec_nanos()),
+        };
+        let argument = WaitArgument {
+            mask: while_waiting.as_ref(),
+            mask_bytes: KERNEL_SIGNAL_SET_BYTES,
+            minimum_wait_microseconds: 0,
+            timeout: match until {
+                Time::NEVER => std::ptr::null(),
+                _ => &timeout,
+            },
+        };
+        // SAFETY: the argument and what it points at outlive the call and have the kernel's layout; what the queue points
+        // at is the promise of `push`.
+        let entered = unsafe {
+            self.ring
+                .submitter()
+                .enter(queued, 1, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&argument))
+        };
+        endured(entered)
+    }
+
+    /// Takes the next completion that is there.
+    pub(crate) fn take(&mut self) -> Option<Completion> {
+        let entry = self.ring.completion().next()?;
+        let more = cqueue::more(entry.flags());
+        self.outstanding -= usize::from(!more);
+        Some(Completion {
+            user_data: entry.user_data(),
+            result: entry.result(),
+            more,
+            buffer: cqueue::buffer_select(entry.flags()),
+        })
+    }
+
+    /// Ends every operation and takes its completion, so that the kernel lets go of their memory.
+    ///
+    /// Should the kernel not end one in time, that is left to the closing of the ring: it cancels operations, and touches
+    /// their memory only from calls of this thread.
+    pub(crate) fn cancel_all(&mut self) {
+        for _ in 0..CANCEL_ROUNDS {
+            // What is still queued is submitted, what was cancelled before is completed.
+            if self.submit().is_err() {
+                return;
+            }
+            while self.take().is_some() {}
+            if self.outstanding == 0 {
+                return;
+            }
+            let cancelled = self
+                .ring
+                .submitter()
+                .register_sync_cancel(None, CancelBuilder::any());
+            if cancelled.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A wait that ended without a completion is no failure: the time passed, a signal came, or completions must be taken
+/// before more can be submitted.
+fn endured(entered: io::Result<usize>) -> io::Result<()> {
+    match entered.map_err(|error| (error.raw_os_error(), error)) {
+        Err((Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN), _)) | Ok(_) => Ok(()),
+        Err((_, error)) => Err(error),
+    }
+}
+
+/// Receive memory that the kernel picks buffers from, each given back after it was lent.
+pub(crate) struct BufferRing {
+    entries: Pages,
+    memory: Pages,
+    stride: usize,
+    buffer_bytes: u32,
+    count: u16,
+    tail: u16,
+    /// What every multishot receive asks for: the peer's address, and control messages.
+    template: Box<libc::msghdr>,
+}
+
+impl BufferRing {
+    /// The only buffer group of a ring.
+    const GROUP: u16 = 0;
+
+    /// Registers `count` buffers (a power of two) of `buffer_bytes`, `stride` apart.
+    pub(crate) fn new(
+        ring: &Ring,
+        count: u16,
+        stride: usize,
+        buffer_bytes: u32,
+        address_bytes: usize,
+        control_bytes: usize,
+    ) -> io::Result<Self> {
+        let entries = Pages::new(usize::from(count) * size_of::<BufRingEntry>())?;
+        let mut template = Box::new(empty_header());
+        template.msg_namelen = address_bytes as libc::socklen_t;
+        template.msg_controllen = control_bytes as _;
+        // SAFETY: the entries are page-aligned, zeroed, long enough for `count`, and live beside the ring in the engine,
+        // whose `Drop` ends all operations before either goes.
+        unsafe {
+            ring.ring.submitter().register_buf_ring_with_flags(
+                entries.pointer(0) as u64,
+                count,
+                Self::GROUP,
+                0,
+            )?;
+        }
+        let mut buffers = Self {
+            entries,
+            memory: Pages::new(usize::from(count) * stride)?,
+            stride,
+            buffer_bytes,
+            count,
+            tail: 0,
+            template,
+        };
+        (0..count).for_each(|buffer| buffers.give(buffer));
+        buffers.publish();
+        Ok(buffers)
+    }
+
+    pub(crate) fn memory(&self) -> &Pages {
+        &self.memory
+    }
+
+    /// Where a buffer starts in the memory.
+    pub(crate) fn offset(&self, buffer: u16) -> usize {
+        usize::from(buffer) * self.stride
+    }
+
+    /// Gives a buffer back; the kernel sees it after [`BufferRing::publish`].
+    pub(crate) fn give(&mut self, buffer: u16) {
+        let index = usize::from(self.tail & (self.count - 1));
+        let address = self.memory.pointer(self.offset(buffer)) as u64;
+        let entry: *mut BufRingEntry = self.entries.pointer(index * size_of::<BufRingEntry>()).cast();
+        // SAFETY: the pointer names an entry of the mapping, aligned as the mapping is; the kernel reads entries only
+        // before the published tail, and this one is not.
+        let entry = unsafe { &mut *entry };
+        entry.set_addr(address);
+        entry.set_len(self.buffer_bytes);
+        entry.set_bid(buffer);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Shows the kernel the buffers given back.
+    pub(crate) fn publish(&mut self) {
+        let base: *const BufRingEntry = self.entries.pointer(0).cast();
+        // SAFETY: the base is the first entry of the registered ring. Its tail is a 16-bit word, aligned, which this
+        // process writes and the kernel reads.
+        let tail = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(base).cast_mut()) };
+        tail.store(self.tail, Ordering::Release);
+    }
+}

@@ -1,0 +1,102 @@
+//! Waking a worker that waits in its engine, from any thread.
+
+use crate::system::signal;
+use nix::sys::signal::SigSet;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// Wakes one engine: its turn returns and tells [`Event::Woken`](super::Event::Woken). Many wakes before that tell it once.
+///
+/// It names a thread, not a descriptor, so that it works from threads that have a descriptor table of their own. After the
+/// engine has gone it does nothing. In the process SIGURG is taken for it: an empty handler is installed, and the thread
+/// of an engine blocks the signal except while it waits.
+#[derive(Clone, Debug)]
+pub struct Waker {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    woken: AtomicBool,
+    /// The thread that waits; 0 while none does.
+    waits: AtomicI32,
+}
+
+impl Waker {
+    /// Has the engine's current or next turn return soon.
+    pub fn wake(&self) {
+        // Sequentially consistent, like `Wakeable::wait`: either this store is seen before the wait, or the wait is seen
+        // here.
+        if self.shared.woken.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        match self.shared.waits.load(Ordering::SeqCst) {
+            0 => {}
+            thread => signal::interrupt(thread),
+        }
+    }
+
+    /// Whether a wake has not been told yet.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.shared.woken.load(Ordering::SeqCst)
+    }
+}
+
+/// The engine's end.
+#[derive(Debug)]
+pub(crate) struct Wakeable {
+    shared: Arc<Shared>,
+    thread: i32,
+    while_waiting: SigSet,
+    /// The signal is blocked in the thread that prepared this, so it must wait there.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Wakeable {
+    /// Prepares the calling thread to be woken.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            shared: Arc::default(),
+            thread: signal::this_thread(),
+            while_waiting: signal::prepare()?,
+            not_send: PhantomData,
+        })
+    }
+
+    /// One that never waits in the kernel: a wake is seen by [`Wakeable::take`] alone.
+    pub(crate) fn without_thread() -> Self {
+        Self {
+            shared: Arc::default(),
+            thread: 0,
+            while_waiting: SigSet::empty(),
+            not_send: PhantomData,
+        }
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        Waker {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Whether someone woke the engine since the last time this was asked.
+    pub(crate) fn take(&self) -> bool {
+        self.shared.woken.load(Ordering::Relaxed) && self.shared.woken.swap(false, Ordering::SeqCst)
+    }
+
+    /// Runs `wait`, which waits under the given signal mask, so that a wake ends it; not at all when there was a wake
+    /// already.
+    pub(crate) fn wait(&self, wait: impl FnOnce(&SigSet) -> io::Result<()>) -> io::Result<()> {
+        self.shared.waits.store(self.thread, Ordering::SeqCst);
+        let result = if self.shared.woken.load(Ordering::SeqCst) {
+            Ok(())
+        } else {
+            // A signal sent from here on stays pending, as it is blocked, until the mask is changed by the wait itself.
+            wait(&self.while_waiting)
+        };
+        self.shared.waits.store(0, Ordering::SeqCst);
+        result
+    }
+}

@@ -1,0 +1,304 @@
+//! On which CPU the kernel received: a sample of datagrams to one port in, their endpoints and the CPU out.
+//!
+//! `SO_INCOMING_CPU` cannot tell: on an unconnected UDP socket it stays -1. So packet sockets watch the device, one for
+//! each CPU, joined in a fanout group that gives every frame to the socket of the CPU that handles it.
+
+use crate::system::option;
+use nix::net::if_::if_nametoindex;
+use nix::unistd::{SysconfVar, sysconf};
+use socket2::{Domain, SockFilter, Socket, Type};
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Bytes taken of each datagram: the longest IPv4 header (60) or the IPv6 header (40), and the UDP header (8).
+const SNAP_BYTES: usize = 68;
+
+/// Receive buffer of each socket, in bytes: some thousand headers between two looks. More is a matter of luck; what does
+/// not fit is not sampled.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// `linux/if_packet.h`: the option, the mode that distributes by CPU, and the flag that asks for an unused group number.
+const PACKET_FANOUT: i32 = 18;
+const PACKET_FANOUT_CPU: u32 = 2;
+const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
+
+/// What to observe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObserverSettings {
+    /// The device that receives, in the caller's network namespace.
+    pub device: String,
+    /// Where the datagrams go: a port, and an address, which may be unspecified (any of its family).
+    pub destination: SocketAddr,
+    /// Observes one in so many, at random; 1 observes all.
+    pub one_in: u32,
+}
+
+/// One observed datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Sighting {
+    /// Who sent it.
+    pub source: SocketAddr,
+    /// Where it went.
+    pub destination: SocketAddr,
+    /// The CPU that ran the kernel's receive path for it, after RPS if that is on.
+    pub cpu: u32,
+}
+
+/// Why nothing can be observed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObserverError {
+    /// Packet sockets need a capability.
+    #[error("observing received frames needs CAP_NET_RAW: run as root or in a user namespace")]
+    NotPermitted,
+    /// No such device.
+    #[error("there is no device {device}: ip link lists those of this network namespace")]
+    NoDevice {
+        /// The name given.
+        device: String,
+    },
+    /// One in none.
+    #[error("one_in is 0: give 1 to observe all datagrams, or more for a sample")]
+    NoSample,
+    /// Any other refusal of the kernel.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Observes where datagrams are received. It watches the receive side of one device only, costs the observed path a short
+/// filter for each frame of the address family, and works on any device, loopback included.
+///
+/// Not seen are fragments, and IPv6 datagrams with extension headers.
+#[derive(Debug)]
+pub struct Observer {
+    /// One socket a CPU, in order.
+    sockets: Vec<Socket>,
+    destination: SocketAddr,
+}
+
+impl Observer {
+    /// Begins to observe.
+    ///
+    /// # Errors
+    /// See [`ObserverError`].
+    pub fn new(settings: &ObserverSettings) -> Result<Self, ObserverError> {
+        if settings.one_in == 0 {
+            return Err(ObserverError::NoSample);
+        }
+        let name = settings.device.as_str();
+        let device = if_nametoindex(name).map_err(|_| ObserverError::NoDevice {
+            device: name.to_owned(),
+        })?;
+        let protocol = match settings.destination {
+            SocketAddr::V4(_) => libc::ETH_P_IP,
+            SocketAddr::V6(_) => libc::ETH_P_IPV6,
+        };
+        let mut sockets = Vec::new();
+        let mut fanout = (PACKET_FANOUT_CPU | PACKET_FANOUT_FLAG_UNIQUEID) << 16;
+        for _ in 0..cpus()? {
+            // Bound to one protocol, unlike to all, it sees what is received and not what is sent.
+            let socket = silent_socket()?;
+            check(
+                "bind to the device",
+                option::bind_packet(&socket, protocol as u16, device),
+            )?;
+            let joined = option::set(&socket, libc::SOL_PACKET, PACKET_FANOUT, fanout);
+            check("distribute frames by CPU", joined)?;
+            if sockets.is_empty() {
+                let group = option::get(&socket, libc::SOL_PACKET, PACKET_FANOUT);
+                fanout = check("read the fanout group", group)? & 0xffff | PACKET_FANOUT_CPU << 16;
+            }
+            sockets.push(socket);
+        }
+        // Only now is each frame at the socket of its CPU.
+        let filter = filter(settings.destination, settings.one_in);
+        for socket in &sockets {
+            check("attach the filter", socket.attach_filter(&filter))?;
+        }
+        Ok(Self {
+            sockets,
+            destination: settings.destination,
+        })
+    }
+
+    /// Takes what was observed since the last time, at most so many, without waiting. Returns how many were taken.
+    ///
+    /// # Errors
+    /// What the kernel says, for instance when the device has gone.
+    pub fn drain(&mut self, most: usize, mut each: impl FnMut(Sighting)) -> io::Result<usize> {
+        let mut taken = 0;
+        let mut header = [0; SNAP_BYTES];
+        for (cpu, mut socket) in self.sockets.iter().enumerate() {
+            while taken < most {
+                let length = match socket.read(&mut header) {
+                    Ok(length) => length,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(error),
+                };
+                if let Some((source, destination)) = endpoints(&header[..length])
+                    && (self.destination.ip().is_unspecified() || self.destination.ip() == destination.ip())
+                {
+                    taken += 1;
+                    each(Sighting {
+                        source,
+                        destination,
+                        cpu: cpu as u32,
+                    });
+                }
+            }
+        }
+        Ok(taken)
+    }
+}
+
+/// CPUs of the machine, those offline included: the group gives a frame to the member of its CPU's number modulo the
+/// members.
+fn cpus() -> Result<u32, ObserverError> {
+    let configured = sysconf(SysconfVar::_NPROCESSORS_CONF).map_err(io::Error::from);
+    let configured = check("count the CPUs", configured)?;
+    Ok(configured
+        .and_then(|count| u32::try_from(count).ok())
+        .unwrap_or(1))
+}
+
+/// A packet socket that passes on nothing yet: without a filter it would take frames of every CPU until its group is
+/// complete.
+fn silent_socket() -> Result<Socket, ObserverError> {
+    let socket = Socket::new(Domain::PACKET, Type::DGRAM, None).map_err(|source| {
+        if source.raw_os_error() == Some(libc::EPERM) {
+            ObserverError::NotPermitted
+        } else {
+            ObserverError::System {
+                what: "open a packet socket",
+                source,
+            }
+        }
+    })?;
+    check("not block", socket.set_nonblocking(true))?;
+    check(
+        "set the receive buffer",
+        socket.set_recv_buffer_size(BUFFER_BYTES),
+    )?;
+    let nothing = [SockFilter::new(code::RETURN, 0, 0, 0)];
+    check("attach a filter", socket.attach_filter(&nothing))?;
+    Ok(socket)
+}
+
+fn check<T>(what: &'static str, result: io::Result<T>) -> Result<T, ObserverError> {
+    result.map_err(|source| ObserverError::System { what, source })
+}
+
+/// Codes of classic BPF (`linux/filter.h`): the class, size and mode of each instruction that the filter uses.
+mod code {
+    pub(super) const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    pub(super) const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+    pub(super) const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+    pub(super) const LOAD_HALF_PAST_X: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+    pub(super) const LOAD_HEADER_LENGTH_TO_X: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
+    pub(super) const LOAD_CONSTANT_TO_X: u16 = (libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM) as u16;
+    pub(super) const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    pub(super) const JUMP_IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+    pub(super) const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
+    pub(super) const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+}
+
+/// Passes the headers of UDP datagrams to a port, whole ones, one in so many. Offset 0 is the IP header.
+fn filter(destination: SocketAddr, one_in: u32) -> Vec<SockFilter> {
+    let udp = libc::IPPROTO_UDP as u32;
+    let port = u32::from(destination.port());
+    let instruction = SockFilter::new;
+    let random = (libc::SKF_AD_OFF + libc::SKF_AD_RANDOM) as u32;
+    let mut program = match destination.ip() {
+        IpAddr::V4(_) => vec![
+            instruction(code::LOAD_BYTE, 0, 0, 9),
+            instruction(code::JUMP_IF_EQUAL, 0, 8, udp),
+            // Offset and More Fragments.
+            instruction(code::LOAD_HALF, 0, 0, 6),
+            instruction(code::JUMP_IF_SET, 6, 0, 0x3fff),
+            instruction(code::LOAD_HEADER_LENGTH_TO_X, 0, 0, 0),
+        ],
+        IpAddr::V6(_) => vec![
+            instruction(code::LOAD_BYTE, 0, 0, 6),
+            instruction(code::JUMP_IF_EQUAL, 0, 6, udp),
+            instruction(code::LOAD_CONSTANT_TO_X, 0, 0, 40),
+        ],
+    };
+    program.extend([
+        instruction(code::LOAD_HALF_PAST_X, 0, 0, 2),
+        instruction(code::JUMP_IF_EQUAL, 0, 3, port),
+        instruction(code::LOAD_WORD, 0, 0, random),
+        instruction(code::MODULO, 0, 0, one_in),
+        instruction(code::JUMP_IF_EQUAL, 1, 0, 0),
+        instruction(code::RETURN, 0, 0, 0),
+        instruction(code::RETURN, 0, 0, SNAP_BYTES as u32),
+    ]);
+    program
+}
+
+/// Source and destination of a UDP datagram that begins with its IP header.
+fn endpoints(packet: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let (source, destination, ports): (IpAddr, IpAddr, usize) = match packet.first()? >> 4 {
+        4 => (
+            Ipv4Addr::from(array::<4>(packet, 12)?).into(),
+            Ipv4Addr::from(array::<4>(packet, 16)?).into(),
+            usize::from(packet[0] & 0x0f) * 4,
+        ),
+        6 => (
+            Ipv6Addr::from(array::<16>(packet, 8)?).into(),
+            Ipv6Addr::from(array::<16>(packet, 24)?).into(),
+            40,
+        ),
+        _ => return None,
+    };
+    let port = |at| Some(u16::from_be_bytes(array(packet, at)?));
+    Some((
+        SocketAddr::new(source, port(ports)?),
+        SocketAddr::new(destination, port(ports + 2)?),
+    ))
+}
+
+fn array<const LENGTH: usize>(bytes: &[u8], at: usize) -> Option<[u8; LENGTH]> {
+    bytes.get(at..at + LENGTH)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read_past_ipv4_options() {
+        let mut packet = vec![0; 32];
+        packet[0] = 0x46;
+        packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        packet[24..28].copy_from_slice(&[0x12, 0x34, 0x56, 0x78]);
+        let expected = (
+            "10.0.0.1:4660".parse().unwrap(),
+            "10.0.0.2:22136".parse().unwrap(),
+        );
+        assert_eq!(endpoints(&packet), Some(expected));
+        assert_eq!(endpoints(&packet[..26]), None);
+        assert_eq!(endpoints(&[]), None);
+    }
+
+    #[test]
+    fn a_sample_of_none_and_an_absent_device_are_refused_by_name() {
+        let settings = ObserverSettings {
+            device: "none0".to_owned(),
+            destination: "127.0.0.1:9".parse().unwrap(),
+            one_in: 0,
+        };
+        let refused = |settings: &ObserverSettings| Observer::new(settings).unwrap_err().to_string();
+        assert!(refused(&settings).contains("one_in is 0"));
+        let absent = ObserverSettings {
+            one_in: 1,
+            ..settings
+        };
+        assert!(refused(&absent).contains("no device none0"));
+    }
+}

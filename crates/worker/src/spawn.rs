@@ -1,0 +1,258 @@
+//! The thread of one bucket: a CPU and a body in, a running worker out.
+
+use crate::system::descriptor;
+use corelane_host::HostError;
+use nix::sys::prctl;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::mpsc;
+use std::thread;
+
+/// Nanoseconds that a timer of a worker may be late for the sake of joining it with others. Linux allows 50,000 by
+/// default (`timer_slack_ns`, proc(5)), which would be most of a short round trip; 1 is the least.
+const TIMER_SLACK: u64 = 1;
+
+/// Where and how a worker runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WorkerSettings {
+    /// The thread's name; the kernel shows its first 15 bytes.
+    pub name: String,
+    /// The CPU it is pinned to.
+    pub cpu: u32,
+    /// Gives the thread a descriptor table of its own, so that the limit of open descriptors holds for it alone. See
+    /// [`spawn`].
+    pub own_descriptors: bool,
+}
+
+/// Why a worker could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// No thread.
+    #[error("cannot start thread {name}: {source}")]
+    Thread {
+        /// The worker's name.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Not on that CPU.
+    #[error(transparent)]
+    Pin(#[from] HostError),
+    /// No descriptor table of its own.
+    #[error("cannot give {name} a descriptor table of its own (unshare, close_range: Linux 5.9): {source}")]
+    Descriptors {
+        /// The worker's name.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// A running worker.
+#[derive(Debug)]
+pub struct Worker<R> {
+    name: String,
+    cpu: u32,
+    thread: thread::JoinHandle<Option<R>>,
+}
+
+impl<R> Worker<R> {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The CPU it is pinned to.
+    #[must_use]
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// Whether its body has returned.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for the body to return.
+    ///
+    /// # Errors
+    /// The payload of the body's panic.
+    pub fn join(self) -> thread::Result<R> {
+        let returned = self.thread.join()?;
+        Ok(returned.expect("a worker that spawn returned runs its body"))
+    }
+}
+
+/// Starts a worker: the thread is pinned first, then the body runs, so that the memory it touches first lies on the node
+/// of its CPU. Timers of the thread are not delayed to join others.
+///
+/// With [`own_descriptors`](WorkerSettings::own_descriptors) the thread leaves the process's descriptor table. Everything
+/// but the standard streams is closed in its own, so that no pipe or socket of the process stays open because a worker
+/// still has it. The body must then open what it uses itself; descriptors captured by the body name nothing in the new
+/// table. [`spawn_with`] hands some over.
+///
+/// # Errors
+/// See [`SpawnError`]; the body does not run then.
+pub fn spawn<R: Send + 'static>(
+    settings: WorkerSettings,
+    body: impl FnOnce() -> R + Send + 'static,
+) -> Result<Worker<R>, SpawnError> {
+    spawn_with(settings, Vec::new(), |_| body())
+}
+
+/// Like [`spawn`], and hands descriptors over to the body, in order. They are closed for the rest of the process, and
+/// open for the worker, whether or not it has a table of its own.
+///
+/// # Errors
+/// See [`SpawnError`]; the body does not run then.
+pub fn spawn_with<R: Send + 'static>(
+    settings: WorkerSettings,
+    descriptors: Vec<OwnedFd>,
+    body: impl FnOnce(Vec<OwnedFd>) -> R + Send + 'static,
+) -> Result<Worker<R>, SpawnError> {
+    let WorkerSettings {
+        name,
+        cpu,
+        own_descriptors,
+    } = settings;
+    let (settled, is_settled) = mpsc::channel();
+    let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    let (shared, kept) = if own_descriptors {
+        (Vec::new(), descriptors)
+    } else {
+        (descriptors, Vec::new())
+    };
+    let own_name = name.clone();
+    let thread = thread::Builder::new().name(name.clone()).spawn(move || {
+        let prepared = prepare(own_name, cpu, own_descriptors, numbers, shared);
+        let (outcome, descriptors) = match prepared {
+            Ok(descriptors) => (Ok(()), Some(descriptors)),
+            Err(error) => (Err(error), None),
+        };
+        // Nobody listens only when the spawning thread is gone; the body runs all the same.
+        let _ = settled.send(outcome);
+        descriptors.map(body)
+    });
+    let thread = thread.map_err(|source| SpawnError::Thread {
+        name: name.clone(),
+        source,
+    })?;
+    let outcome = is_settled
+        .recv()
+        .expect("the thread reports before it runs anything that panics");
+    // The worker has its own copies by now, if it has its own table.
+    drop(kept);
+    outcome.map(|()| Worker { name, cpu, thread })
+}
+
+/// Pins the thread and settles its descriptors: the handed ones, or copies of them in a table of its own.
+fn prepare(
+    name: String,
+    cpu: u32,
+    own_descriptors: bool,
+    numbers: Vec<RawFd>,
+    shared: Vec<OwnedFd>,
+) -> Result<Vec<OwnedFd>, SpawnError> {
+    corelane_host::pin::current_thread(cpu)?;
+    // Without it timers are up to 50 µs late and the worker works all the same.
+    let _ = prctl::set_timerslack(TIMER_SLACK);
+    if !own_descriptors {
+        return Ok(shared);
+    }
+    descriptor::own_table(numbers).map_err(|source| SpawnError::Descriptors { name, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::UdpSocket;
+
+    fn settings(own_descriptors: bool) -> WorkerSettings {
+        let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+        let cpu = (0..nix::sched::CpuSet::count()).find(|cpu| allowed.is_set(*cpu).unwrap());
+        WorkerSettings {
+            name: "worker 0".to_owned(),
+            cpu: cpu.unwrap() as u32,
+            own_descriptors,
+        }
+    }
+
+    #[test]
+    fn a_worker_runs_on_its_cpu_under_its_name() {
+        let worker = spawn(settings(false), || {
+            let name = thread::current().name().map(str::to_owned);
+            (nix::sched::sched_getcpu().unwrap(), name)
+        })
+        .unwrap();
+        let cpu = worker.cpu();
+        assert_eq!(
+            worker.join().unwrap(),
+            (cpu as usize, Some("worker 0".to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_worker_that_cannot_be_pinned_never_starts() {
+        let absent = WorkerSettings {
+            cpu: 1_023,
+            ..settings(false)
+        };
+        let error = spawn(absent, || panic!("the body must not run")).unwrap_err();
+        assert!(error.to_string().contains("CPU 1023"), "{error}");
+    }
+
+    #[test]
+    fn a_panic_of_the_body_comes_back_from_join() {
+        let worker = spawn(settings(false), || panic!("as told")).unwrap();
+        assert!(worker.join().is_err());
+    }
+
+    #[test]
+    fn handed_descriptors_belong_to_the_worker_in_either_table() {
+        for own_descriptors in [false, true] {
+            let (mut reader, writer) = io::pipe().unwrap();
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let address = socket.local_addr().unwrap();
+            let handed = vec![OwnedFd::from(socket), OwnedFd::from(writer)];
+            let worker = spawn_with(settings(own_descriptors), handed, move |handed| {
+                let mut handed = handed.into_iter();
+                let socket = UdpSocket::from(handed.next().unwrap());
+                let mut writer = io::PipeWriter::from(handed.next().unwrap());
+                writer.write_all(b"here").unwrap();
+                socket.local_addr().unwrap()
+            });
+            let mut text = String::new();
+            // Ends only if no other table still holds the writing end.
+            reader.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "here");
+            assert_eq!(worker.unwrap().join().unwrap(), address);
+        }
+    }
+
+    #[test]
+    fn a_table_of_its_own_holds_nothing_of_the_process_open() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let (release, released) = mpsc::channel::<()>();
+        let worker = spawn(settings(true), move || released.recv()).unwrap();
+        drop(writer);
+        let mut nothing = Vec::new();
+        reader.read_to_end(&mut nothing).unwrap();
+        assert!(!worker.is_finished());
+        release.send(()).unwrap();
+        worker.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn tables_of_their_own_count_descriptors_apart() {
+        let shared = spawn(settings(false), || UdpSocket::bind("127.0.0.1:0").unwrap());
+        let _first = shared.unwrap().join().unwrap();
+        let lowest = spawn(settings(true), || {
+            UdpSocket::bind("127.0.0.1:0").unwrap().as_raw_fd()
+        });
+        assert_eq!(lowest.unwrap().join().unwrap(), 3);
+    }
+}

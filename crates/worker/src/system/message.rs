@@ -1,0 +1,314 @@
+//! Datagrams to and from the kernel, many a call (`recvmmsg`, `sendmmsg`) or one (`recvfrom`, `sendto`).
+
+use super::address::{ADDRESS_BYTES, CONTROL_BYTES, RawAddress, RawControl};
+use super::memory::Pages;
+use crate::engine::datagrams::Message;
+use std::cell::UnsafeCell;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// A cache line.
+const LINE: usize = 64;
+
+/// The bytes from one buffer's start to the next: an odd number of cache lines. With a power of two all headers of a
+/// batch would meet in a few sets of the cache.
+pub(crate) fn stride(buffer_bytes: usize) -> usize {
+    (buffer_bytes.div_ceil(LINE) | 1) * LINE
+}
+
+/// Everything that message headers point at. The headers and the other parts are read and written through cells only and
+/// never move, so that the pointers between them, and those the kernel holds, stay valid.
+struct Headers {
+    headers: Vec<UnsafeCell<libc::mmsghdr>>,
+    vectors: Vec<UnsafeCell<libc::iovec>>,
+    addresses: Vec<UnsafeCell<RawAddress>>,
+    controls: Vec<UnsafeCell<RawControl>>,
+}
+
+impl Headers {
+    fn new(count: usize) -> Self {
+        let empty = libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        };
+        let vectors = cells(count, || empty);
+        let addresses = cells(count, || RawAddress::EMPTY);
+        let controls = cells(count, || RawControl::EMPTY);
+        let header = |index: usize| {
+            let mut header = empty_header();
+            header.msg_name = addresses[index].get().cast();
+            header.msg_iov = vectors[index].get();
+            header.msg_iovlen = 1;
+            header.msg_control = controls[index].get().cast();
+            UnsafeCell::new(libc::mmsghdr {
+                msg_hdr: header,
+                msg_len: 0,
+            })
+        };
+        Self {
+            headers: (0..count).map(header).collect(),
+            vectors,
+            addresses,
+            controls,
+        }
+    }
+
+    /// The array for `recvmmsg` and `sendmmsg`.
+    fn pointer(&self) -> *mut libc::mmsghdr {
+        UnsafeCell::raw_get(self.headers.as_ptr())
+    }
+
+    /// Makes a header name a payload and its peer, or several of `segment` bytes.
+    fn fill(
+        &self,
+        index: usize,
+        peer: Option<SocketAddr>,
+        memory: &Pages,
+        range: Range<usize>,
+        segment: Option<u16>,
+    ) {
+        touch(&self.vectors[index], |vector| {
+            vector.iov_base = memory.pointer(range.start).cast();
+            vector.iov_len = range.end - range.start;
+        });
+        let address_bytes = peer.map_or(0, |peer| {
+            touch(&self.addresses[index], |address| address.write(peer))
+        });
+        let control_bytes = segment.map_or(0, |segment| {
+            touch(&self.controls[index], |control| control.write_segment(segment))
+        });
+        touch(&self.headers[index], |header| {
+            header.msg_hdr.msg_namelen = address_bytes as libc::socklen_t;
+            header.msg_hdr.msg_controllen = control_bytes as _;
+        });
+    }
+}
+
+fn cells<T>(count: usize, make: impl Fn() -> T) -> Vec<UnsafeCell<T>> {
+    std::iter::repeat_with(|| UnsafeCell::new(make()))
+        .take(count)
+        .collect()
+}
+
+/// Reads or writes a part through its cell, which leaves the pointers to it valid.
+fn touch<T, R>(part: &UnsafeCell<T>, act: impl FnOnce(&mut T) -> R) -> R {
+    // SAFETY: parts are private to a batch, whose methods run one after another on one thread and never nest uses of one
+    // part, so that no other reference exists; the kernel uses them only during calls that such a method makes, or, for
+    // a `SendSlots`, between `fill` and the completion after which the slot is filled again.
+    act(unsafe { &mut *part.get() })
+}
+
+/// A message header that names nothing.
+pub(crate) fn empty_header() -> libc::msghdr {
+    // SAFETY: `msghdr` is a plain C structure for which all zeros mean "nothing given"; some C libraries have private
+    // padding in it, so that it cannot be written out field by field.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Room to receive one batch: a buffer for each datagram, lent until the next batch.
+pub(crate) struct ReceiveBatch {
+    parts: Headers,
+    memory: Pages,
+    stride: usize,
+    buffer_bytes: usize,
+    control_bytes: usize,
+}
+
+impl ReceiveBatch {
+    /// Room for `count` datagrams of up to `buffer_bytes`; `merged` when the sockets may report a segment size.
+    pub(crate) fn new(count: usize, buffer_bytes: usize, merged: bool) -> io::Result<Self> {
+        let stride = stride(buffer_bytes);
+        let batch = Self {
+            parts: Headers::new(count),
+            memory: Pages::new(count * stride)?,
+            stride,
+            buffer_bytes,
+            control_bytes: if merged { CONTROL_BYTES } else { 0 },
+        };
+        for (index, vector) in batch.parts.vectors.iter().enumerate() {
+            touch(vector, |vector| {
+                vector.iov_base = batch.memory.pointer(index * stride).cast();
+                vector.iov_len = buffer_bytes;
+            });
+        }
+        (0..count).for_each(|index| batch.reset(index));
+        Ok(batch)
+    }
+
+    /// The memory that the messages' offsets count from.
+    pub(crate) fn memory(&self) -> &Pages {
+        &self.memory
+    }
+
+    /// The datagrams that one call can receive.
+    pub(crate) fn capacity(&self) -> usize {
+        self.parts.headers.len()
+    }
+
+    /// Whether messages may be several merged datagrams.
+    pub(crate) fn merges(&self) -> bool {
+        self.control_bytes > 0
+    }
+
+    /// Receives what is there, up to the whole batch, without waiting; returns how many. The messages are lent until the
+    /// next call.
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, into: &mut Vec<Message>) -> io::Result<usize> {
+        into.clear();
+        // SAFETY: every header points at parts and at a buffer of this batch, which outlive the call; nothing is lent
+        // from the buffers, because a lender borrows the batch.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.parts.pointer(),
+                self.parts.headers.len() as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        for index in 0..received {
+            into.extend(self.message(index));
+            self.reset(index);
+        }
+        Ok(received)
+    }
+
+    /// Receives one datagram by `recvfrom`, without waiting: the way that batches are compared with.
+    pub(crate) fn receive_one(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        into: &mut Vec<Message>,
+    ) -> io::Result<usize> {
+        into.clear();
+        let mut length = ADDRESS_BYTES as libc::socklen_t;
+        let address = &self.parts.addresses[0];
+        // SAFETY: buffer and address belong to this batch and outlive the call; the lengths are theirs. MSG_TRUNC makes
+        // the result the datagram's own length, so that a cut datagram is told from a whole one.
+        let received = unsafe {
+            libc::recvfrom(
+                socket.as_raw_fd(),
+                self.memory.pointer(0).cast(),
+                self.buffer_bytes,
+                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
+                address.get().cast(),
+                &mut length,
+            )
+        };
+        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        into.extend(touch(address, |address| address.read()).map(|peer| Message {
+            peer,
+            offset: 0,
+            length: received.min(self.buffer_bytes) as u32,
+            segment: 0,
+            truncated: received > self.buffer_bytes,
+        }));
+        Ok(1)
+    }
+
+    fn message(&self, index: usize) -> Option<Message> {
+        let (length, control_bytes, flags) = touch(&self.parts.headers[index], |header| {
+            let told = &header.msg_hdr;
+            (header.msg_len, told.msg_controllen, told.msg_flags)
+        });
+        let segment = match self.control_bytes {
+            0 => None,
+            _ => touch(&self.parts.controls[index], |control| {
+                control.read_segment(control_bytes)
+            }),
+        };
+        Some(Message {
+            peer: touch(&self.parts.addresses[index], |address| address.read())?,
+            offset: index * self.stride,
+            length,
+            segment: segment.unwrap_or(0),
+            truncated: flags & libc::MSG_TRUNC != 0,
+        })
+    }
+
+    /// Restores the lengths that the kernel overwrote.
+    fn reset(&self, index: usize) {
+        touch(&self.parts.headers[index], |header| {
+            header.msg_hdr.msg_namelen = ADDRESS_BYTES as libc::socklen_t;
+            header.msg_hdr.msg_controllen = self.control_bytes as _;
+            header.msg_hdr.msg_flags = 0;
+        });
+    }
+}
+
+/// Headers to send one batch.
+pub(crate) struct SendBatch {
+    parts: Headers,
+    used: usize,
+}
+
+impl SendBatch {
+    pub(crate) fn new(count: usize) -> Self {
+        Self {
+            parts: Headers::new(count),
+            used: 0,
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.used == self.parts.headers.len()
+    }
+
+    /// Adds the bytes of a range as one datagram, or as several of `segment` bytes.
+    pub(crate) fn push(
+        &mut self,
+        peer: Option<SocketAddr>,
+        memory: &Pages,
+        range: Range<usize>,
+        segment: Option<u16>,
+    ) {
+        self.parts.fill(self.used, peer, memory, range, segment);
+        self.used += 1;
+    }
+
+    /// Sends the batch; returns how many of its messages, from the first, were taken. An error is the first one's.
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        // SAFETY: the headers in use point at parts of this batch and at bytes of the arena that `push` was given; the
+        // arena keeps them until the caller, who holds both, releases them after this call.
+        let sent = unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                self.parts.pointer(),
+                self.used as libc::c_uint,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+/// Sends one datagram by `sendto`, without waiting.
+pub(crate) fn send_one(socket: BorrowedFd<'_>, peer: Option<SocketAddr>, payload: &[u8]) -> io::Result<()> {
+    let mut address = RawAddress::EMPTY;
+    let address_bytes = peer.map_or(0, |peer| address.write(peer));
+    let address_pointer: *const RawAddress = match address_bytes {
+        0 => std::ptr::null(),
+        _ => &address,
+    };
+    // SAFETY: payload and address outlive the call, and the lengths are theirs.
+    let sent = unsafe {
+        libc::sendto(
+            socket.as_raw_fd(),
+            payload.as_ptr().cast(),
+            payload.len(),
+            libc::MSG_DONTWAIT,
+            address_pointer.cast(),
+            address_bytes as libc::socklen_t,
+        )
+    };
+    if sent < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}

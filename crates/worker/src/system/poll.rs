@@ -1,0 +1,167 @@
+//! epoll with deadlines in nanoseconds and 64-bit tokens.
+
+use crate::time::Time;
+use nix::sys::signal::SigSet;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 256;
+
+/// The kernel's own signal set has 64 bits on every architecture but MIPS; libc's type is larger.
+const KERNEL_SIGNAL_SET_BYTES: usize = 8;
+
+/// What to be told of about a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Interest {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// One event: the token given at registration, and what may be done now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub(crate) token: u64,
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) failed: bool,
+}
+
+/// An epoll instance, edge-triggered: each event is told once, so that 65,536 idle sockets cost nothing and a busy one
+/// is not polled again before it is drained.
+#[derive(Debug)]
+pub(crate) struct Poll {
+    epoll: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    taken: usize,
+}
+
+impl Poll {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: the call takes flags alone.
+        let descriptor = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
+        let epoll = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        Ok(Self {
+            epoll,
+            events,
+            taken: 0,
+        })
+    }
+
+    pub(crate) fn add(&self, socket: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, socket, token, interest)
+    }
+
+    /// Changes what is told; whatever is ready already is told anew.
+    pub(crate) fn change(&self, socket: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, socket, token, interest)
+    }
+
+    /// Closing a descriptor removes it only when no other table or copy holds it: so say it.
+    pub(crate) fn remove(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, socket, 0, Interest::default())
+    }
+
+    fn control(
+        &self,
+        operation: i32,
+        socket: BorrowedFd<'_>,
+        token: u64,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let read = if interest.read { libc::EPOLLIN } else { 0 };
+        let write = if interest.write { libc::EPOLLOUT } else { 0 };
+        let mut event = libc::epoll_event {
+            events: (read | write | libc::EPOLLET) as u32,
+            u64: token,
+        };
+        // SAFETY: the event outlives the call, and both descriptors are open.
+        let result =
+            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, socket.as_raw_fd(), &mut event) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// How many events the last call told.
+    pub(crate) fn told(&self) -> usize {
+        self.taken
+    }
+
+    /// One of the events that the last call told.
+    pub(crate) fn event(&self, index: usize) -> Ready {
+        let event = self.events[index];
+        let told = event.events as i32;
+        Ready {
+            token: event.u64,
+            read: told & libc::EPOLLIN != 0,
+            write: told & libc::EPOLLOUT != 0,
+            failed: told & (libc::EPOLLERR | libc::EPOLLHUP) != 0,
+        }
+    }
+
+    /// Takes the events that are there.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        // SAFETY: the kernel writes at most `EVENTS` events, which the vector holds.
+        let taken = unsafe {
+            libc::epoll_wait(
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                EVENTS as libc::c_int,
+                0,
+            )
+        };
+        self.took(i64::from(taken))
+    }
+
+    /// Waits for events until a moment, under a signal mask. A signal ends the wait early, with no events.
+    pub(crate) fn sleep(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
+        let timeout = timespec(until.since(Time::now()));
+        let timeout_pointer: *const libc::timespec = match until {
+            Time::NEVER => std::ptr::null(),
+            _ => &timeout,
+        };
+        let mask: *const libc::sigset_t = while_waiting.as_ref();
+        // SAFETY: the kernel writes at most `EVENTS` events, which the vector holds; timeout and mask outlive the call,
+        // and the mask is longer than the bytes named. `epoll_pwait2` (Linux 5.11) takes nanoseconds.
+        let taken = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                EVENTS as libc::c_int,
+                timeout_pointer,
+                mask,
+                KERNEL_SIGNAL_SET_BYTES,
+            )
+        };
+        self.took(taken)
+    }
+
+    fn took(&mut self, taken: i64) -> io::Result<()> {
+        self.taken = usize::try_from(taken).unwrap_or(0);
+        if taken >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::Interrupted => Ok(()),
+            _ => Err(error),
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(duration.subsec_nanos()),
+    }
+}

@@ -1,0 +1,112 @@
+//! One suite for every engine: what a worker may rely on holds over epoll, over io_uring and in the simulator.
+
+mod cases;
+mod real;
+mod world;
+
+use corelane_worker::engine::EngineSettings;
+
+/// The usual settings.
+fn usual() -> EngineSettings {
+    EngineSettings::default()
+}
+
+/// One datagram a system call.
+fn one_at_a_time() -> EngineSettings {
+    EngineSettings {
+        datagram_batch: 1,
+        ..usual()
+    }
+}
+
+/// Buffers of 100 bytes.
+fn small_buffers() -> EngineSettings {
+    EngineSettings {
+        receive_buffer_bytes: 100,
+        ..usual()
+    }
+}
+
+/// The smallest arena: 64 KiB.
+fn small_arena() -> EngineSettings {
+    EngineSettings {
+        arena_bytes: 1,
+        ..usual()
+    }
+}
+
+/// Coalesced sends.
+fn coalescing() -> EngineSettings {
+    EngineSettings {
+        coalesce: true,
+        ..usual()
+    }
+}
+
+/// Coalesced sends and merged receives.
+fn merging() -> EngineSettings {
+    EngineSettings {
+        coalesce: true,
+        gro: true,
+        ..usual()
+    }
+}
+
+/// Runs each case on each engine: `name: settings => case`.
+macro_rules! suite {
+    ($($name:ident: $settings:expr => $case:path;)*) => {
+        suite!(@on epoll, crate::world::on_epoll, $($name: $settings => $case;)*);
+        suite!(@on io_uring, crate::world::on_io_uring, $($name: $settings => $case;)*);
+        suite!(@on simulated, crate::world::on_simulated, $($name: $settings => $case;)*);
+    };
+    (@on $engine:ident, $start:path, $($name:ident: $settings:expr => $case:path;)*) => {
+        mod $engine {
+            #[allow(unused_imports)]
+            use super::*;
+            use crate::world::{Case, World};
+            use corelane_worker::engine::Engine;
+
+            $(
+                #[test]
+                fn $name() {
+                    struct ThisCase;
+                    impl Case for ThisCase {
+                        fn run<E: Engine>(self, engine: E, world: &dyn World) {
+                            $case(engine, world);
+                        }
+                    }
+                    $start(&$settings, ThisCase);
+                }
+            )*
+        }
+    };
+}
+
+suite! {
+    datagrams_come_back_from_an_echo: usual() => cases::echo;
+    datagrams_come_back_one_at_a_time: one_at_a_time() => cases::echo;
+    datagrams_come_back_from_a_coalescing_echo: coalescing() => cases::echo;
+    datagrams_come_back_merged_and_taken_apart: merging() => cases::echo;
+    order_is_kept_in_every_flow: usual() => cases::order;
+    order_is_kept_in_every_flow_one_at_a_time: one_at_a_time() => cases::order;
+    order_is_kept_in_every_flow_merged: merging() => cases::order;
+    payloads_of_every_length_arrive_whole: usual() => cases::lengths;
+    payloads_of_every_length_arrive_whole_merged: merging() => cases::lengths;
+    a_spent_id_gets_no_event_of_the_next_socket_in_its_slot: usual() => cases::stale_id;
+    a_full_arena_is_told_and_recovers: small_arena() => cases::full_arena;
+    datagrams_over_the_buffer_are_cut_and_marked: small_buffers() => cases::truncation;
+    datagrams_over_the_buffer_are_cut_and_marked_one_at_a_time:
+        EngineSettings { datagram_batch: 1, ..small_buffers() } => cases::truncation;
+    datagrams_over_the_protocol_fail_as_too_large: usual() => cases::oversize;
+    a_wake_from_another_thread_is_told_once: usual() => cases::wake;
+    a_deadline_is_kept_and_not_before_time: usual() => cases::deadline;
+    a_deadline_in_the_past_does_not_wait: usual() => cases::past_deadline;
+    nobody_listening_is_told_to_a_connected_socket: usual() => cases::refused;
+    a_thousand_sockets_each_get_their_answer: usual() => cases::thousand_sockets;
+    what_is_queued_before_close_is_sent: usual() => cases::close_with_sends_pending;
+    closed_is_told_once_and_last: usual() => cases::closed_last;
+    a_socket_that_does_not_receive_keeps_datagrams_for_later: usual() => cases::receive_off_and_on;
+    a_handler_may_close_a_socket_inside_its_event: usual() => cases::close_in_event;
+    sends_on_a_spent_id_are_counted: usual() => cases::send_after_close;
+    a_turn_is_bounded: usual() => cases::bounded_turn;
+}

@@ -1,0 +1,300 @@
+//! What only real engines can show: the kernel's batches, merging, refusals and full buffers.
+
+use crate::world::{Notes, send, settle, until};
+use corelane_host::bed::{Bed, BedKind, BedPlan};
+use corelane_worker::engine::{
+    Cause, DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, choose, run_engine,
+};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+
+/// The engines that can run here.
+fn engines() -> Vec<EngineKind> {
+    let chosen = choose(Some(EngineKind::IoUring));
+    if let Some(reason) = chosen.reason {
+        eprintln!("skipped: {reason}");
+        return vec![EngineKind::Epoll];
+    }
+    vec![EngineKind::Epoll, EngineKind::IoUring]
+}
+
+fn settings(coalesce: bool, gro: bool) -> EngineSettings {
+    EngineSettings {
+        coalesce,
+        gro,
+        ..EngineSettings::default()
+    }
+}
+
+/// Sends 640 datagrams of 100 bytes to itself, 64 a turn; gives the engine's counters.
+struct Stream;
+
+impl EngineBody<corelane_worker::engine::EngineCounters> for Stream {
+    fn run<E: Engine>(self, mut engine: E) -> corelane_worker::engine::EngineCounters {
+        let ops = engine.ops();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let server = ops.datagrams(socket, DatagramOptions::default()).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(address).unwrap();
+        let client = ops.datagrams(client, DatagramOptions::default()).unwrap();
+        let mut notes = Notes::default();
+        settle(&mut engine, &mut notes);
+        for round in 1..=10 {
+            for index in 0..64u8 {
+                send(engine.ops(), client, None, &[index; 100]);
+            }
+            until(&mut engine, &mut notes, "the round arrived", |ops, notes| {
+                notes.of(server).len() == round * 64 && ops.counters().sent == round as u64 * 64
+            });
+        }
+        engine.ops().counters()
+    }
+}
+
+#[test]
+fn batches_take_fewer_calls_than_datagrams() {
+    let one_at_a_time = EngineSettings {
+        datagram_batch: 1,
+        ..settings(false, false)
+    };
+    let single = run_engine(EngineKind::Epoll, &one_at_a_time, Stream)
+        .unwrap()
+        .calls;
+    assert_eq!(single.send, 640);
+    assert!(single.receive >= 640);
+    let batched = run_engine(EngineKind::Epoll, &settings(false, false), Stream).unwrap();
+    assert_eq!(batched.calls.send, 10);
+    assert!((10..=20).contains(&batched.calls.receive), "{:?}", batched.calls);
+    for kind in engines() {
+        let calls = run_engine(kind, &settings(false, false), Stream).unwrap().calls;
+        let all = calls.wait + calls.receive + calls.send;
+        assert!(all < 100, "{kind}: {calls:?}");
+    }
+}
+
+#[test]
+fn coalesced_and_merged_datagrams_are_counted_one_by_one() {
+    for kind in engines() {
+        for gro in [false, true] {
+            let counters = run_engine(kind, &settings(true, gro), Stream).unwrap();
+            assert_eq!(
+                (counters.sent, counters.received),
+                (640, 640),
+                "{kind}, gro {gro}"
+            );
+        }
+    }
+}
+
+/// Sends segments over the path's MTU, coalesced, to a socket of its own on another address.
+struct OverMtu {
+    server: SocketAddr,
+}
+
+impl EngineBody<u64> for OverMtu {
+    fn run<E: Engine>(self, mut engine: E) -> u64 {
+        let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+        client.connect(self.server).unwrap();
+        let client = engine
+            .ops()
+            .datagrams(client, DatagramOptions::default())
+            .unwrap();
+        let mut notes = Notes::default();
+        for length in [2_000, 2_000, 2_000, 700, 1_000, 1_000, 2_000, 2_000] {
+            send(engine.ops(), client, None, &vec![length as u8; length]);
+        }
+        until(&mut engine, &mut notes, "all were sent", |ops, _| {
+            ops.counters().sent == 8
+        });
+        assert!(notes.failed.is_empty(), "{:?}", notes.failed);
+        engine.ops().counters().send_failed.total()
+    }
+}
+
+/// Two network namespaces, or nothing where they are not permitted.
+fn bed() -> Option<Bed> {
+    let plan = BedPlan::new(
+        "10.11.2.1".parse().unwrap(),
+        vec!["10.11.3.0/24".parse().unwrap()],
+    );
+    let bed = Bed::build(&plan).unwrap();
+    if bed.kind() == BedKind::Loopback {
+        eprintln!("skipped: {}", bed.reason().unwrap_or("no namespaces"));
+        return None;
+    }
+    Some(bed)
+}
+
+#[test]
+fn runs_that_the_path_cannot_cut_are_sent_one_by_one_in_order() {
+    for kind in engines() {
+        let Some(bed) = bed() else { return };
+        let server: SocketAddr = (bed.server.address(), 7_001).into();
+        let receiver = bed.server.run(move || UdpSocket::bind(server)).unwrap();
+        receiver
+            .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+            .unwrap();
+        let failed = bed
+            .client
+            .run(move || run_engine(kind, &settings(true, false), OverMtu { server }).unwrap());
+        assert_eq!(failed, 0, "{kind}");
+        let mut buffer = [0; 4_000];
+        let received: Vec<usize> = (0..8).map(|_| receiver.recv(&mut buffer).unwrap()).collect();
+        let expected = [2_000, 2_000, 2_000, 700, 1_000, 1_000, 2_000, 2_000];
+        assert_eq!(received, expected, "{kind}");
+    }
+}
+
+/// Sends to a socket of this process that takes no more until it is read: a pair of UNIX sockets stands for a device that
+/// is slower than its sender, as they block in the same way and at once.
+struct Blocked {
+    close_early: bool,
+}
+
+impl EngineBody<()> for Blocked {
+    fn run<E: Engine>(self, mut engine: E) {
+        const ALL: u32 = 3_000;
+        let (near, far) = UnixDatagram::pair().unwrap();
+        far.set_nonblocking(true).unwrap();
+        let socket = UdpSocket::from(OwnedFd::from(near));
+        let options = DatagramOptions::default();
+        let id = engine.ops().datagrams(socket, options).unwrap();
+        let mut notes = Notes::default();
+        for number in 0..ALL {
+            send(engine.ops(), id, None, &number.to_be_bytes());
+        }
+        if self.close_early {
+            engine.ops().close(id);
+        }
+        settle(&mut engine, &mut notes);
+        let before = engine.ops().counters();
+        assert!((1..u64::from(ALL)).contains(&before.sent), "{before:?}");
+        assert!(notes.closed.is_empty(), "it has datagrams still");
+        let mut received = Vec::new();
+        while received.len() < ALL as usize {
+            let mut number = [0; 4];
+            match far.recv(&mut number) {
+                Ok(length) => received.push((length, u32::from_be_bytes(number))),
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    let sent = engine.ops().counters().sent;
+                    until(&mut engine, &mut notes, "more was sent", |ops, _| {
+                        ops.counters().sent > sent
+                    });
+                }
+            }
+        }
+        let expected: Vec<(usize, u32)> = (0..ALL).map(|number| (4, number)).collect();
+        assert_eq!(received, expected);
+        until(&mut engine, &mut notes, "all was settled", |ops, notes| {
+            ops.counters().sent == u64::from(ALL) && (notes.closed == [id]) == self.close_early
+        });
+        assert_eq!(engine.ops().counters().send_failed.total(), 0);
+    }
+}
+
+#[test]
+fn a_socket_that_takes_no_more_gets_the_rest_in_order_later() {
+    for kind in engines() {
+        run_engine(kind, &settings(false, false), Blocked { close_early: false }).unwrap();
+    }
+}
+
+#[test]
+fn a_closed_socket_that_takes_no_more_still_gets_the_rest() {
+    for kind in engines() {
+        run_engine(kind, &settings(false, false), Blocked { close_early: true }).unwrap();
+    }
+}
+
+/// One socket is blocked; another one goes on.
+struct OneBlocked;
+
+impl EngineBody<()> for OneBlocked {
+    fn run<E: Engine>(self, mut engine: E) {
+        let (near, _far) = UnixDatagram::pair().unwrap();
+        let options = DatagramOptions::default();
+        let blocked = UdpSocket::from(OwnedFd::from(near));
+        let blocked = engine.ops().datagrams(blocked, options).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let free = engine.ops().datagrams(socket, options).unwrap();
+        let mut notes = Notes::default();
+        for _ in 0..3_000 {
+            send(engine.ops(), blocked, None, b"stuck");
+        }
+        for round in 1..=1_000 {
+            send(engine.ops(), free, Some(address), &[7; 5_000]);
+            until(&mut engine, &mut notes, "it came round", |_, notes| {
+                notes.datagrams.len() == round
+            });
+        }
+        // Dropping the engine with operations in the kernel must neither hang nor touch freed memory.
+    }
+}
+
+#[test]
+fn a_blocked_socket_does_not_hold_up_others() {
+    for kind in engines() {
+        run_engine(kind, &settings(false, false), OneBlocked).unwrap();
+    }
+}
+
+/// Sends where no route goes, and without a peer.
+struct NoRoute;
+
+impl EngineBody<()> for NoRoute {
+    fn run<E: Engine>(self, mut engine: E) {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let options = DatagramOptions::default();
+        let id = engine.ops().datagrams(socket, options).unwrap();
+        let mut notes = Notes::default();
+        let nowhere = "203.0.113.1:9".parse().unwrap();
+        send(engine.ops(), id, Some(nowhere), b"no route");
+        send(engine.ops(), id, None, b"no peer");
+        until(&mut engine, &mut notes, "both failed", |_, notes| {
+            notes.failed.len() == 2
+        });
+        let causes: Vec<Cause> = notes.failed.iter().map(|(_, cause)| *cause).collect();
+        let no_peer = Cause::from_errno(nix::errno::Errno::EDESTADDRREQ as i32);
+        assert_eq!(causes, [Cause::Unreachable, no_peer]);
+        let failed = engine.ops().counters().send_failed;
+        assert_eq!((failed.unreachable, failed.other, failed.total()), (1, 1, 2));
+    }
+}
+
+#[test]
+fn failures_are_told_by_cause() {
+    for kind in engines() {
+        let Some(bed) = bed() else { return };
+        bed.client
+            .run(move || run_engine(kind, &settings(false, false), NoRoute).unwrap());
+    }
+}
+
+/// Gives the engine what the kernel will not watch.
+struct Unwatchable;
+
+impl EngineBody<()> for Unwatchable {
+    fn run<E: Engine>(self, mut engine: E) {
+        let file = std::fs::File::open("/proc/self/status").unwrap();
+        let socket = UdpSocket::from(OwnedFd::from(file));
+        let options = DatagramOptions::default();
+        let id = engine.ops().datagrams(socket, options).unwrap();
+        let mut notes = Notes::default();
+        until(&mut engine, &mut notes, "it was given up", |_, notes| {
+            !notes.failed.is_empty()
+        });
+        assert_eq!(notes.failed[0].0, id);
+    }
+}
+
+#[test]
+fn a_descriptor_that_cannot_be_served_is_told_and_given_up() {
+    for kind in engines() {
+        run_engine(kind, &settings(false, false), Unwatchable).unwrap();
+    }
+}

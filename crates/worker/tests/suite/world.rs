@@ -1,0 +1,178 @@
+//! Where the cases run: an engine and the sockets that fit it, and a handler that notes everything.
+
+use corelane_worker::Time;
+use corelane_worker::engine::simulated::{Network, NetworkSettings};
+use corelane_worker::engine::{
+    Cause, Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Ops, Socket, choose,
+    run_engine,
+};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Sockets for one engine.
+pub trait World {
+    /// A socket bound to that address.
+    fn bind(&self, address: SocketAddr) -> Socket;
+
+    /// A socket bound to a free port, connected to a peer.
+    fn connect(&self, peer: SocketAddr) -> Socket;
+}
+
+/// A case, generic over the engine.
+pub trait Case {
+    fn run<E: Engine>(self, engine: E, world: &dyn World);
+}
+
+struct Loopback;
+
+impl World for Loopback {
+    fn bind(&self, address: SocketAddr) -> Socket {
+        UdpSocket::bind(address).unwrap().into()
+    }
+
+    fn connect(&self, peer: SocketAddr) -> Socket {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(peer).unwrap();
+        socket.into()
+    }
+}
+
+impl World for Network {
+    fn bind(&self, address: SocketAddr) -> Socket {
+        self.socket(address).unwrap().into()
+    }
+
+    fn connect(&self, peer: SocketAddr) -> Socket {
+        let socket = self.socket("127.0.0.1:0".parse().unwrap()).unwrap();
+        socket.connect(peer);
+        socket.into()
+    }
+}
+
+struct Body<C>(C);
+
+impl<C: Case> EngineBody<()> for Body<C> {
+    fn run<E: Engine>(self, engine: E) {
+        self.0.run(engine, &Loopback);
+    }
+}
+
+pub fn on_epoll(settings: &EngineSettings, case: impl Case) {
+    run_engine(EngineKind::Epoll, settings, Body(case)).unwrap();
+}
+
+pub fn on_io_uring(settings: &EngineSettings, case: impl Case) {
+    let chosen = choose(Some(EngineKind::IoUring));
+    match chosen.reason {
+        Some(reason) => eprintln!("skipped: {reason}"),
+        None => run_engine(EngineKind::IoUring, settings, Body(case)).unwrap(),
+    }
+}
+
+pub fn on_simulated(settings: &EngineSettings, case: impl Case) {
+    let network = Network::new(NetworkSettings::default());
+    let engine = network.engine(settings).unwrap();
+    case.run(engine, &network);
+}
+
+/// Any free port of the loopback address.
+pub fn anywhere() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+/// Everything an engine told, in order.
+#[derive(Default)]
+pub struct Notes {
+    pub datagrams: Vec<Note>,
+    pub failed: Vec<(Id, Cause)>,
+    pub closed: Vec<Id>,
+    pub woken: usize,
+    /// The socket that sends everything back.
+    pub echo: Option<Id>,
+}
+
+/// One datagram as it was lent.
+pub struct Note {
+    pub id: Id,
+    pub peer: SocketAddr,
+    pub payload: Vec<u8>,
+    pub truncated: bool,
+}
+
+impl Notes {
+    /// Notes of a world in which one socket echoes.
+    pub fn with_echo(echo: Id) -> Self {
+        Self {
+            echo: Some(echo),
+            ..Self::default()
+        }
+    }
+
+    /// The payloads that one socket received.
+    pub fn of(&self, id: Id) -> Vec<&[u8]> {
+        self.datagrams
+            .iter()
+            .filter(|note| note.id == id)
+            .map(|note| note.payload.as_slice())
+            .collect()
+    }
+}
+
+impl Handler for Notes {
+    fn event(&mut self, ops: &mut Ops, _: Time, id: Id, event: Event<'_>) {
+        match event {
+            Event::Datagrams(datagrams) => {
+                for datagram in datagrams {
+                    let payload = datagram.payload;
+                    if self.echo == Some(id) {
+                        ops.send_to(id, Some(datagram.peer), payload.len(), |buffer| {
+                            buffer.copy_from_slice(payload);
+                        })
+                        .unwrap();
+                    }
+                    self.datagrams.push(Note {
+                        id,
+                        peer: datagram.peer,
+                        payload: payload.to_vec(),
+                        truncated: datagram.truncated,
+                    });
+                }
+            }
+            Event::Failed(cause) => self.failed.push((id, cause)),
+            Event::Closed => self.closed.push(id),
+            Event::Woken => self.woken += 1,
+            _ => panic!("an event that this suite does not know"),
+        }
+    }
+}
+
+/// Turns the engine until something is so.
+pub fn until<H: Handler>(
+    engine: &mut impl Engine,
+    on: &mut H,
+    what: &str,
+    so: impl Fn(&mut Ops, &H) -> bool,
+) {
+    let deadline = engine.now() + PATIENCE;
+    while !so(engine.ops(), on) {
+        assert!(engine.now() < deadline, "waited in vain until {what}");
+        engine.turn(deadline, on).unwrap();
+    }
+}
+
+/// Turns the engine for a while, to see that nothing more comes.
+pub fn settle(engine: &mut impl Engine, on: &mut impl Handler) {
+    let end = engine.now() + Duration::from_millis(20);
+    while engine.now() < end {
+        engine.turn(end, on).unwrap();
+    }
+}
+
+/// Queues a datagram.
+pub fn send(ops: &mut Ops, id: Id, peer: Option<SocketAddr>, payload: &[u8]) {
+    ops.send_to(id, peer, payload.len(), |buffer| buffer.copy_from_slice(payload))
+        .unwrap();
+}
