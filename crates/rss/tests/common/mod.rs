@@ -1,6 +1,8 @@
 //! What the integration tests share: vectors, random steerings and tuples, and packets that carry a tuple.
 #![allow(dead_code, reason = "each test crate uses its part")]
 
+#[cfg(target_os = "linux")]
+pub mod namespace;
 pub mod packet;
 pub mod random;
 #[cfg(target_os = "linux")]

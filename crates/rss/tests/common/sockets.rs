@@ -36,25 +36,20 @@ pub fn group(steering: &Steering, kind: Type, mut address: SocketAddr, families:
 }
 
 pub fn attach(socket: &impl AsFd, program: &Program) {
-    let mut instructions = instructions(program);
-    let program = libc::sock_fprog {
-        len: instructions.len() as u16,
-        filter: instructions.as_mut_ptr(),
-    };
-    setsockopt(socket, sockopt::AttachReusePortCbpf, &program).unwrap();
-}
-
-/// The program as the kernel takes it.
-pub fn instructions(program: &Program) -> Vec<libc::sock_filter> {
     let instructions = program.instructions().iter();
-    instructions
+    let mut filters: Vec<libc::sock_filter> = instructions
         .map(|instruction| libc::sock_filter {
             code: instruction.code,
             jt: instruction.jt,
             jf: instruction.jf,
             k: instruction.k,
         })
-        .collect()
+        .collect();
+    let program = libc::sock_fprog {
+        len: filters.len() as u16,
+        filter: filters.as_mut_ptr(),
+    };
+    setsockopt(socket, sockopt::AttachReusePortCbpf, &program).unwrap();
 }
 
 pub fn port(socket: &Socket) -> u16 {

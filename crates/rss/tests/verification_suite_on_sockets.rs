@@ -1,0 +1,136 @@
+//! The RSS verification suite over real packets: the kernel runs the steering program on datagrams that carry the suite's
+//! very tuples, and picks the socket that the published hash names.
+//!
+//! The suite's addresses are given to the loopback device of a network namespace of this process's own. Entering a user
+//! namespace takes a process of one thread, so this test has a `main` of its own.
+
+mod common;
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("skipped: socket steering is Linux's");
+}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    if let Err(error) = common::namespace::enter() {
+        eprintln!("skipped: no network namespace can be entered here ({error})");
+        return;
+    }
+    linux::the_kernel_computes_every_byte_of_every_published_hash();
+    println!("test the_kernel_computes_every_byte_of_every_published_hash ... ok");
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use crate::common::namespace::{LOOPBACK, set_up_loopback};
+    use crate::common::sockets::{PATIENCE, group};
+    use crate::common::vectors::suite;
+    use corelane_rss::steer::{self, Families, Instruction};
+    use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
+    use socket2::{Domain, SockFilter, Socket, Type};
+    use std::io::Read;
+    use std::net::SocketAddr;
+
+    /// Eight bits at a time: the sockets of a group are one for each value of a byte of the hash.
+    const BUCKETS: u16 = 256;
+
+    pub fn the_kernel_computes_every_byte_of_every_published_hash() {
+        let rows = suite();
+        let ends = rows
+            .iter()
+            .flat_map(|row| [row.tuple.source(), row.tuple.destination()]);
+        set_up_loopback(ends.map(|end| end.ip()).filter(|address| !address.is_multicast()));
+        assert_eq!(rows.len(), 8);
+        for row in rows {
+            for (fields, hash) in [
+                (HashFields::TwoTuple, row.hash_2tuple),
+                (HashFields::FourTuple, row.hash_4tuple),
+            ] {
+                for shift in [0, 8, 16, 24] {
+                    let byte = (hash >> shift & 0xff) as u16;
+                    if row.tuple.destination().ip().is_multicast() {
+                        filter_keeps_as_many_bytes(&row.tuple, fields, shift, byte);
+                    } else {
+                        group_receives_at(&row.tuple, fields, shift, byte);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A steering whose program answers with `offset` plus the byte of the hash that is `shift` bits up. Zeros before the
+    /// key move the hash towards its low bits.
+    fn steering(fields: HashFields, shift: usize, offset: u16) -> Steering {
+        let key = [&vec![0; shift / 8], Key::VERIFICATION.as_bytes()].concat();
+        let entries = (offset..offset + BUCKETS).map(Bucket::new);
+        Steering {
+            key: Key::from_bytes(&key).unwrap(),
+            hash_fields: fields,
+            table: IndirectionTable::from_entries(entries.collect()).unwrap(),
+            cpus: vec![0; (offset + BUCKETS).into()],
+            generation: 0,
+        }
+    }
+
+    fn group_receives_at(tuple: &Tuple, fields: HashFields, shift: usize, byte: u16) {
+        let destination = on_loopback(tuple.destination());
+        let families = match tuple {
+            Tuple::V4 { .. } => Families::V4,
+            Tuple::V6 { .. } => Families::V6,
+        };
+        let group = group(&steering(fields, shift, 0), Type::DGRAM, destination, families);
+        send(tuple, &[byte as u8]);
+        let mut payload = [0; 8];
+        let received = (&group[usize::from(byte)]).read(&mut payload);
+        let received = received.unwrap_or_else(|error| {
+            panic!("{tuple}, {fields}, bit {shift}: socket {byte} did not receive it: {error}")
+        });
+        assert_eq!(payload[..received], [byte as u8]);
+    }
+
+    /// A multicast datagram goes to every socket of a group, and no program chooses. Attached to a socket as its filter,
+    /// the same program instead says how many bytes the kernel keeps of the datagram, its header of eight bytes included.
+    fn filter_keeps_as_many_bytes(tuple: &Tuple, fields: HashFields, shift: usize, byte: u16) {
+        const OFFSET: u16 = 100;
+        let program = steer::program(&steering(fields, shift, OFFSET), Families::V6).unwrap();
+        let receiver = Socket::new(Domain::IPV6, Type::DGRAM, None).unwrap();
+        let filter: Vec<SockFilter> = program
+            .instructions()
+            .iter()
+            .map(|instruction| {
+                let Instruction { code, jt, jf, k } = *instruction;
+                SockFilter::new(code, jt, jf, k)
+            })
+            .collect();
+        receiver.attach_filter(&filter).unwrap();
+        receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+        receiver.bind(&on_loopback(tuple.destination()).into()).unwrap();
+        send(tuple, &[0; 1000]);
+        let received = (&receiver).read(&mut [0; 1000]).unwrap();
+        assert_eq!(
+            received,
+            usize::from(OFFSET + byte) - 8,
+            "{tuple}, {fields}, bit {shift}"
+        );
+    }
+
+    fn send(tuple: &Tuple, payload: &[u8]) {
+        let source = Socket::new(Domain::for_address(tuple.source()), Type::DGRAM, None).unwrap();
+        source.bind(&tuple.source().into()).unwrap();
+        source
+            .send_to(payload, &on_loopback(tuple.destination()).into())
+            .unwrap();
+    }
+
+    /// Link-local and multicast addresses are addresses of a device.
+    fn on_loopback(address: SocketAddr) -> SocketAddr {
+        match address {
+            SocketAddr::V6(mut own) if own.ip().is_multicast() || own.ip().is_unicast_link_local() => {
+                own.set_scope_id(LOOPBACK);
+                own.into()
+            }
+            _ => address,
+        }
+    }
+}
