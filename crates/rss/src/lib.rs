@@ -32,5 +32,5 @@ pub use hash::{Hash, HashFields, HashType, Protocol, UnknownName};
 pub use key::{Key, KeyError};
 pub use steering::{Steerer, Steering, SteeringError};
 pub use table::{Bucket, IndirectionTable, TableError};
-pub use toeplitz::Toeplitz;
+pub use toeplitz::{Toeplitz, Way, WayError};
 pub use tuple::{HashInput, Tuple, TupleError};

@@ -2,26 +2,28 @@
 
 use crate::key::Key;
 
-/// The Toeplitz hash of `input`, bit by bit: a window of 32 key bits slides along the input, and each input bit that is
-/// set XORs the window into the hash (Microsoft, "RSS Hashing Functions").
+/// The Toeplitz hash of `input`, bit by bit, as FreeBSD's `toeplitz_hash` (`sys/net/toeplitz.c`) has it: a window of 32
+/// key bits slides along the input, and each input bit that is set XORs the window into the hash (Microsoft, "RSS Hashing
+/// Functions").
 ///
-/// Input bits are taken most significant first. Key bits past the key's end count as zero, so an input of any length has
-/// a hash; every tuple fits the shortest key.
+/// Bits are taken most significant first. Key bits past the key's end count as zero, so an input of any length has a
+/// hash; every tuple fits the shortest key.
 #[must_use]
 pub fn toeplitz(key: &Key, input: &[u8]) -> u32 {
-    let mut upcoming = key.as_bytes().iter().copied().chain(std::iter::repeat(0));
-    let mut next_byte = || u64::from(upcoming.next().unwrap_or(0));
-    // The upper half is the window over the current input bit, the lower half the key bits that will slide into it.
-    let mut window = (0..8).fold(0, |bits, _| bits << 8 | next_byte());
+    let (first, upcoming) = key.as_bytes().split_at(4);
+    let mut upcoming = upcoming.iter().copied().chain(std::iter::repeat(0));
+    let mut window = first
+        .iter()
+        .fold(0, |window, byte| window << 8 | u32::from(*byte));
     let mut hash = 0;
-    for &byte in input {
+    for byte in input {
+        let next = upcoming.next().unwrap_or(0);
         for bit in (0..8).rev() {
             if byte >> bit & 1 == 1 {
-                hash ^= (window >> 32) as u32;
+                hash ^= window;
             }
-            window <<= 1;
+            window = window << 1 | u32::from(next >> bit & 1);
         }
-        window |= next_byte();
     }
     hash
 }

@@ -5,7 +5,7 @@ mod common;
 use common::packet::{Transport, packet};
 use common::vectors::{post_buckets, post_wrong_ring, suite};
 use corelane_rss::steer::{self, Families, interpreter};
-use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Toeplitz, oracle, plan};
+use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Toeplitz, Way, oracle, plan};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 fn steering(hash_fields: HashFields, buckets: usize) -> Steering {
@@ -19,8 +19,11 @@ fn steering(hash_fields: HashFields, buckets: usize) -> Steering {
 }
 
 #[test]
-fn the_verification_suite_comes_out_of_the_oracle_and_the_tables() {
-    let toeplitz = Toeplitz::new(&Key::VERIFICATION);
+fn the_verification_suite_comes_out_of_the_oracle_and_of_every_way() {
+    let ways = Way::available().into_iter();
+    let ways: Vec<Toeplitz> = ways
+        .map(|way| Toeplitz::with_way(&Key::VERIFICATION, way).unwrap())
+        .collect();
     let rows = suite();
     assert_eq!(rows.len(), 8);
     for row in rows {
@@ -29,14 +32,18 @@ fn the_verification_suite_comes_out_of_the_oracle_and_the_tables() {
             (HashFields::FourTuple, row.hash_4tuple),
         ] {
             let input = row.tuple.input(fields);
-            assert_eq!(
-                oracle::toeplitz(&Key::VERIFICATION, input.as_bytes()),
-                expected,
-                "{}",
-                row.tuple
-            );
-            assert_eq!(toeplitz.hash(&row.tuple, fields), expected, "{}", row.tuple);
-            assert_eq!(toeplitz.hash_input(input.as_bytes()), expected, "{}", row.tuple);
+            let hash = oracle::toeplitz(&Key::VERIFICATION, input.as_bytes());
+            assert_eq!(hash, expected, "{}", row.tuple);
+            for toeplitz in &ways {
+                let from_tuple = toeplitz.hash(&row.tuple, fields);
+                let from_bytes = toeplitz.hash_input(input.as_bytes());
+                assert_eq!(
+                    (from_tuple, from_bytes),
+                    (expected, expected),
+                    "{}",
+                    toeplitz.way()
+                );
+            }
         }
     }
 }

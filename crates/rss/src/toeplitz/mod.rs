@@ -1,49 +1,210 @@
 //! The Toeplitz hash at speed: a key is compiled once, tuples enter, hashes leave, equal to the [oracle](crate::oracle).
+//!
+//! Three [ways](Way) compute it; which one runs is chosen when the key is compiled, by what the CPU has.
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector instructions that the compiler cannot assume")]
+mod carryless;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector instructions that the compiler cannot assume")]
+mod gfni;
 mod tables;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector instructions that the compiler cannot assume")]
+mod transpose;
+mod way;
+
+#[cfg(target_arch = "x86_64")]
+use carryless::Carryless;
+#[cfg(target_arch = "x86_64")]
+use gfni::Gfni;
+use tables::Tables;
+pub use way::{Way, WayError};
 
 use crate::hash::HashFields;
 use crate::key::Key;
+use crate::oracle;
 use crate::tuple::{Tuple, v4_bytes, v6_bytes};
-use tables::Tables;
 
 /// A key compiled for hashing.
 #[derive(Clone, Debug)]
 pub struct Toeplitz {
-    tables: Tables,
+    key: Key,
+    compiled: Compiled,
 }
 
+/// What each way makes of the key.
+#[derive(Clone, Debug)]
+enum Compiled {
+    Tables(Tables),
+    #[cfg(target_arch = "x86_64")]
+    Carryless(Carryless),
+    #[cfg(target_arch = "x86_64")]
+    Gfni(Gfni),
+}
+
+/// Tuples that [`Toeplitz::hash_batch`] lays out at a time: the largest batch that packets arrive in.
+const BATCH: usize = 64;
+
 impl Toeplitz {
-    /// Compiles `key`.
+    /// Compiles `key` for the fastest way that this CPU has.
     #[must_use]
     pub fn new(key: &Key) -> Toeplitz {
+        let fastest = Way::ALL.into_iter().find_map(|way| Compiled::new(key, way));
         Toeplitz {
-            tables: Tables::new(key),
+            key: key.clone(),
+            compiled: fastest.unwrap_or_else(|| Compiled::Tables(Tables::new(key))),
+        }
+    }
+
+    /// Compiles `key` for this way, refused where the CPU lacks what it takes.
+    pub fn with_way(key: &Key, way: Way) -> Result<Toeplitz, WayError> {
+        let compiled = Compiled::new(key, way).ok_or(WayError::Unavailable { way })?;
+        Ok(Toeplitz {
+            key: key.clone(),
+            compiled,
+        })
+    }
+
+    /// The way that runs.
+    #[must_use]
+    pub fn way(&self) -> Way {
+        match self.compiled {
+            Compiled::Tables(_) => Way::Tables,
+            #[cfg(target_arch = "x86_64")]
+            Compiled::Carryless(_) => Way::Carryless,
+            #[cfg(target_arch = "x86_64")]
+            Compiled::Gfni(_) => Way::Gfni,
         }
     }
 
     /// The hash of these fields of a tuple.
     #[must_use]
+    #[inline]
     pub fn hash(&self, tuple: &Tuple, fields: HashFields) -> u32 {
-        match (*tuple, fields) {
-            (Tuple::V4 { source, destination }, HashFields::TwoTuple) => {
-                self.tables.hash(&v4_bytes(source, destination)[..8])
-            }
-            (Tuple::V4 { source, destination }, HashFields::FourTuple) => {
-                self.tables.hash(&v4_bytes(source, destination))
-            }
-            (Tuple::V6 { source, destination }, HashFields::TwoTuple) => {
-                self.tables.hash(&v6_bytes(source, destination)[..32])
-            }
-            (Tuple::V6 { source, destination }, HashFields::FourTuple) => {
-                self.tables.hash(&v6_bytes(source, destination))
-            }
+        match *tuple {
+            Tuple::V4 { source, destination } => self.hash_array(&v4_bytes(source, destination, fields)),
+            Tuple::V6 { source, destination } => self.hash_array(&v6_bytes(source, destination, fields)),
         }
     }
 
-    /// The hash of bytes already laid out as [`Tuple::input`] does. Key bits past the key's end count as zero.
+    /// The hash of bytes already laid out as [`Tuple::input`] lays them out.
+    ///
+    /// Bytes of any other length are hashed by the oracle, at its speed. Key bits past the key's end count as zero.
     #[must_use]
+    #[inline]
     pub fn hash_input(&self, input: &[u8]) -> u32 {
-        self.tables.hash(input)
+        if let Ok(input) = <&[u8; 8]>::try_from(input) {
+            self.hash_array(input)
+        } else if let Ok(input) = <&[u8; 12]>::try_from(input) {
+            self.hash_array(input)
+        } else if let Ok(input) = <&[u8; 32]>::try_from(input) {
+            self.hash_array(input)
+        } else if let Ok(input) = <&[u8; 36]>::try_from(input) {
+            self.hash_array(input)
+        } else {
+            oracle::toeplitz(&self.key, input)
+        }
+    }
+
+    /// The hashes of a batch of inputs, all of one kind: IPv4 (`N` = 8 or 12) or IPv6 (`N` = 32 or 36) addresses, in the
+    /// latter case with ports, laid out as [`Tuple::input`] lays them out. This is the fastest there is.
+    ///
+    /// `hashes[i]` becomes the hash of `inputs[i]`; of slices that differ in length the longer one's rest is left alone.
+    /// Inputs of any other length are hashed by the oracle, at its speed.
+    pub fn hash_inputs<const N: usize>(&self, inputs: &[[u8; N]], hashes: &mut [u32]) {
+        let done = match &self.compiled {
+            #[cfg(target_arch = "x86_64")]
+            Compiled::Gfni(gfni) if tuple_length(N) => gfni.hash_sixteens(inputs, hashes),
+            _ => 0,
+        };
+        for (input, hash) in inputs[done..].iter().zip(&mut hashes[done..]) {
+            *hash = self.hash_array(input);
+        }
+    }
+
+    /// The hashes of these fields of a batch of tuples, of one or both families.
+    ///
+    /// `hashes[i]` becomes the hash of `tuples[i]`; of slices that differ in length the longer one's rest is left alone.
+    /// Laying tuples out costs more than hashing them: who has them laid out already uses [`Toeplitz::hash_inputs`].
+    pub fn hash_batch(&self, tuples: &[Tuple], fields: HashFields, hashes: &mut [u32]) {
+        for (tuples, hashes) in tuples.chunks(BATCH).zip(hashes.chunks_mut(BATCH)) {
+            let (mut v4, mut v6) = (Layout::<12>::new(), Layout::<36>::new());
+            for (place, tuple) in tuples.iter().take(hashes.len()).enumerate() {
+                match *tuple {
+                    Tuple::V4 { source, destination } => {
+                        v4.push(place, v4_bytes(source, destination, fields));
+                    }
+                    Tuple::V6 { source, destination } => {
+                        v6.push(place, v6_bytes(source, destination, fields));
+                    }
+                }
+            }
+            v4.hash(self, hashes);
+            v6.hash(self, hashes);
+        }
+    }
+
+    #[inline]
+    fn hash_array<const N: usize>(&self, input: &[u8; N]) -> u32 {
+        match &self.compiled {
+            _ if !tuple_length(N) => oracle::toeplitz(&self.key, input),
+            Compiled::Tables(tables) => tables.hash(input),
+            #[cfg(target_arch = "x86_64")]
+            Compiled::Carryless(carryless) => carryless.hash(input),
+            #[cfg(target_arch = "x86_64")]
+            Compiled::Gfni(gfni) => gfni.hash(input),
+        }
+    }
+}
+
+impl Compiled {
+    fn new(key: &Key, way: Way) -> Option<Compiled> {
+        match way {
+            Way::Tables => Some(Compiled::Tables(Tables::new(key))),
+            #[cfg(target_arch = "x86_64")]
+            Way::Carryless => Carryless::new(key).map(Compiled::Carryless),
+            #[cfg(target_arch = "x86_64")]
+            Way::Gfni => Gfni::new(key).map(Compiled::Gfni),
+            #[cfg(not(target_arch = "x86_64"))]
+            Way::Carryless | Way::Gfni => None,
+        }
+    }
+}
+
+/// Whether this many bytes are the input of some tuple: what the ways are made for.
+const fn tuple_length(bytes: usize) -> bool {
+    matches!(bytes, 8 | 12 | 32 | 36)
+}
+
+/// The tuples of one family in a batch, laid out, and their places in it.
+struct Layout<const N: usize> {
+    inputs: [[u8; N]; BATCH],
+    places: [usize; BATCH],
+    count: usize,
+}
+
+impl<const N: usize> Layout<N> {
+    fn new() -> Layout<N> {
+        Layout {
+            inputs: [[0; N]; BATCH],
+            places: [0; BATCH],
+            count: 0,
+        }
+    }
+
+    /// Called at most [`BATCH`] times.
+    fn push(&mut self, place: usize, input: [u8; N]) {
+        self.inputs[self.count] = input;
+        self.places[self.count] = place;
+        self.count += 1;
+    }
+
+    fn hash(&self, toeplitz: &Toeplitz, hashes: &mut [u32]) {
+        let mut own = [0; BATCH];
+        toeplitz.hash_inputs(&self.inputs[..self.count], &mut own);
+        for (&place, hash) in self.places[..self.count].iter().zip(own) {
+            hashes[place] = hash;
+        }
     }
 }

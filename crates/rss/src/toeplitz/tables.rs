@@ -1,38 +1,37 @@
 //! The portable way: one table of 256 hashes for each byte of input. A key enters; hashes of byte strings leave.
 
 use crate::key::Key;
+use crate::tuple::HashInput;
 
 /// For each position of an input byte and each value of it, what that byte adds to the hash.
 #[derive(Clone)]
 pub(super) struct Tables {
-    /// One table a byte of the key: an input byte further on meets no key bit and adds nothing.
-    positions: Box<[[u32; 256]]>,
+    positions: Box<[[u32; 256]; HashInput::LONGEST]>,
 }
 
 impl Tables {
     pub(super) fn new(key: &Key) -> Tables {
-        let positions = 0..key.as_bytes().len();
-        Tables {
-            positions: positions.map(|position| table(key, 8 * position)).collect(),
+        let mut positions = Box::new([[0; 256]; HashInput::LONGEST]);
+        for (position, table) in positions.iter_mut().enumerate() {
+            fill(table, key, 8 * position);
         }
+        Tables { positions }
     }
 
-    /// The XOR of what every byte adds: the hash is linear over GF(2).
+    /// The XOR of what every byte adds, the hash being linear over GF(2). `N` is at most 36.
     #[inline]
-    pub(super) fn hash(&self, input: &[u8]) -> u32 {
+    pub(super) fn hash<const N: usize>(&self, input: &[u8; N]) -> u32 {
         let added = self.positions.iter().zip(input);
         added.fold(0, |hash, (table, &byte)| hash ^ table[usize::from(byte)])
     }
 }
 
 /// What each value of the input byte whose first bit is bit `first` adds.
-fn table(key: &Key, first: usize) -> [u32; 256] {
-    let mut table = [0; 256];
+fn fill(table: &mut [u32; 256], key: &Key, first: usize) {
     for value in 1..256_usize {
         let lowest = value.trailing_zeros() as usize;
         table[value] = table[value & (value - 1)] ^ key.window(first + 7 - lowest);
     }
-    table
 }
 
 impl std::fmt::Debug for Tables {

@@ -59,3 +59,52 @@ pub fn tuple() -> impl Strategy<Value = Tuple> {
 pub fn ends() -> impl Strategy<Value = (std::net::IpAddr, SocketAddr)> {
     tuple().prop_map(|tuple| (tuple.source().ip(), tuple.destination()))
 }
+
+/// Random draws by the million, without proptest's shrinking: SplitMix64 from a seed that the test names.
+pub struct Draws(u64);
+
+impl Draws {
+    pub fn new(seed: u64) -> Draws {
+        Draws(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+        }
+        bytes
+    }
+
+    /// A key of any length.
+    pub fn key(&mut self) -> Key {
+        let bytes = self.bytes::<{ Key::MAXIMUM }>();
+        let length = Key::MINIMUM + self.next() as usize % (Key::MAXIMUM - Key::MINIMUM + 1);
+        Key::from_bytes(&bytes[..length]).unwrap()
+    }
+
+    /// A tuple of either family.
+    pub fn tuple(&mut self) -> Tuple {
+        if self.next() & 1 == 0 {
+            let mut socket = || SocketAddrV4::new(self.bytes::<4>().into(), self.next() as u16);
+            Tuple::V4 {
+                source: socket(),
+                destination: socket(),
+            }
+        } else {
+            let mut socket = || SocketAddrV6::new(self.bytes::<16>().into(), self.next() as u16, 0, 0);
+            Tuple::V6 {
+                source: socket(),
+                destination: socket(),
+            }
+        }
+    }
+}

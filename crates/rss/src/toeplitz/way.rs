@@ -1,0 +1,88 @@
+//! The ways to compute the hash: names enter and leave, and whether this CPU has what a way takes.
+
+use super::Compiled;
+use crate::hash::UnknownName;
+use crate::key::Key;
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A way to compute the Toeplitz hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// GF(2) matrix multiplication in 512-bit vectors (x86-64 with GFNI, AVX-512 F, BW, VBMI and VBMI2).
+    Gfni,
+    /// Carry-less multiplication (x86-64 with PCLMULQDQ).
+    Carryless,
+    /// A table for each byte of input, on any CPU.
+    Tables,
+}
+
+impl Way {
+    /// Every way, the fastest first.
+    pub const ALL: [Way; 3] = [Way::Gfni, Way::Carryless, Way::Tables];
+
+    /// The ways that this CPU has, the fastest first. [`Way::Tables`] is always among them.
+    #[must_use]
+    pub fn available() -> Vec<Way> {
+        let compiles = |way: &Way| Compiled::new(&Key::VERIFICATION, *way).is_some();
+        Way::ALL.into_iter().filter(compiles).collect()
+    }
+
+    /// What the CPU must have, for messages.
+    fn takes(self) -> &'static str {
+        match self {
+            Way::Gfni => "an x86-64 CPU with GFNI and AVX-512 (F, BW, VBMI, VBMI2)",
+            Way::Carryless => "an x86-64 CPU with PCLMULQDQ",
+            Way::Tables => "any CPU",
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Way::Gfni => "gfni",
+            Way::Carryless => "clmul",
+            Way::Tables => "tables",
+        })
+    }
+}
+
+impl FromStr for Way {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Way, UnknownName> {
+        let named = Way::ALL.into_iter().find(|way| way.to_string() == text);
+        named.ok_or_else(|| UnknownName::new(text, "gfni, clmul or tables"))
+    }
+}
+
+/// Why a key cannot be compiled for a way.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WayError {
+    /// This CPU lacks instructions.
+    #[error("hashing by {way} takes {}: choose another way, tables run everywhere", way.takes())]
+    Unavailable {
+        /// The way asked for.
+        way: Way,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_read_back_as_printed() {
+        for way in Way::ALL {
+            assert_eq!(way.to_string().parse(), Ok(way));
+        }
+        assert!("fast".parse::<Way>().is_err());
+    }
+
+    #[test]
+    fn tables_are_always_available() {
+        assert_eq!(Way::available().last(), Some(&Way::Tables));
+    }
+}
