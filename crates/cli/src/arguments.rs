@@ -44,6 +44,30 @@ pub enum Command {
         #[command(subcommand)]
         what: LabWhat,
     },
+    /// Saved reports, told again or compared
+    Report {
+        #[command(subcommand)]
+        what: ReportWhat,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ReportWhat {
+    /// Tell a saved report again, as text or as a page
+    Show {
+        /// A document that `lab scale udp --json FILE` wrote
+        file: PathBuf,
+        /// Write the report as one HTML page instead
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
+    /// Compare two saved reports, with their spread in mind
+    Diff {
+        /// The earlier document
+        before: PathBuf,
+        /// The later document
+        after: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]

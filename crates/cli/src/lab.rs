@@ -37,7 +37,7 @@ pub fn scale_udp(arguments: &ScaleUdpArguments) -> Outcome {
         let _ = bed::enter_user_namespace();
     }
     let bed = build_bed(arguments.bed)?;
-    let snapshot = conditions::snapshot(&[bed.server.device().to_owned()]);
+    let snapshot = snapshot(&bed);
     let plan = ScalePlan::new(request, &bed, PORT);
     if arguments.dry_run {
         writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
@@ -107,6 +107,14 @@ fn build_bed(wanted: BedArgument) -> anyhow::Result<Bed> {
     bed.map_err(|error| CannotRun(error.to_string()).into())
 }
 
+/// What may spoil or explain the result: of the machine, and of the server's device, which only its side can see.
+fn snapshot(bed: &Bed) -> Snapshot {
+    let mut snapshot = conditions::snapshot(&[]);
+    let devices = [bed.server.device().to_owned()];
+    snapshot.add(bed.server.run(move || conditions::of_devices(&devices)));
+    snapshot
+}
+
 fn name_flag(error: ScaleError) -> anyhow::Error {
     match error {
         ScaleError::Load(error @ UdpLoadError::Unreached { .. }) => usage("--buckets", error),
@@ -115,7 +123,7 @@ fn name_flag(error: ScaleError) -> anyhow::Error {
 }
 
 /// The command line as it was typed, the program by its plain name.
-fn command_line() -> Vec<String> {
+pub fn command_line() -> Vec<String> {
     let arguments = std::env::args_os()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned());

@@ -9,6 +9,7 @@ mod lab;
 mod load;
 mod outcome;
 mod plan;
+mod report;
 mod serve;
 mod steering;
 
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     outcome::exit(match corelane.command {
         Command::Hash(arguments) => hash::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Report { what } => report::run(&what),
         Command::Serve {
             what: ServeWhat::Udp(arguments),
         } => serve::udp(&arguments),

@@ -6,7 +6,7 @@ use super::trial;
 use super::verdict;
 use crate::child::ChildError;
 use corelane_host::HostError;
-use corelane_host::bed::Bed;
+use corelane_host::bed::{Bed, BedKind};
 use corelane_load::udp::UdpLoadError;
 use corelane_report::scale::{
     self, Bed as ReportedBed, Limit, LimitCause, SCHEMA, ScaleReport, Scaling, Step, Tool, Trial, TrialStatus,
@@ -127,7 +127,7 @@ impl Experiment {
                 .map_or(0, |since| since.as_secs()),
             command_line: self.command_line.clone(),
             bed: ReportedBed {
-                kind: self.bed.kind().to_string(),
+                kind: kind_name(self.bed.kind()).to_owned(),
                 describe: self.bed.describe(),
                 reason: self.bed.reason().map(str::to_owned),
             },
@@ -152,6 +152,15 @@ fn conclude(report: &mut ScaleReport, plan: &ScalePlan) {
     scale::summarise(&mut report.steps, &report.trials);
     report.scaling = scale::scaling(&report.steps);
     report.limit = verdict::limit(report, plan);
+}
+
+/// The kind of bed as documents write it.
+fn kind_name(kind: BedKind) -> &'static str {
+    match kind {
+        BedKind::Namespaces => "namespaces",
+        BedKind::UserNamespace => "user_namespace",
+        BedKind::Loopback => "loopback",
+    }
 }
 
 fn failed(step: usize, round: usize, error: &ScaleError) -> Trial {
