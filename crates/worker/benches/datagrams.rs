@@ -5,8 +5,8 @@
 //! one `sendto` a datagram. Rounds of all ways are interleaved, and the medians compared. Frames of merged datagrams
 //! cross loopback whole: what is counted are datagrams.
 //!
-//! `cargo bench -p corelane-worker` takes about a minute. Arguments after `--`: how many rounds, and the one way to run
-//! (for a profiler; the reference runs as well).
+//! `cargo bench -p corelane-worker` takes about a minute. Arguments after `--`: the number of rounds, and the one way to
+//! run beside the reference (for a profiler).
 
 use corelane_worker::engine::{
     DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Ops, choose,
@@ -91,11 +91,15 @@ fn ways() -> Vec<Way> {
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let rounds = arguments
-        .find_map(|argument| argument.parse().ok())
-        .unwrap_or(ROUNDS);
-    let ways = ways();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|text| !text.starts_with('-'))
+        .collect();
+    let rounds = arguments.iter().find_map(|text| text.parse().ok());
+    let rounds = rounds.unwrap_or(ROUNDS);
+    let only = arguments.iter().find(|text| text.parse::<usize>().is_err());
+    let mut ways = ways();
+    ways.retain(|way| way.name == REFERENCE || only.is_none_or(|only| way.name == only));
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); ways.len()];
     for _ in 0..rounds {
         for (way, rates) in ways.iter().zip(&mut rates) {

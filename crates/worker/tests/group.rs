@@ -1,0 +1,142 @@
+//! Socket groups on real sockets: bucket order, exact steering, and what is refused.
+
+use corelane_host::bed::{Bed, BedKind, BedPlan};
+use corelane_rss::steer::{self, Families, Program};
+use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
+use corelane_worker::group::{self, GroupError, GroupSettings};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+const BUCKETS: usize = 4;
+
+fn steering() -> Steering {
+    Steering {
+        key: Key::VERIFICATION,
+        hash_fields: HashFields::FourTuple,
+        table: IndirectionTable::round_robin(128, BUCKETS).unwrap(),
+        cpus: vec![0; BUCKETS],
+        generation: 0,
+    }
+}
+
+fn program() -> Program {
+    steer::program(&steering(), Families::Both).unwrap()
+}
+
+fn group_on(address: &str) -> Result<Vec<UdpSocket>, GroupError> {
+    let settings = GroupSettings::default();
+    group::udp(address.parse().unwrap(), BUCKETS, Some(&program()), &settings)
+}
+
+#[test]
+fn every_datagram_reaches_the_bucket_that_the_oracle_names() {
+    for ip in ["127.0.0.1", "::1"] {
+        let ip: IpAddr = ip.parse().unwrap();
+        let settings = GroupSettings::default();
+        let group = group::udp((ip, 0).into(), BUCKETS, Some(&program()), &settings).unwrap();
+        let server = group[0].local_addr().unwrap();
+        let steerer = steering().steerer();
+        let mut hit = [0; BUCKETS];
+        for _ in 0..200 {
+            let client = UdpSocket::bind((ip, 0)).unwrap();
+            let source = client.local_addr().unwrap();
+            let bucket: Bucket = steerer.bucket_of(&Tuple::new(source, server).unwrap());
+            client.send_to(b"to my bucket", server).unwrap();
+            let socket = &group[bucket.index()];
+            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let mut buffer = [0; 20];
+            assert_eq!(socket.recv_from(&mut buffer).unwrap(), (12, source));
+            hit[bucket.index()] += 1;
+        }
+        assert!(hit.iter().all(|count| *count > 0), "{hit:?}");
+    }
+}
+
+#[test]
+fn a_group_shares_one_free_port() {
+    let group = group_on("127.0.0.1:0").unwrap();
+    let addresses: Vec<SocketAddr> = group.iter().map(|socket| socket.local_addr().unwrap()).collect();
+    assert_eq!(addresses, [addresses[0]; BUCKETS]);
+    assert_ne!(addresses[0].port(), 0);
+}
+
+#[test]
+fn an_address_in_use_is_refused_by_name_whoever_has_it() {
+    let single = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let group = group_on("127.0.0.1:0").unwrap();
+    let everywhere = group_on("0.0.0.0:0").unwrap();
+    for holder in [&single, &group[0], &everywhere[0]] {
+        let mut address = holder.local_addr().unwrap();
+        address.set_ip("127.0.0.1".parse().unwrap());
+        let refusal = group_on(&address.to_string()).unwrap_err();
+        assert!(matches!(refusal, GroupError::AddressInUse { address: named } if named == address));
+        let text = refusal.to_string();
+        assert!(text.contains(&format!("UDP {address} is in use")), "{text}");
+    }
+}
+
+#[test]
+fn an_address_of_no_device_needs_leave() {
+    let refusal = group_on("203.0.113.1:7009").unwrap_err().to_string();
+    assert!(
+        refusal.contains("no device has the address 203.0.113.1:7009"),
+        "{refusal}"
+    );
+    let leave = GroupSettings {
+        free_bind: true,
+        ..GroupSettings::default()
+    };
+    let address = "203.0.113.1:7009".parse().unwrap();
+    assert_eq!(group::udp(address, 2, None, &leave).unwrap().len(), 2);
+}
+
+#[test]
+fn a_group_of_none_is_refused_and_a_group_of_one_is_alone() {
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let settings = GroupSettings::default();
+    let none = group::udp(anywhere, 0, None, &settings).unwrap_err();
+    assert!(matches!(none, GroupError::NoBuckets));
+    let one = group::udp(anywhere, 1, Some(&program()), &settings).unwrap();
+    let address = one[0].local_addr().unwrap();
+    assert!(matches!(
+        group_on(&address.to_string()),
+        Err(GroupError::AddressInUse { .. })
+    ));
+}
+
+#[test]
+fn the_receive_buffer_is_what_was_asked_for_and_told() {
+    let settings = GroupSettings {
+        receive_buffer: Some(100_000),
+        ..GroupSettings::default()
+    };
+    let group = group::udp("127.0.0.1:0".parse().unwrap(), 2, None, &settings).unwrap();
+    for socket in &group {
+        // The kernel doubles it.
+        assert_eq!(group::receive_buffer(socket).unwrap(), 200_000);
+    }
+}
+
+#[test]
+fn a_program_over_the_limit_is_refused_with_both_numbers() {
+    let plan = BedPlan::new(
+        "10.11.2.1".parse().unwrap(),
+        vec!["10.11.3.0/24".parse().unwrap()],
+    );
+    let bed = Bed::build(&plan).unwrap();
+    if bed.kind() == BedKind::Loopback {
+        eprintln!("skipped: {}", bed.reason().unwrap_or("no namespaces"));
+        return;
+    }
+    if let Err(error) = bed.server.set("net.core.optmem_max", "1024") {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    let refusal = bed
+        .server
+        .run(|| group_on("10.11.2.1:7009").unwrap_err().to_string());
+    let count = program().instructions().len();
+    let expected =
+        format!("a steering program of {count} instructions does not fit net.core.optmem_max (1024 bytes)");
+    assert!(refusal.contains(&expected), "{refusal}");
+}

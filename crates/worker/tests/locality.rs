@@ -1,0 +1,131 @@
+//! The observer sees on which CPU datagrams were received, on loopback and on veth.
+
+use corelane_host::bed::{Bed, BedKind, BedPlan};
+use corelane_host::{cpus, pin};
+use corelane_worker::locality::{Observer, ObserverError, ObserverSettings, Sighting};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+/// Observes all datagrams to a socket, or nothing where that is not permitted.
+fn observe(device: &str, destination: SocketAddr, one_in: u32) -> Option<Observer> {
+    let settings = ObserverSettings {
+        device: device.to_owned(),
+        destination,
+        one_in,
+    };
+    match Observer::new(&settings) {
+        Ok(observer) => Some(observer),
+        Err(error @ ObserverError::NotPermitted) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Sends so many datagrams from each CPU in turn; gives each sender's address and CPU.
+fn send_from_every_cpu(ip: IpAddr, to: SocketAddr, count: usize) -> Vec<(SocketAddr, u32)> {
+    let send = move |cpu| {
+        pin::current_thread(cpu).unwrap();
+        let socket = UdpSocket::bind((ip, 0)).unwrap();
+        for _ in 0..count {
+            socket.send_to(&[7; 16], to).unwrap();
+        }
+        (socket.local_addr().unwrap(), cpu)
+    };
+    let allowed = cpus::allowed().unwrap().cpus;
+    // Each on a thread of its own: pinning lasts.
+    let sender = |cpu| std::thread::spawn(move || send(cpu)).join().unwrap();
+    allowed.into_iter().map(sender).collect()
+}
+
+fn drain(observer: &mut Observer) -> Vec<Sighting> {
+    let mut seen = Vec::new();
+    observer
+        .drain(usize::MAX, |sighting| seen.push(sighting))
+        .unwrap();
+    seen
+}
+
+/// On loopback and veth the receive path runs on the sender's CPU: the observer must say so for every datagram.
+fn check(observer: &mut Observer, senders: &[(SocketAddr, u32)], to: SocketAddr, count: usize) {
+    let seen = drain(observer);
+    for (source, cpu) in senders {
+        let theirs: Vec<&Sighting> = seen
+            .iter()
+            .filter(|sighting| sighting.source == *source)
+            .collect();
+        assert_eq!(theirs.len(), count, "all datagrams of {source} are seen");
+        for sighting in theirs {
+            assert_eq!((sighting.cpu, sighting.destination), (*cpu, to));
+        }
+    }
+    assert_eq!(seen.len(), count * senders.len(), "and nothing else");
+}
+
+#[test]
+fn datagrams_are_seen_on_the_cpu_that_received_them() {
+    for ip in ["127.0.0.1", "::1"] {
+        let ip: IpAddr = ip.parse().unwrap();
+        let receiver = UdpSocket::bind((ip, 0)).unwrap();
+        let other = UdpSocket::bind((ip, 0)).unwrap();
+        let to = receiver.local_addr().unwrap();
+        let Some(mut observer) = observe("lo", to, 1) else {
+            return;
+        };
+        let senders = send_from_every_cpu(ip, to, 50);
+        send_from_every_cpu(ip, other.local_addr().unwrap(), 50);
+        check(&mut observer, &senders, to, 50);
+    }
+}
+
+#[test]
+fn datagrams_over_veth_are_seen_on_the_cpu_that_received_them() {
+    let clients = vec!["10.11.3.0/24".parse().unwrap()];
+    let bed = Bed::build(&BedPlan::new("10.11.2.1".parse().unwrap(), clients)).unwrap();
+    if bed.kind() == BedKind::Loopback {
+        eprintln!("skipped: {}", bed.reason().unwrap_or("no namespaces"));
+        return;
+    }
+    let to: SocketAddr = (bed.server.address(), 7_001).into();
+    let device = bed.server.device().to_owned();
+    let observed = bed.server.run(move || {
+        let receiver = UdpSocket::bind(to).unwrap();
+        observe(&device, to, 1).map(|observer| (observer, receiver))
+    });
+    let Some((mut observer, _receiver)) = observed else {
+        return;
+    };
+    let from = bed.client.address();
+    let senders = bed.client.run(move || send_from_every_cpu(from, to, 50));
+    check(&mut observer, &senders, to, 50);
+}
+
+#[test]
+fn a_sample_is_a_part_of_all() {
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = receiver.local_addr().unwrap();
+    let Some(mut observer) = observe("lo", to, 16) else {
+        return;
+    };
+    let senders = send_from_every_cpu(to.ip(), to, 4_000);
+    let seen = drain(&mut observer).len();
+    let expected = 4_000 * senders.len() / 16;
+    // Ten standard deviations of a binomial count are far within a half.
+    assert!(
+        (expected / 2..expected * 2).contains(&seen),
+        "{seen} of about {expected}"
+    );
+}
+
+#[test]
+fn a_drain_takes_no_more_than_asked_and_leaves_the_rest() {
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = receiver.local_addr().unwrap();
+    let Some(mut observer) = observe("lo", to, 1) else {
+        return;
+    };
+    let all = 20 * send_from_every_cpu(to.ip(), to, 20).len();
+    assert_eq!(observer.drain(5, |_| {}).unwrap(), 5);
+    assert_eq!(drain(&mut observer).len(), all - 5);
+    assert!(drain(&mut observer).is_empty());
+}
