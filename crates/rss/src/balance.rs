@@ -6,8 +6,9 @@
 //! both NP-hard). So the decision is made by documented heuristics, and is told with two proven bounds beside it:
 //!
 //! 1. `bound`: no assignment of whole entries has a lower fullest bucket (`bound.rs`).
-//! 2. The lowest fullest bucket that can be found, from scratch and from the present table (`level.rs`, `search.rs`, `fill.rs`). The
-//!    `level` is that and a tolerance, because the last percent of evenness costs most of the moves.
+//! 2. The `level`: the bound and a tolerance, because the last percent of evenness costs most of the moves. Where that
+//!    cannot be reached, the lowest fullest bucket that can be found, and the tolerance (`level.rs`, `search.rs`,
+//!    `fill.rs`).
 //! 3. Tables that meet the level by different ways, each relieved of moves it does not need; the one with the fewest
 //!    moves wins (`fewest.rs`). Every move left is needed: without any one of them a bucket would exceed the level.
 //!
@@ -17,6 +18,7 @@ mod assignment;
 mod bound;
 mod fewest;
 mod fill;
+mod leaving;
 mod level;
 mod search;
 
@@ -60,7 +62,8 @@ pub struct Rebalanced {
     pub fullest_before: u64,
     /// Load of the fullest bucket under the new table; never more than before.
     pub fullest_after: u64,
-    /// What the fullest bucket was allowed: the lowest level found, and the tolerance.
+    /// What the fullest bucket was allowed: the bound, or where that is out of reach the lowest level found, and the
+    /// tolerance.
     pub level: u64,
     /// No assignment of whole entries to as many buckets has a fullest bucket below this.
     pub bound: u64,
@@ -95,29 +98,28 @@ pub fn rebalance(
     options: Options,
 ) -> Result<Rebalanced, BalanceError> {
     check(table, entry_loads, options)?;
-    let origin: Vec<usize> = table.entries().iter().map(|bucket| bucket.index()).collect();
-    let present = Assignment::new(entry_loads, origin.clone(), options.buckets);
+    let origin = table.entries().iter().map(|bucket| bucket.index()).collect();
+    let present = Assignment::new(entry_loads, origin, options.buckets);
     let bound = bound::fullest(entry_loads, options.buckets);
-    let best = level::lowest(&present, bound);
-    let level = with_tolerance(best.fullest(), options.tolerance);
-    let after = fewest::moves(&present, best, level);
-    let moved = (0..table.size()).filter(|&entry| after.bucket_of(entry) != origin[entry]);
-    let bucket = |number: usize| Bucket::new(number as u16);
+    let (level, levelled) = level::reach(&present, bound, options.tolerance);
+    let after = fewest::moves(&present, levelled, level);
+    let entries: Vec<Bucket> = after
+        .all_buckets()
+        .iter()
+        .map(|&bucket| Bucket::new(bucket as u16))
+        .collect();
+    let pairs = table.entries().iter().zip(&entries).enumerate();
+    let moved = pairs.filter(|(_, (from, to))| from != to);
     Ok(Rebalanced {
         moves: moved
-            .map(|entry| Move {
+            .map(|(entry, (&from, &to))| Move {
                 entry,
-                from: bucket(origin[entry]),
-                to: bucket(after.bucket_of(entry)),
+                from,
+                to,
                 load: entry_loads[entry],
             })
             .collect(),
-        table: IndirectionTable::from_entries(
-            (0..table.size())
-                .map(|entry| bucket(after.bucket_of(entry)))
-                .collect(),
-        )
-        .expect("the new table has the size of the old one"),
+        table: IndirectionTable::from_entries(entries).expect("the new table has the size of the old one"),
         fullest_before: present.fullest(),
         fullest_after: after.fullest(),
         level,
@@ -168,10 +170,6 @@ fn check(table: &IndirectionTable, entry_loads: &[u64], options: Options) -> Res
 
 /// More buckets than the largest table has entries would be buckets that nothing can reach.
 const MOST_BUCKETS: usize = IndirectionTable::LARGEST;
-
-fn with_tolerance(level: u64, tolerance: f64) -> u64 {
-    level.saturating_add((level as f64 * tolerance) as u64)
-}
 
 /// Why there is nothing to decide.
 #[derive(Clone, Debug, PartialEq, Error)]

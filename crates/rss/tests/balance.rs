@@ -124,7 +124,7 @@ fn every_assignment(loads: &[u64], origin: &[usize], buckets: usize) -> Vec<(u64
 
 #[test]
 fn few_entries_come_within_5_percent_of_an_exhaustive_search_by_its_moves_or_hardly_more() {
-    const CASES: u64 = 300;
+    const CASES: u64 = 600;
     let mut with_the_fewest = 0;
     for seed in 0..CASES {
         let mut numbers = Numbers(seed);
@@ -152,13 +152,13 @@ fn few_entries_come_within_5_percent_of_an_exhaustive_search_by_its_moves_or_har
             "a bound above the fewest, {fewest}. {what}"
         );
         assert!(
-            decided.moves.len() <= fewest + 2,
+            decided.moves.len() <= fewest + 1,
             "{fewest} moves are enough. {what}"
         );
         with_the_fewest += u64::from(decided.moves.len() == fewest);
     }
     assert!(
-        with_the_fewest * 10 >= CASES * 9,
+        with_the_fewest * 100 >= CASES * 97,
         "the fewest moves in {with_the_fewest} of {CASES} only"
     );
 }

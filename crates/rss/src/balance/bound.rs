@@ -1,12 +1,13 @@
 //! What no rebalancing can beat: a lower bound of the fullest bucket, and one of the moves to a level.
 
 use super::assignment::Assignment;
+use super::leaving;
 
 /// No assignment of these loads to so many buckets has a fullest bucket below this.
 ///
 /// The mean holds because the buckets hold the total. The rest is the pigeonhole principle: of the `k * buckets + 1`
 /// largest entries some bucket holds `k + 1`, which weigh at least as much as the `k + 1` smallest of them; for `k = 0`
-/// that is the largest entry.
+/// that is the largest entry. And no load is anything but a multiple of what divides all.
 pub(super) fn fullest(entry_loads: &[u64], buckets: usize) -> u64 {
     let mut loads = entry_loads.to_vec();
     loads.sort_unstable_by(|one, other| other.cmp(one));
@@ -15,29 +16,28 @@ pub(super) fn fullest(entry_loads: &[u64], buckets: usize) -> u64 {
         let largest = &loads[..=k * buckets];
         largest[largest.len() - 1 - k..].iter().sum()
     });
-    crowded.fold(mean, u64::max)
+    let divisor = loads
+        .iter()
+        .fold(0, |divisor, load| common_divisor(divisor, *load))
+        .max(1);
+    crowded.fold(mean, u64::max).next_multiple_of(divisor)
+}
+
+/// The greatest (Euclid).
+fn common_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 {
+        one
+    } else {
+        common_divisor(other, one % other)
+    }
 }
 
 /// No fewer moves bring every bucket of `present` to `level`: each bucket above it must give up at least as many entries
 /// as its largest take to fall to the level.
 pub(super) fn moves(present: &Assignment<'_>, level: u64) -> usize {
     (0..present.buckets())
-        .map(|bucket| leaving(present, bucket, level))
+        .map(|bucket| leaving::fewest(present, bucket, level))
         .sum()
-}
-
-/// The fewest entries that must leave a bucket so that it meets the level.
-pub(super) fn leaving(present: &Assignment<'_>, bucket: usize, level: u64) -> usize {
-    let mut held = present.bucket_loads()[bucket];
-    let mut leaving = 0;
-    for &entry in present.loaded(bucket).iter().rev() {
-        if held <= level {
-            break;
-        }
-        held -= present.load(entry);
-        leaving += 1;
-    }
-    leaving
 }
 
 #[cfg(test)]
@@ -52,6 +52,11 @@ mod tests {
         assert_eq!(fullest(&[7; 7], 3), 21, "three of the seven share a bucket");
         assert_eq!(fullest(&[0, 0], 3), 0);
         assert_eq!(fullest(&[5, 4], 2), 5);
+        assert_eq!(
+            fullest(&[10, 10, 10, 20, 20, 20], 4),
+            30,
+            "22.5 is no sum of tens"
+        );
     }
 
     #[test]

@@ -1,27 +1,28 @@
 //! Few moves: a level enters, and an assignment that meets it with few entries away from where they were leaves.
 
 use super::assignment::{Assignment, tightest_bucket};
-use super::{bound, level};
+use super::{leaving, level};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+/// How many more entries than must may be taken out of a full bucket: several light ones fit where one heavy does not.
+const MOST_MORE: usize = 2;
+
 /// An assignment whose buckets all meet `level`, with few entries in other buckets than in `present`.
 ///
-/// `best` meets the level. Three ways are tried: entries are taken out of full buckets, as few as possible, and packed
-/// where there is room; the present assignment descends to the level; and `best` takes the present names of its buckets.
-/// Each is relieved of moves that it does not need, and the one with the fewest left wins, of equals the most level.
+/// `best` meets the level. Three ways are tried: entries are taken out of full buckets, as few as possible or a few more,
+/// and packed where there is room; the present assignment descends to the level; and `best` takes the present names of
+/// its buckets. Each is relieved of moves that it does not need, and the one with the fewest left wins, of equals the most
+/// level.
 pub(super) fn moves<'a>(present: &Assignment<'a>, best: Assignment<'a>, level: u64) -> Assignment<'a> {
     if present.fullest() <= level {
         return present.clone();
     }
     let mut descended = present.clone();
     level::descend(&mut descended, level);
-    let ways = [
-        repacked(present, level),
-        Some(descended),
-        Some(renamed(present, &best)),
-    ];
-    let within = ways.into_iter().flatten().filter(|way| way.fullest() <= level);
+    let ways = (0..=MOST_MORE).map(|more| repacked(present, level, more));
+    let ways = ways.chain([Some(descended), Some(renamed(present, &best))]);
+    let within = ways.flatten().filter(|way| way.fullest() <= level);
     let relieved = within.map(|mut way| {
         take_back(present, &mut way, level);
         way
@@ -39,12 +40,12 @@ fn moved(present: &Assignment<'_>, after: &Assignment<'_>) -> Vec<usize> {
         .collect()
 }
 
-/// Takes as few entries as possible out of every bucket above the level, then packs them, largest first, each into the
+/// Takes as few entries as possible, and `more`, out of every bucket above the level, then packs them, largest first, each into the
 /// bucket that it fills best; `None` when one fits nowhere.
-fn repacked<'a>(present: &Assignment<'a>, level: u64) -> Option<Assignment<'a>> {
+fn repacked<'a>(present: &Assignment<'a>, level: u64, more: usize) -> Option<Assignment<'a>> {
     let buckets = 0..present.buckets();
     let mut leaving: Vec<usize> = buckets
-        .flat_map(|bucket| lightest_leaving(present, bucket, level))
+        .flat_map(|bucket| leaving::lightest(present, bucket, level, more))
         .collect();
     leaving.sort_unstable_by_key(|&entry| (Reverse(present.load(entry)), entry));
     let mut bucket_of = present.all_buckets().to_vec();
@@ -62,31 +63,6 @@ fn repacked<'a>(present: &Assignment<'a>, level: u64) -> Option<Assignment<'a>> 
         bucket_of,
         present.buckets(),
     ))
-}
-
-/// The fewest entries that must leave a bucket so that it meets the level; of as many, light ones, which are easier to
-/// place: the largest, and then each replaced by the lightest that still does.
-fn lightest_leaving(present: &Assignment<'_>, bucket: usize, level: u64) -> Vec<usize> {
-    let (staying, leaving) = {
-        let loaded = present.loaded(bucket);
-        loaded.split_at(loaded.len() - bound::leaving(present, bucket, level))
-    };
-    let (mut staying, mut leaving) = (staying.to_vec(), leaving.to_vec());
-    let excess = present.bucket_loads()[bucket].saturating_sub(level);
-    let mut removed: u64 = leaving.iter().map(|&entry| present.load(entry)).sum();
-    for entry in leaving.iter_mut().rev() {
-        let load = present.load(*entry);
-        let needed = excess.saturating_sub(removed - load);
-        let lighter = staying
-            .iter_mut()
-            .find(|other| (needed..load).contains(&present.load(**other)));
-        if let Some(lighter) = lighter {
-            removed -= load - present.load(*lighter);
-            std::mem::swap(entry, lighter);
-            staying.sort_unstable_by_key(|&entry| (present.load(entry), entry));
-        }
-    }
-    leaving
 }
 
 /// `best` with its buckets renamed: the bucket that shares most entries with a present one takes its name, and so on.

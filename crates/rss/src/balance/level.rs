@@ -11,26 +11,31 @@ const PARTS_OF_BOUND: u64 = 1000;
 /// Given an assignment, looks for one with a lower fullest bucket, down to a load that is low enough.
 type Way<'a> = fn(&Assignment<'a>, u64) -> Option<Assignment<'a>>;
 
-/// The assignment with the lowest fullest bucket found. Its moves are not counted here.
+/// A level that can be reached, no further above the lowest that was found than `tolerance`, and an assignment that
+/// reaches it, whose moves are not counted yet.
 ///
-/// Descent alone is enough where buckets have many entries. Where it stops short, the others are tried: a complete search
-/// when there are few entries in all, and exact filling, which is best when there are few a bucket.
-pub(super) fn lowest<'a>(present: &Assignment<'a>, bound: u64) -> Assignment<'a> {
-    let enough = bound.saturating_add(bound / PARTS_OF_BOUND);
+/// Descent alone is enough where buckets have many entries. Where it stops short, the other ways are tried: a complete
+/// search when there are few entries in all, and exact filling, which is best when there are few a bucket.
+pub(super) fn reach<'a>(present: &Assignment<'a>, bound: u64, tolerance: f64) -> (u64, Assignment<'a>) {
+    let tolerated = |load: u64| load.saturating_add((load as f64 * tolerance) as u64);
     let mut best = present.clone();
-    descend(&mut best, enough);
+    descend(&mut best, tolerated(bound));
+    if best.fullest() <= tolerated(bound) {
+        return (tolerated(bound), best);
+    }
+    let enough = bound.saturating_add(bound / PARTS_OF_BOUND);
     for below in [
         from_scratch as Way<'a>,
         search::below as Way<'a>,
         fill::below as Way<'a>,
     ] {
+        let found = below(&best, enough).filter(|found| found.fullest() < best.fullest());
+        best = found.unwrap_or(best);
         if best.fullest() <= enough {
             break;
         }
-        let found = below(&best, enough).filter(|found| found.fullest() < best.fullest());
-        best = found.unwrap_or(best);
     }
-    best
+    (tolerated(best.fullest()), best)
 }
 
 fn from_scratch<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment<'a>> {
@@ -64,13 +69,14 @@ const STEPS_PER_ENTRY: usize = 8;
 
 /// Relieves the fullest bucket, again and again, until it is at most `level` or no step helps.
 ///
-/// A step moves one entry to another bucket or exchanges two; the one with the most gain a move is taken.
+/// A step moves one entry to another bucket or exchanges two. One that brings both buckets to the level is taken first,
+/// because it ends the work on them; then the one with the most gain a move.
 pub(super) fn descend(assignment: &mut Assignment<'_>, level: u64) {
     for _ in 0..STEPS_PER_ENTRY * assignment.entry_loads().len() {
         if assignment.fullest() <= level {
             return;
         }
-        match best_step(assignment) {
+        match best_step(assignment, level) {
             Some(Step::Move { entry, to }) => assignment.move_entry(entry, to),
             Some(Step::Exchange { entry, with }) => {
                 let (from, to) = (assignment.bucket_of(entry), assignment.bucket_of(with));
@@ -91,45 +97,65 @@ enum Step {
     Exchange { entry: usize, with: usize },
 }
 
-/// The step from the fullest bucket after which the fuller of the two buckets is lowest, counted a move; none if every
-/// step would leave one of them as full.
-fn best_step(assignment: &Assignment<'_>) -> Option<Step> {
+/// The worth of a step: whether it brings both buckets to the level, and its gain by two moves.
+type Worth = (bool, u64);
+
+/// The step of most worth from the fullest bucket; none if every step would leave it or the other bucket as full.
+fn best_step(assignment: &Assignment<'_>, level: u64) -> Option<Step> {
     let from = assignment.fullest_bucket();
     let emptiest = assignment.emptiest_bucket();
-    let mut best: Option<(u64, Step)> = None;
-    let mut consider = |worth: u64, step: Step| {
-        if worth > best.map_or(0, |(worth, _)| worth) {
-            best = Some((worth, step));
-        }
-    };
+    let mut best: Option<Step> = None;
+    let mut most_worth: Worth = (false, 0);
     for &entry in assignment.loaded(from) {
-        let gain = gain(assignment, from, emptiest, assignment.load(entry));
-        consider(gain.saturating_mul(2), Step::Move { entry, to: emptiest });
-        for to in (0..assignment.buckets()).filter(|to| *to != from) {
+        let (meets, gain) = outcome(assignment, (from, emptiest), assignment.load(entry), level);
+        let worth = (meets, gain.saturating_mul(2));
+        if worth > most_worth {
+            (best, most_worth) = (Some(Step::Move { entry, to: emptiest }), worth);
+        }
+    }
+    for to in 0..assignment.buckets() {
+        // At best an exchange makes both alike.
+        if outcome(
+            assignment,
+            (from, to),
+            difference(assignment, from, to).div_ceil(2),
+            level,
+        ) <= most_worth
+        {
+            continue;
+        }
+        for &entry in assignment.loaded(from) {
             for with in partners(assignment, entry, from, to).into_iter().flatten() {
                 let shift = assignment.load(entry) - assignment.load(with);
-                let gain = self::gain(assignment, from, to, shift);
-                consider(gain, Step::Exchange { entry, with });
+                let worth = outcome(assignment, (from, to), shift, level);
+                if worth > most_worth {
+                    (best, most_worth) = (Some(Step::Exchange { entry, with }), worth);
+                }
             }
         }
     }
-    best.map(|(_, step)| step)
+    best
 }
 
-/// By how much the fuller of the two buckets falls when `shift` goes from the one to the other.
-fn gain(assignment: &Assignment<'_>, from: usize, to: usize, shift: u64) -> u64 {
+/// How much more one bucket holds than another, which holds no more.
+fn difference(assignment: &Assignment<'_>, from: usize, to: usize) -> u64 {
+    assignment.bucket_loads()[from] - assignment.bucket_loads()[to]
+}
+
+/// What comes of shifting so much load from one bucket to another: whether both then meet the level, and by how much the
+/// fuller of them falls.
+fn outcome(assignment: &Assignment<'_>, (from, to): (usize, usize), shift: u64, level: u64) -> Worth {
     let loads = assignment.bucket_loads();
     let fuller = (loads[from] - shift).max(loads[to] + shift);
-    loads[from].saturating_sub(fuller)
+    (fuller <= level, loads[from].saturating_sub(fuller))
 }
 
 /// The entries of bucket `to` whose exchange with `entry` would level the two buckets best: the last that shifts at least
 /// half the difference, and the first that shifts less.
 fn partners(assignment: &Assignment<'_>, entry: usize, from: usize, to: usize) -> [Option<usize>; 2] {
-    let difference = assignment.bucket_loads()[from] - assignment.bucket_loads()[to];
     let load = assignment.load(entry);
     let candidates = assignment.loaded(to);
-    let Some(wanted) = load.checked_sub(difference / 2) else {
+    let Some(wanted) = load.checked_sub(difference(assignment, from, to) / 2) else {
         // Alone it shifts less than half the difference: to move it levels more than to exchange it.
         return [None; 2];
     };
