@@ -1,6 +1,6 @@
 //! Receive side scaling as arithmetic.
 //!
-//! What enters: a [`Key`], a [`Tuple`], an [`IndirectionTable`]. What leaves: the [`Hash`] that a network interface
+//! What enters: a [`Key`], a [`Tuple`], an [`IndirectionTable`]. What leaves: the [`Hash`](struct@Hash) that a network interface
 //! computes over the tuple, the table's entry and the [`Bucket`] it names; plans of the addresses and ports that reach
 //! each bucket ([`plan`]); and the socket filter program that lets a stock kernel pick sockets by the same hash
 //! ([`steer`]).
@@ -34,3 +34,8 @@ pub use steering::{Steerer, Steering, SteeringError};
 pub use table::{Bucket, IndirectionTable, TableError};
 pub use toeplitz::{Toeplitz, Way, WayError};
 pub use tuple::{HashInput, Tuple, TupleError};
+
+/// Compiles and runs the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

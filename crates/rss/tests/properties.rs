@@ -43,7 +43,7 @@ fn options() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
 
     #[test]
     fn oracle_compiled_hash_and_program_name_the_same_bucket(

@@ -1,18 +1,111 @@
-//! Groups of sockets that a generated program steers, and the options that put headers between addresses and ports.
+//! Groups of sockets that a generated program steers, the sources that send to them, and the options that put headers
+//! between addresses and ports.
 
-use corelane_rss::Steering;
 use corelane_rss::steer::{self, Families, Program};
+use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple, oracle};
 use nix::setsockopt_impl;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 /// Longer than any packet takes on loopback, shorter than anyone waits for a failing test.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Loopback, a port of the kernel's choice.
+pub const LOOPBACK_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub const LOOPBACK_V6: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
+/// Every address of both families.
+pub const WILDCARD: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
+
+pub fn steering(hash_fields: HashFields, table: IndirectionTable) -> Steering {
+    let key = std::array::from_fn::<u8, 40, _>(|at| (at as u8).wrapping_mul(151) ^ 0x6d);
+    Steering {
+        key: Key::from_bytes(&key).unwrap(),
+        hash_fields,
+        cpus: vec![0; table.buckets()],
+        table,
+        generation: 0,
+    }
+}
+
+pub fn round_robin(size: usize, buckets: usize) -> IndirectionTable {
+    IndirectionTable::round_robin(size, buckets).unwrap()
+}
+
+/// A table in which neighbouring entries have nothing to do with each other.
+pub fn irregular(size: u32, buckets: u32) -> IndirectionTable {
+    let draw = |entry: u32| (entry.wrapping_mul(2_654_435_761) >> 12) % buckets;
+    let entries = (0..size).map(|entry| Bucket::new(draw(entry) as u16));
+    IndirectionTable::from_entries(entries.collect()).unwrap()
+}
+
+fn oracle_bucket(steering: &Steering, tuple: &Tuple) -> Bucket {
+    let hash = oracle::toeplitz(&steering.key, tuple.input(steering.hash_fields).as_bytes());
+    steering.table.entries()[hash as usize % steering.table.size()]
+}
+
+/// Sends a datagram or makes a connection from each source to port `server` of the group, and asserts that the socket
+/// that the oracle names receives it.
+pub fn sources_meet_the_oracle(
+    steering: &Steering,
+    group: &[Socket],
+    server: SocketAddr,
+    sources: impl IntoIterator<Item = Socket>,
+) {
+    let server = SocketAddr::new(server.ip(), port(&group[0]));
+    let mut reached = vec![0; group.len()];
+    for source in sources {
+        let local = source.local_addr().unwrap().as_socket().unwrap();
+        let tuple = Tuple::new(local, server).unwrap();
+        let bucket = oracle_bucket(steering, &tuple);
+        source.connect(&server.into()).unwrap();
+        let listener = &group[bucket.index()];
+        let arrived = match source.r#type().unwrap() {
+            Type::STREAM => listener.accept().map(|(_, peer)| peer.as_socket().unwrap()),
+            _ => receive(&source, listener, &tuple),
+        };
+        let peer = arrived.unwrap_or_else(|error| panic!("{tuple} did not reach bucket {bucket}: {error}"));
+        assert_eq!(Tuple::new(peer, server), Ok(tuple));
+        reached[bucket.index()] += 1;
+    }
+    let used = reached.iter().filter(|count| **count > 0).count();
+    assert!(used > 1, "all on one bucket proves nothing: {reached:?}");
+}
+
+/// Sends the tuple as text and returns the address that came with it.
+fn receive(source: &Socket, receiver: &Socket, tuple: &Tuple) -> io::Result<SocketAddr> {
+    source.send(tuple.to_string().as_bytes())?;
+    let mut payload = [0; 200];
+    let length = (&*receiver).read(&mut payload)?;
+    assert_eq!(payload[..length], *tuple.to_string().as_bytes());
+    Ok(tuple.source())
+}
+
+/// So many sockets of 127.x.y.z addresses, each with a port of its own.
+pub fn ipv4_sources(kind: Type, count: u32) -> impl Iterator<Item = Socket> {
+    (0..count).map(move |number| {
+        let host = number.wrapping_mul(0x9e37_79b9) >> 8;
+        let address = Ipv4Addr::from(0x7f00_0000 | host.clamp(2, 0xff_fffe));
+        source(kind, SocketAddr::from((address, 0)))
+    })
+}
+
+/// So many sockets of ::1, each with a port of its own.
+pub fn ipv6_sources(kind: Type, count: u32) -> impl Iterator<Item = Socket> {
+    (0..count).map(move |_| source(kind, LOOPBACK_V6))
+}
+
+fn source(kind: Type, address: SocketAddr) -> Socket {
+    let socket = Socket::new(Domain::for_address(address), kind, None).unwrap();
+    socket.bind(&address.into()).unwrap();
+    socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
 
 /// Sockets bound to `address`, one a bucket, with the program attached. Port 0 becomes a port that is free.
 pub fn group(steering: &Steering, kind: Type, mut address: SocketAddr, families: Families) -> Vec<Socket> {
@@ -31,11 +124,11 @@ pub fn group(steering: &Steering, kind: Type, mut address: SocketAddr, families:
         address.set_port(port(&socket));
         sockets.push(socket);
     }
-    attach(&sockets[0], &steer::program(steering, families).unwrap());
+    try_attach(&sockets[0], &steer::program(steering, families).unwrap()).unwrap();
     sockets
 }
 
-pub fn attach(socket: &impl AsFd, program: &Program) {
+pub fn try_attach(socket: &impl AsFd, program: &Program) -> nix::Result<()> {
     let instructions = program.instructions().iter();
     let mut filters: Vec<libc::sock_filter> = instructions
         .map(|instruction| libc::sock_filter {
@@ -49,7 +142,7 @@ pub fn attach(socket: &impl AsFd, program: &Program) {
         len: filters.len() as u16,
         filter: filters.as_mut_ptr(),
     };
-    setsockopt(socket, sockopt::AttachReusePortCbpf, &program).unwrap();
+    setsockopt(socket, sockopt::AttachReusePortCbpf, &program)
 }
 
 pub fn port(socket: &Socket) -> u16 {

@@ -1,8 +1,8 @@
-//! The RSS verification suite over real packets: the kernel runs the steering program on datagrams that carry the suite's
-//! very tuples, and picks the socket that the published hash names.
+//! What takes a network namespace of one's own: the kernel runs the steering program on datagrams that carry the very
+//! tuples of the RSS verification suite, and on packets with IPv6 extension headers, which take privilege to send.
 //!
-//! The suite's addresses are given to the loopback device of a network namespace of this process's own. Entering a user
-//! namespace takes a process of one thread, so this test has a `main` of its own.
+//! The suite's addresses are given to the namespace's loopback device. Without privilege the namespace belongs to a user
+//! namespace, and entering that takes a process of one thread, so these tests have a `main` of their own.
 
 mod common;
 
@@ -17,14 +17,17 @@ fn main() {
         eprintln!("skipped: no network namespace can be entered here ({error})");
         return;
     }
-    linux::the_kernel_computes_every_byte_of_every_published_hash();
-    println!("test the_kernel_computes_every_byte_of_every_published_hash ... ok");
+    linux::prepare();
+    for (name, test) in linux::TESTS {
+        test();
+        println!("test {name} ... ok");
+    }
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
     use crate::common::namespace::{LOOPBACK, set_up_loopback};
-    use crate::common::sockets::{PATIENCE, group};
+    use crate::common::sockets::{self, PATIENCE, group, try_attach};
     use crate::common::vectors::suite;
     use corelane_rss::steer::{self, Families, Instruction};
     use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
@@ -32,15 +35,34 @@ mod linux {
     use std::io::Read;
     use std::net::SocketAddr;
 
+    pub const TESTS: [(&str, fn()); 3] = [
+        (
+            "the_kernel_computes_every_byte_of_every_published_hash",
+            the_kernel_computes_every_byte_of_every_published_hash,
+        ),
+        (
+            "ipv6_extension_headers_are_stepped_over",
+            ipv6_extension_headers_are_stepped_over,
+        ),
+        (
+            "programs_fit_the_option_memory_that_they_say_and_not_much_less",
+            programs_fit_the_option_memory_that_they_say_and_not_much_less,
+        ),
+    ];
+
+    /// Gives the loopback device the addresses of the suite.
+    pub fn prepare() {
+        let ends = suite()
+            .into_iter()
+            .flat_map(|row| [row.tuple.source(), row.tuple.destination()]);
+        set_up_loopback(ends.map(|end| end.ip()).filter(|address| !address.is_multicast()));
+    }
+
     /// Eight bits at a time: the sockets of a group are one for each value of a byte of the hash.
     const BUCKETS: u16 = 256;
 
-    pub fn the_kernel_computes_every_byte_of_every_published_hash() {
+    fn the_kernel_computes_every_byte_of_every_published_hash() {
         let rows = suite();
-        let ends = rows
-            .iter()
-            .flat_map(|row| [row.tuple.source(), row.tuple.destination()]);
-        set_up_loopback(ends.map(|end| end.ip()).filter(|address| !address.is_multicast()));
         assert_eq!(rows.len(), 8);
         for row in rows {
             for (fields, hash) in [
@@ -55,6 +77,50 @@ mod linux {
                         group_receives_at(&row.tuple, fields, shift, byte);
                     }
                 }
+            }
+        }
+    }
+
+    fn ipv6_extension_headers_are_stepped_over() {
+        let steering = sockets::steering(HashFields::FourTuple, sockets::round_robin(128, 8));
+        for kind in [Type::DGRAM, Type::STREAM] {
+            let group = group(&steering, kind, sockets::LOOPBACK_V6, Families::V6);
+            for (hop_by_hop, destination) in [(1, 1), (2, 1), (1, 3)] {
+                let sources = sockets::ipv6_sources(kind, 100).inspect(|socket| {
+                    sockets::send_ipv6_extensions(socket, hop_by_hop, destination).unwrap();
+                });
+                sockets::sources_meet_the_oracle(&steering, &group, sockets::LOOPBACK_V6, sources);
+            }
+        }
+    }
+
+    /// The limit is one of the namespace's own since Linux 6.8.
+    fn programs_fit_the_option_memory_that_they_say_and_not_much_less() {
+        const LIMIT: &str = "/proc/sys/net/core/optmem_max";
+        for (size, buckets) in [(1, 1), (128, 128), (128, 100), (2048, 256), (4096, 256)] {
+            let draw = |entry: u32| Bucket::new((entry.wrapping_mul(2_654_435_761) >> 12) as u16 % buckets);
+            let table = IndirectionTable::from_entries((0..size).map(draw).collect()).unwrap();
+            let steering = Steering {
+                table,
+                ..steering(HashFields::FourTuple, 0, 0)
+            };
+            let program = steer::program(&steering, Families::Both).unwrap();
+            for (limit, fits) in [
+                (program.option_memory(), true),
+                (program.option_memory() / 3, false),
+            ] {
+                if let Err(error) = std::fs::write(LIMIT, limit.to_string()) {
+                    eprintln!("skipped: {LIMIT} cannot be set in a namespace here ({error})");
+                    return;
+                }
+                let socket = Socket::new(Domain::IPV6, Type::DGRAM, None).unwrap();
+                socket.set_reuse_port(true).unwrap();
+                let attached = try_attach(&socket, &program);
+                assert_eq!(
+                    attached.is_ok(),
+                    fits,
+                    "{size} entries, limit {limit}: {attached:?}"
+                );
             }
         }
     }
