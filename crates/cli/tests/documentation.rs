@@ -7,6 +7,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// Examples use the default port: one test at a time.
+static PORT: Mutex<()> = Mutex::new(());
 
 /// Pages that users read.
 fn pages() -> Vec<PathBuf> {
@@ -51,6 +55,7 @@ fn script(block: &[String]) -> String {
 
 #[test]
 fn every_command_in_the_documentation_works() {
+    let _port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
     let program = Path::new(env!("CARGO_BIN_EXE_corelane"));
     let path = format!(
         "{}:{}",
@@ -87,6 +92,7 @@ fn every_command_in_the_documentation_works() {
 
 #[test]
 fn every_example_in_the_help_works() {
+    let _port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
     let program = env!("CARGO_BIN_EXE_corelane");
     for verb in [
         vec!["hash"],
