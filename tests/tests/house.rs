@@ -10,6 +10,7 @@ const RANKS: &[(&str, u32)] = &[
     ("rss", 0),
     ("proto", 0),
     ("report", 0),
+    ("packet", 1),
     ("host", 1),
     ("observe", 1),
     ("worker", 2),

@@ -1,0 +1,432 @@
+//! The facts of one frame: bytes enter; addresses, ports, fragment and offsets leave.
+
+use crate::bytes::{array, number32};
+use crate::ethernet::{self, EtherType};
+use crate::protocol::IpProtocol;
+use crate::refusal::{Layer, Refusal};
+use crate::{ipv4, ipv6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU16;
+
+/// What a frame says about its flow: where its headers stand, read once; addresses and ports are looked up where they
+/// stand.
+///
+/// Dissecting reads nothing past the frame, and its work is linear in the frame's length, whatever it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dissection<'frame> {
+    frame: &'frame [u8],
+    layout: Layout,
+}
+
+impl<'frame> Dissection<'frame> {
+    /// The facts of an Ethernet frame, from its destination address on and without frame check sequence. VLAN tags,
+    /// stacked ones too, are skipped.
+    #[inline(always)]
+    pub fn of(frame: &'frame [u8]) -> Result<Dissection<'frame>, Refusal> {
+        Dissection::of_frame_at(frame, 0)
+    }
+
+    /// The facts of a packet from its IP header on, as tap devices and tunnels carry it.
+    #[inline]
+    pub fn of_packet(packet: &'frame [u8]) -> Result<Dissection<'frame>, Refusal> {
+        Dissection::of_packet_at(packet, 0)
+    }
+
+    /// As [`Dissection::of`], of the frame that starts at `start`; offsets count from the start of `frame`.
+    #[inline(always)]
+    pub(crate) fn of_frame_at(frame: &'frame [u8], start: usize) -> Result<Dissection<'frame>, Refusal> {
+        let (ether_type, at) = ethernet::payload(frame, start)?;
+        let layout = match ether_type {
+            EtherType::IPV4 => ipv4::layout(frame, at)?,
+            EtherType::IPV6 => ipv6::layout(frame, at)?,
+            _ => return Err(Refusal::NotIp { ether_type }),
+        };
+        Ok(Dissection { frame, layout })
+    }
+
+    /// As [`Dissection::of_packet`], of the packet that starts at `at`; offsets count from the start of `frame`.
+    #[inline(always)]
+    pub(crate) fn of_packet_at(frame: &'frame [u8], at: usize) -> Result<Dissection<'frame>, Refusal> {
+        let layout = match frame.get(at).map(|byte| byte >> 4) {
+            Some(6) => ipv6::layout(frame, at)?,
+            _ => ipv4::layout(frame, at)?,
+        };
+        Ok(Dissection { frame, layout })
+    }
+
+    /// The facts that `layout` was read of `frame` for; an edit of addresses and ports leaves them where they are.
+    pub(crate) fn with_layout(frame: &'frame [u8], layout: Layout) -> Dissection<'frame> {
+        Dissection { frame, layout }
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The frame that was dissected.
+    #[must_use]
+    pub fn frame(&self) -> &'frame [u8] {
+        self.frame
+    }
+
+    /// The source address of the IP header.
+    #[must_use]
+    pub fn source(&self) -> IpAddr {
+        self.addresses().source()
+    }
+
+    /// The destination address of the IP header.
+    #[must_use]
+    pub fn destination(&self) -> IpAddr {
+        self.addresses().destination()
+    }
+
+    /// The address of a home address option (RFC 6275, section 6.3): whom the packet is really from.
+    #[must_use]
+    pub fn home_address(&self) -> Option<Ipv6Addr> {
+        self.address_at(self.layout.home)
+    }
+
+    /// The address of a routing header type 2 (RFC 6275, section 6.4): whom the packet is really for.
+    #[must_use]
+    pub fn routed_destination(&self) -> Option<Ipv6Addr> {
+        self.address_at(self.layout.routed)
+    }
+
+    /// The protocol behind the IP header and its extension headers; of a fragment, what the datagram carries; where the
+    /// walk ended early, the header that it could not read.
+    #[must_use]
+    pub fn protocol(&self) -> IpProtocol {
+        self.layout.protocol
+    }
+
+    /// What can be read of the transport header.
+    #[must_use]
+    #[inline]
+    pub fn transport(&self) -> Transport {
+        Transport::read(self.frame, &self.layout)
+    }
+
+    /// The ports of TCP, UDP or SCTP, also those of a first fragment.
+    #[must_use]
+    #[inline]
+    pub fn ports(&self) -> Option<Ports> {
+        self.transport().ports()
+    }
+
+    /// Is the packet a fragment, and which?
+    #[must_use]
+    pub fn fragment(&self) -> Fragment {
+        match self.layout.fragment {
+            Some(at) => ipv6::fragment(self.frame, at.get().into()),
+            None if self.has(Marks::V6) => Fragment::Whole,
+            None => ipv4::fragment(self.frame, self.layout.network.into()),
+        }
+    }
+
+    /// Does an IPv6 extension header (options, routing, fragment, authentication, mobility) follow the IP header?
+    #[must_use]
+    #[inline]
+    pub fn has_extension_headers(&self) -> bool {
+        self.has(Marks::EXTENDED)
+    }
+
+    /// Does an authentication header (RFC 4302) stand before the transport header?
+    #[must_use]
+    #[inline]
+    pub fn is_authenticated(&self) -> bool {
+        self.has(Marks::AUTHENTICATED)
+    }
+
+    /// Where the IP header starts.
+    #[must_use]
+    pub fn network_offset(&self) -> usize {
+        self.layout.network.into()
+    }
+
+    /// Where the IP headers end and the transport header, or the data of a later fragment, starts. Where the walk ended
+    /// early, the header that it could not read.
+    #[must_use]
+    pub fn transport_offset(&self) -> usize {
+        self.layout.upper.into()
+    }
+
+    /// Where the packet ends in the frame: padding of Ethernet stands behind.
+    #[must_use]
+    pub fn packet_end(&self) -> usize {
+        self.layout.end().min(self.frame.len())
+    }
+
+    /// Is the packet longer than what was captured of it?
+    #[must_use]
+    pub fn is_truncated(&self) -> bool {
+        self.layout.end() > self.frame.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(&self, mark: Marks) -> bool {
+        self.layout.marks.has(mark)
+    }
+
+    fn address_at(&self, at: Option<NonZeroU16>) -> Option<Ipv6Addr> {
+        array::<16>(self.frame, at?.get().into()).map(Ipv6Addr::from)
+    }
+
+    /// Where both addresses stand, and how many bytes they have (RFC 791, section 3.1; RFC 8200, section 3).
+    #[inline(always)]
+    pub(crate) fn addresses_span(&self) -> (usize, usize) {
+        match self.has(Marks::V6) {
+            false => (self.network_offset() + 12, 8),
+            true => (self.network_offset() + 8, 32),
+        }
+    }
+
+    /// The addresses of the IP header.
+    pub(crate) fn addresses(&self) -> Addresses<'frame> {
+        let (at, _) = self.addresses_span();
+        let addresses = match self.has(Marks::V6) {
+            false => self
+                .frame
+                .get(at..)
+                .and_then(<[u8]>::first_chunk)
+                .map(Addresses::V4),
+            true => self
+                .frame
+                .get(at..)
+                .and_then(<[u8]>::first_chunk)
+                .map(Addresses::V6),
+        };
+        addresses.expect("a frame without a whole IP header is refused")
+    }
+}
+
+/// Both addresses, source first, in network order.
+#[derive(Clone, Copy)]
+pub(crate) enum Addresses<'frame> {
+    V4(&'frame [u8; 8]),
+    V6(&'frame [u8; 32]),
+}
+
+impl Addresses<'_> {
+    fn source(self) -> IpAddr {
+        match self {
+            Addresses::V4(&[a, b, c, d, ..]) => Ipv4Addr::new(a, b, c, d).into(),
+            Addresses::V6(both) => Ipv6Addr::from(halves(both)[0]).into(),
+        }
+    }
+
+    fn destination(self) -> IpAddr {
+        match self {
+            Addresses::V4(&[.., a, b, c, d]) => Ipv4Addr::new(a, b, c, d).into(),
+            Addresses::V6(both) => Ipv6Addr::from(halves(both)[1]).into(),
+        }
+    }
+}
+
+/// Source and destination.
+pub(crate) fn halves(both: &[u8; 32]) -> [[u8; 16]; 2] {
+    [0, 16].map(|at| array(both, at).expect("two addresses of 16 bytes"))
+}
+
+/// What was read of a transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp(Ports),
+    /// UDP.
+    Udp(Ports),
+    /// SCTP.
+    Sctp(Ports),
+    /// Encapsulating security payload: what is inside cannot be seen.
+    Esp {
+        /// Security parameters index.
+        spi: u32,
+    },
+    /// Another protocol, which [`Dissection::protocol`] names.
+    Other,
+    /// The header is in the first fragment of the datagram, and this is a later one.
+    InFirstFragment,
+    /// The frame, or the packet by its own length, ends before the header does.
+    Missing,
+}
+
+/// Bytes of the transport headers without options: a packet that says to be shorter has no such header
+/// (RFC 9293, section 3.1; RFC 768; RFC 9260, section 3.1; RFC 4303, section 2).
+const TCP_HEADER: usize = 20;
+const UDP_HEADER: usize = 8;
+const SCTP_HEADER: usize = 12;
+const ESP_HEADER: usize = 8;
+
+impl Transport {
+    /// The ports, where the protocol has them.
+    #[must_use]
+    #[inline]
+    pub fn ports(self) -> Option<Ports> {
+        match self {
+            Transport::Tcp(ports) | Transport::Udp(ports) | Transport::Sctp(ports) => Some(ports),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn read(frame: &[u8], layout: &Layout) -> Transport {
+        if layout.marks.has(Marks::CUT) {
+            return Transport::Missing;
+        }
+        if layout.marks.has(Marks::LATER) {
+            return Transport::InFirstFragment;
+        }
+        let at = usize::from(layout.upper);
+        let promised = |bytes| layout.end().saturating_sub(at) >= bytes;
+        let ports = |header: usize| {
+            let found = array::<4>(frame, at).filter(|_| promised(header))?;
+            let [a, b, c, d] = found;
+            Some(Ports {
+                source: u16::from_be_bytes([a, b]),
+                destination: u16::from_be_bytes([c, d]),
+            })
+        };
+        let read = match layout.protocol {
+            IpProtocol::TCP => ports(TCP_HEADER).map(Transport::Tcp),
+            IpProtocol::UDP => ports(UDP_HEADER).map(Transport::Udp),
+            IpProtocol::SCTP => ports(SCTP_HEADER).map(Transport::Sctp),
+            IpProtocol::ESP => number32(frame, at)
+                .filter(|_| promised(ESP_HEADER))
+                .map(|spi| Transport::Esp { spi }),
+            _ => Some(Transport::Other),
+        };
+        read.unwrap_or(Transport::Missing)
+    }
+}
+
+/// The ports of a packet, in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ports {
+    /// Who sent it.
+    pub source: u16,
+    /// Whom it is for.
+    pub destination: u16,
+}
+
+/// Is a packet a fragment?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fragment {
+    /// No: the packet is a whole datagram.
+    Whole,
+    /// The packet has a fragment header and is whole all the same; it is treated as if it had none (RFC 6946, section 4;
+    /// RFC 8200, section 4.5).
+    Atomic {
+        /// Identification of the datagram.
+        identification: u32,
+    },
+    /// A part of a datagram.
+    Part(FragmentPart),
+}
+
+/// Which part of which datagram a fragment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentPart {
+    /// What the parts of one datagram share: 16 bits in IPv4, 32 in IPv6.
+    pub identification: u32,
+    /// Where in the datagram the part starts, in bytes: a multiple of 8, at most 65,528.
+    pub offset: u16,
+    /// Do later parts follow?
+    pub more: bool,
+}
+
+/// Where the headers of a frame stand and what they say, addresses and ports aside. Holds for the frame that it was read
+/// of: the whole fixed IP header is in it.
+///
+/// Sixteen bytes, so that it travels in two registers: copied through memory it takes longer than reading the headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Where the packet ends by its own length; may lie past the frame.
+    pub end: u32,
+    /// Where the IP header starts.
+    pub network: u16,
+    /// Where the IP headers end.
+    pub upper: u16,
+    /// Where the fragment header of IPv6 stands.
+    pub fragment: Option<NonZeroU16>,
+    /// Where the address of a home address option stands.
+    pub home: Option<NonZeroU16>,
+    /// Where the address of a routing header type 2 stands.
+    pub routed: Option<NonZeroU16>,
+    pub protocol: IpProtocol,
+    pub marks: Marks,
+}
+
+impl Layout {
+    /// The furthest byte at which a header is looked for.
+    pub const FURTHEST: usize = u16::MAX as usize;
+
+    /// The layout of a header without extensions at `network`, which, like `upper`, is at most [`Layout::FURTHEST`].
+    #[inline(always)]
+    pub fn new(network: usize, upper: usize, end: usize, protocol: IpProtocol, marks: Marks) -> Layout {
+        Layout {
+            end: u32::try_from(end).unwrap_or(u32::MAX),
+            network: network as u16,
+            upper: upper as u16,
+            fragment: None,
+            home: None,
+            routed: None,
+            protocol,
+            marks,
+        }
+    }
+
+    /// Where the packet ends by its own length.
+    pub fn end(&self) -> usize {
+        self.end as usize
+    }
+}
+
+/// What is yes or no of a packet, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    pub const NONE: Marks = Marks(0);
+    /// IPv6, not IPv4.
+    pub const V6: Marks = Marks(1);
+    /// A part of a datagram.
+    pub const PART: Marks = Marks(1 << 1);
+    /// A part that does not start with the transport header.
+    pub const LATER: Marks = Marks(1 << 2);
+    /// IPv6 extension headers follow the IP header.
+    pub const EXTENDED: Marks = Marks(1 << 3);
+    /// An authentication header stands before the transport header.
+    pub const AUTHENTICATED: Marks = Marks(1 << 4);
+    /// A routing header has segments left: the destination of the IP header is not the last one.
+    pub const UNDER_WAY: Marks = Marks(1 << 5);
+    /// The extension or authentication header where the walk ended is not whole.
+    pub const CUT: Marks = Marks(1 << 6);
+
+    #[inline(always)]
+    pub fn has(self, mark: Marks) -> bool {
+        self.0 & mark.0 != 0
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn with(self, mark: Marks) -> Marks {
+        Marks(self.0 | mark.0)
+    }
+}
+
+#[cold]
+/// The header at `at` needs `needed` bytes of which the frame has fewer.
+pub(crate) fn truncated(layer: Layer, needed: usize, frame: &[u8], at: usize) -> Refusal {
+    Refusal::Truncated {
+        layer,
+        needed,
+        captured: frame.len().saturating_sub(at),
+    }
+}
+
+/// What follows an authentication header at `at`, and where: its length counts words of 4 bytes, less two (RFC 4302,
+/// section 2.2).
+pub(crate) fn behind_authentication(frame: &[u8], at: usize) -> Option<(IpProtocol, usize)> {
+    let [next, length] = array(frame, at)?;
+    Some((IpProtocol(next), at + (usize::from(length) + 2) * 4))
+}

@@ -1,0 +1,262 @@
+//! Header edits in place: a frame and new addresses or ports enter; the frame with checksums that follow leaves.
+
+use crate::checksum;
+use crate::dissection::{Dissection, Layout, Marks, Transport};
+use crate::ethernet::MacAddress;
+use crate::ipv4;
+use crate::protocol::IpProtocol;
+use crate::refusal::Refusal;
+use std::net::IpAddr;
+use thiserror::Error;
+
+/// Edits one frame. Every edit either leaves all checksums as valid (or as wrong) as it found them or changes nothing.
+///
+/// Checksums follow by the difference (RFC 1624), so the payload is not read and need not be there. That does not hold
+/// for frames that a sending host captured before its device filled the checksums in: they carry a partial sum.
+#[derive(Debug)]
+pub struct Editor<'frame> {
+    frame: &'frame mut [u8],
+    layout: Layout,
+}
+
+impl<'frame> Editor<'frame> {
+    /// An editor of an Ethernet frame; refused as [`Dissection::of`] refuses.
+    pub fn of(frame: &'frame mut [u8]) -> Result<Editor<'frame>, Refusal> {
+        let layout = *Dissection::of(frame)?.layout();
+        Ok(Editor { frame, layout })
+    }
+
+    /// The facts of the frame as it is now.
+    #[must_use]
+    pub fn dissection(&self) -> Dissection<'_> {
+        Dissection::with_layout(self.frame, self.layout)
+    }
+
+    /// Sets who sent the frame.
+    pub fn set_ethernet_source(&mut self, address: MacAddress) {
+        self.frame[6..12].copy_from_slice(&address.0);
+    }
+
+    /// Sets whom the frame is for.
+    pub fn set_ethernet_destination(&mut self, address: MacAddress) {
+        self.frame[0..6].copy_from_slice(&address.0);
+    }
+
+    /// Sets the source address of the IP header.
+    pub fn set_source(&mut self, address: IpAddr) -> Result<(), EditError> {
+        self.set_address(End::Source, address)
+    }
+
+    /// Sets the destination address of the IP header.
+    pub fn set_destination(&mut self, address: IpAddr) -> Result<(), EditError> {
+        self.set_address(End::Destination, address)
+    }
+
+    /// Sets the source port of TCP, UDP or SCTP.
+    pub fn set_source_port(&mut self, port: u16) -> Result<(), EditError> {
+        self.set_port(End::Source, port)
+    }
+
+    /// Sets the destination port of TCP, UDP or SCTP.
+    pub fn set_destination_port(&mut self, port: u16) -> Result<(), EditError> {
+        self.set_port(End::Destination, port)
+    }
+
+    fn set_address(&mut self, end: End, address: IpAddr) -> Result<(), EditError> {
+        let network = self.dissection().network_offset();
+        let (v4, v6);
+        let (offset, new): (usize, &[u8]) = match (self.dissection().source(), address) {
+            (IpAddr::V4(_), IpAddr::V4(address)) => {
+                v4 = address.octets();
+                (end.pick(12, 16), &v4)
+            }
+            (IpAddr::V6(_), IpAddr::V6(address)) => {
+                v6 = address.octets();
+                (end.pick(8, 24), &v6)
+            }
+            _ => return Err(EditError::Family { address }),
+        };
+        if self.dissection().is_authenticated() {
+            return Err(EditError::Authenticated);
+        }
+        let transport = self.checksum_over_addresses(end)?;
+        let at = network + offset;
+        let of_header = address
+            .is_ipv4()
+            .then(|| Checksum::plain(network + ipv4::CHECKSUM));
+        for checksum in of_header.into_iter().chain(transport) {
+            self.follow(checksum, at, new);
+        }
+        self.frame[at..at + new.len()].copy_from_slice(new);
+        Ok(())
+    }
+
+    fn set_port(&mut self, end: End, port: u16) -> Result<(), EditError> {
+        if self.dissection().is_authenticated() {
+            return Err(EditError::Authenticated);
+        }
+        if self.dissection().ports().is_none() {
+            let protocol = self.layout.protocol;
+            return Err(EditError::NoPorts { protocol });
+        }
+        let at = self.dissection().transport_offset() + end.pick(0, 2);
+        if let Transport::Sctp(_) = self.dissection().transport() {
+            self.follow_sctp(end, port)?;
+        } else if let Some(checksum) = self.transport_checksum()? {
+            self.follow(checksum, at, &port.to_be_bytes());
+        }
+        self.frame[at..at + 2].copy_from_slice(&port.to_be_bytes());
+        Ok(())
+    }
+
+    /// The checksum that covers the address at this end of the pseudo-header, unless the pseudo-header takes it from
+    /// elsewhere: a home address option in place of the source (RFC 6275, section 11.3.2), the last stop of a route in
+    /// place of the destination (RFC 8200, section 8.1; RFC 791, section 3.1).
+    fn checksum_over_addresses(&self, end: End) -> Result<Option<Checksum>, EditError> {
+        let elsewhere = match (end, self.dissection().source()) {
+            (End::Source, _) => self.layout.home.is_some(),
+            (End::Destination, IpAddr::V6(_)) => self.layout.marks.has(Marks::UNDER_WAY),
+            (End::Destination, IpAddr::V4(_)) => ipv4::is_source_routed(
+                self.frame,
+                self.dissection().network_offset(),
+                self.dissection().transport_offset(),
+            ),
+        };
+        match elsewhere {
+            true => Ok(None),
+            false => self.transport_checksum(),
+        }
+    }
+
+    /// The Internet checksum of the transport header whose sum includes the addresses; SCTP, ESP and protocols that this
+    /// room does not know have none.
+    fn transport_checksum(&self) -> Result<Option<Checksum>, EditError> {
+        if self.layout.marks.has(Marks::LATER) {
+            return Ok(None);
+        }
+        let (offset, optional) = match self.dissection().protocol() {
+            IpProtocol::TCP => (16, false),
+            IpProtocol::UDP => (6, true),
+            IpProtocol::UDP_LITE | IpProtocol::DCCP => (6, false),
+            IpProtocol::ICMPV6 => (2, false),
+            _ => return Ok(None),
+        };
+        let at = self.dissection().transport_offset() + offset;
+        if self.layout.marks.has(Marks::CUT) || at + 2 > self.dissection().packet_end() {
+            return Err(EditError::Truncated);
+        }
+        let never_zero = matches!(
+            self.dissection().protocol(),
+            IpProtocol::UDP | IpProtocol::UDP_LITE
+        );
+        Ok(Some(Checksum {
+            at,
+            optional,
+            never_zero,
+        }))
+    }
+
+    /// Updates a checksum for the bytes `new` that are about to be written at `edited`.
+    fn follow(&mut self, checksum: Checksum, edited: usize, new: &[u8]) {
+        let Checksum {
+            at,
+            optional,
+            never_zero,
+        } = checksum;
+        let old = &self.frame[edited..edited + new.len()];
+        let before = u16::from_be_bytes([self.frame[at], self.frame[at + 1]]);
+        // A sender that computes no sum writes zero, and ones in place of a sum of zero (RFC 768; RFC 3828, section 3.1).
+        if (before == 0 && optional) || old == new {
+            return;
+        }
+        let after = match checksum::updated(before, old, new) {
+            0 if never_zero => 0xffff,
+            sum => sum,
+        };
+        self.frame[at..at + 2].copy_from_slice(&after.to_be_bytes());
+    }
+
+    /// The CRC of SCTP follows the ports; it runs to the end of the packet, which must be one.
+    fn follow_sctp(&mut self, end: End, port: u16) -> Result<(), EditError> {
+        const CHECKSUM: usize = 8;
+        let at = self.dissection().transport_offset();
+        if at + CHECKSUM + 4 > self.frame.len() {
+            return Err(EditError::Truncated);
+        }
+        if self.layout.marks.has(Marks::PART) {
+            return Err(EditError::Fragmented);
+        }
+        let word = |from: usize| [0, 1, 2, 3].map(|byte| self.frame[from + byte]);
+        let old = word(at);
+        let mut new = old;
+        new[end.pick(0, 2)..][..2].copy_from_slice(&port.to_be_bytes());
+        let before = u32::from_le_bytes(word(at + CHECKSUM));
+        let after = checksum::sctp_updated(before, old, new, 0, self.layout.end() - at);
+        self.frame[at + CHECKSUM..at + CHECKSUM + 4].copy_from_slice(&after.to_le_bytes());
+        Ok(())
+    }
+}
+
+/// Why a frame is left as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum EditError {
+    /// An address of another family than the packet's.
+    #[error("{address} is of another address family than the packet: give one of the packet's own")]
+    Family {
+        /// The address given.
+        address: IpAddr,
+    },
+    /// The packet has no ports, or not in this fragment.
+    #[error(
+        "a packet of {protocol} whose ports cannot be seen: only TCP, UDP and SCTP headers have ports to set"
+    )]
+    NoPorts {
+        /// What the packet carries.
+        protocol: IpProtocol,
+    },
+    /// A checksum that must follow was not captured.
+    #[error("the frame ends before the checksum that must follow the edit: capture more of each frame")]
+    Truncated,
+    /// The checksum runs over all fragments.
+    #[error("the checksum of SCTP covers the whole packet, and this is a fragment of it: reassemble first")]
+    Fragmented,
+    /// An authentication header covers what would be edited (RFC 4302).
+    #[error("an authentication header covers the addresses: an edit would make the receiver drop the packet")]
+    Authenticated,
+}
+
+/// Which end of the flow an edit names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Source,
+    Destination,
+}
+
+impl End {
+    fn pick<T>(self, source: T, destination: T) -> T {
+        match self {
+            End::Source => source,
+            End::Destination => destination,
+        }
+    }
+}
+
+/// Where an Internet checksum stands, and what zero means there.
+#[derive(Clone, Copy)]
+struct Checksum {
+    at: usize,
+    /// Zero says that no sum was computed.
+    optional: bool,
+    /// A computed sum of zero is written as ones.
+    never_zero: bool,
+}
+
+impl Checksum {
+    fn plain(at: usize) -> Checksum {
+        Checksum {
+            at,
+            optional: false,
+            never_zero: false,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Ethernet: a frame enters; its addresses, its tags, and where its payload of which type starts leave.
+
+use crate::bytes::{array, number16};
+use crate::refusal::{Layer, Refusal};
+use std::fmt;
+
+/// Bytes before the first tag or payload: two addresses and a type (IEEE 802.3, clause 3.2).
+const HEADER: usize = 14;
+
+/// Bytes of a tag: its control information and the type of what follows (IEEE 802.1Q, clause 9.3).
+const TAG: usize = 4;
+
+/// A MAC address, first byte sent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, f] = self.0;
+        write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+    }
+}
+
+/// What a frame, or a tag, carries (IEEE, "EtherType" registry). Values below 0x600 are lengths of an IEEE 802.3 frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EtherType(pub u16);
+
+impl EtherType {
+    /// IPv4.
+    pub const IPV4: EtherType = EtherType(0x0800);
+    /// A customer's VLAN tag (IEEE 802.1Q).
+    pub const VLAN: EtherType = EtherType(0x8100);
+    /// IPv6.
+    pub const IPV6: EtherType = EtherType(0x86dd);
+    /// A provider's VLAN tag (IEEE 802.1ad).
+    pub const PROVIDER_VLAN: EtherType = EtherType(0x88a8);
+    /// The outer VLAN tag of switches older than IEEE 802.1ad.
+    pub const OLD_PROVIDER_VLAN: EtherType = EtherType(0x9100);
+
+    /// Is what follows a tag?
+    #[must_use]
+    #[inline]
+    pub fn is_vlan(self) -> bool {
+        matches!(
+            self,
+            EtherType::VLAN | EtherType::PROVIDER_VLAN | EtherType::OLD_PROVIDER_VLAN
+        )
+    }
+}
+
+impl fmt::Display for EtherType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "ether type 0x{:04x}", self.0)
+    }
+}
+
+/// One VLAN tag of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VlanTag {
+    /// Which kind of tag.
+    pub ether_type: EtherType,
+    /// VLAN identifier, 0 to 4,095; 0 says that the tag carries a priority only.
+    pub id: u16,
+    /// Priority code point, 0 to 7.
+    pub priority: u8,
+    /// May be dropped first.
+    pub drop_eligible: bool,
+}
+
+/// Who sent a frame, unless it is too short to say.
+#[must_use]
+pub fn source(frame: &[u8]) -> Option<MacAddress> {
+    array(frame, 6).map(MacAddress)
+}
+
+/// Whom a frame is for, unless it is too short to say.
+#[must_use]
+pub fn destination(frame: &[u8]) -> Option<MacAddress> {
+    array(frame, 0).map(MacAddress)
+}
+
+/// The tags of a frame, outermost first, as far as they are in it.
+pub fn vlan_tags(frame: &[u8]) -> impl Iterator<Item = VlanTag> + '_ {
+    (HEADER - 2..).step_by(TAG).map_while(|at| {
+        let ether_type = EtherType(number16(frame, at)?);
+        let control = number16(frame, at + 2)?;
+        ether_type.is_vlan().then_some(VlanTag {
+            ether_type,
+            id: control & 0x0fff,
+            priority: (control >> 13) as u8,
+            drop_eligible: control & 0x1000 != 0,
+        })
+    })
+}
+
+/// The type of the payload that starts at the offset returned, with every tag skipped. The frame starts at `start`.
+#[inline]
+pub(crate) fn payload(frame: &[u8], start: usize) -> Result<(EtherType, usize), Refusal> {
+    let mut at = start + HEADER;
+    loop {
+        let Some(ether_type) = number16(frame, at - 2).map(EtherType) else {
+            return Err(Refusal::Truncated {
+                layer: Layer::Ethernet,
+                needed: at - start,
+                captured: frame.len().saturating_sub(start),
+            });
+        };
+        if !ether_type.is_vlan() {
+            return Ok((ether_type, at));
+        }
+        at += TAG;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacked() -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+        frame.extend([0x88, 0xa8, 0xb0, 0x64, 0x81, 0x00, 0x0f, 0xff, 0x08, 0x00]);
+        frame
+    }
+
+    #[test]
+    fn stacked_tags_are_read_outermost_first_and_skipped() {
+        let expected = [
+            VlanTag {
+                ether_type: EtherType::PROVIDER_VLAN,
+                id: 100,
+                priority: 5,
+                drop_eligible: true,
+            },
+            VlanTag {
+                ether_type: EtherType::VLAN,
+                id: 4095,
+                priority: 0,
+                drop_eligible: false,
+            },
+        ];
+        assert_eq!(vlan_tags(&stacked()).collect::<Vec<_>>(), expected);
+        assert_eq!(payload(&stacked(), 0), Ok((EtherType::IPV4, 22)));
+    }
+
+    #[test]
+    fn a_frame_cut_anywhere_in_its_tags_says_how_much_is_missing() {
+        let frame = stacked();
+        let needed = |length| match length {
+            0..14 => 14,
+            14..18 => 18,
+            _ => 22,
+        };
+        for length in 0..frame.len() {
+            let expected = Refusal::Truncated {
+                layer: Layer::Ethernet,
+                needed: needed(length),
+                captured: length,
+            };
+            assert_eq!(payload(&frame[..length], 0), Err(expected), "{length} bytes");
+            assert!(vlan_tags(&frame[..length]).count() <= 2);
+        }
+    }
+
+    #[test]
+    fn addresses_print_as_tools_print_them() {
+        let frame = stacked();
+        assert_eq!(destination(&frame).unwrap().to_string(), "02:00:00:00:00:01");
+        assert_eq!(source(&frame).unwrap().to_string(), "02:00:00:00:00:02");
+        assert_eq!(source(&frame[..11]), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! IPv4: a frame and the offset of the header enter; what the header, its options and an authentication header say
+//! leaves.
+
+use crate::bytes::{array, number16};
+use crate::dissection::{Fragment, FragmentPart, Layout, Marks, behind_authentication, truncated};
+use crate::protocol::IpProtocol;
+use crate::refusal::{Layer, Refusal};
+
+/// Bytes of a header without options (RFC 791, section 3.1).
+const HEADER: usize = 20;
+
+/// Where the checksum of the header stands in it.
+pub(crate) const CHECKSUM: usize = 10;
+
+/// Flag of all fragments but the last, beside the 13 bits of the offset in units of 8 bytes (RFC 791, section 3.1).
+const MORE_FRAGMENTS: u16 = 0x2000;
+const FRAGMENT_OFFSET: u16 = 0x1fff;
+
+/// Options that route by the source's list: loose and strict (RFC 791, section 3.1).
+const SOURCE_ROUTES: [u8; 2] = [131, 137];
+
+/// What the header at `at` says.
+#[inline(always)]
+pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
+    let Some(fixed) = array::<HEADER>(frame, at) else {
+        return Err(truncated(Layer::Ipv4, HEADER, frame, at));
+    };
+    let version = fixed[0] >> 4;
+    if version != 4 {
+        let layer = Layer::Ipv4;
+        return Err(Refusal::Version { layer, version });
+    }
+    let header = usize::from(fixed[0] & 0x0f) * 4;
+    let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    // A length of zero is that of a packet too long to say, which segmentation offload hands to captures.
+    if header < HEADER || (total != 0 && total < header) {
+        return Err(Refusal::Length { header, total });
+    }
+    if frame.len() - at < header {
+        return Err(truncated(Layer::Ipv4, header, frame, at));
+    }
+    let upper = at + header;
+    if upper > Layout::FURTHEST {
+        return Err(Refusal::TooDeep { offset: at });
+    }
+    let end = if total == 0 { frame.len() } else { at + total };
+    let layout = Layout::new(at, upper, end, IpProtocol(fixed[9]), part(&fixed));
+    if layout.protocol == IpProtocol::AUTHENTICATION && !layout.marks.has(Marks::LATER) {
+        return Ok(authenticated(frame, at, upper, end, layout.marks));
+    }
+    Ok(layout)
+}
+
+/// Is the packet still on its way to the last stop of a source route? Transport checksums cover the address of that stop,
+/// not the destination of the header (RFC 9293, section 3.1).
+pub(crate) fn is_source_routed(frame: &[u8], at: usize, upper: usize) -> bool {
+    let mut option = at + HEADER;
+    while option < upper {
+        let Some(&kind) = frame.get(option) else {
+            return false;
+        };
+        match kind {
+            0 => return false,
+            1 => option += 1,
+            _ => {
+                let Some([_, length, pointer]) = array(frame, option) else {
+                    return false;
+                };
+                if SOURCE_ROUTES.contains(&kind) {
+                    return pointer <= length;
+                }
+                option += usize::from(length.max(2));
+            }
+        }
+    }
+    false
+}
+
+/// Which part of a datagram the packet with the header at `at` is.
+pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
+    let [field, identification] = [6, 4].map(|offset| number16(frame, at + offset).unwrap_or(0));
+    if field & (MORE_FRAGMENTS | FRAGMENT_OFFSET) == 0 {
+        return Fragment::Whole;
+    }
+    Fragment::Part(FragmentPart {
+        identification: identification.into(),
+        offset: (field & FRAGMENT_OFFSET) << 3,
+        more: field & MORE_FRAGMENTS != 0,
+    })
+}
+
+#[inline(always)]
+fn part(fixed: &[u8; HEADER]) -> Marks {
+    let field = u16::from_be_bytes([fixed[6], fixed[7]]);
+    match (field & FRAGMENT_OFFSET, field & MORE_FRAGMENTS) {
+        (0, 0) => Marks::NONE,
+        (0, _) => Marks::PART,
+        _ => Marks::PART.with(Marks::LATER),
+    }
+}
+
+/// Skips authentication headers.
+#[cold]
+fn authenticated(frame: &[u8], at: usize, mut upper: usize, end: usize, mut marks: Marks) -> Layout {
+    let mut protocol = IpProtocol::AUTHENTICATION;
+    let captured = end.min(frame.len()).min(Layout::FURTHEST);
+    while protocol == IpProtocol::AUTHENTICATION {
+        let next = behind_authentication(frame, upper);
+        let Some(next) = next.filter(|(_, upper)| *upper <= captured) else {
+            marks = marks.with(Marks::CUT);
+            break;
+        };
+        (protocol, upper) = next;
+        marks = marks.with(Marks::AUTHENTICATED);
+    }
+    Layout::new(at, upper, end, protocol, marks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        let mut header = vec![
+            0x45, 0, 0, 40, 0x12, 0x34, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ];
+        change(&mut header);
+        header.resize(40.max(header.len()), 0);
+        header
+    }
+
+    #[test]
+    fn offset_and_flag_tell_the_parts_of_a_datagram() {
+        let part = |offset, more| {
+            Fragment::Part(FragmentPart {
+                identification: 0x1234,
+                offset,
+                more,
+            })
+        };
+        let cases = [
+            (0x0000, Fragment::Whole),
+            (0x4000, Fragment::Whole),
+            (0x2000, part(0, true)),
+            (0x2001, part(8, true)),
+            (0x1fff, part(65_528, false)),
+        ];
+        for (field, expected) in cases {
+            let bytes = header(|header| header[6..8].copy_from_slice(&u16::to_be_bytes(field)));
+            assert_eq!(fragment(&bytes, 0), expected, "{field:04x}");
+        }
+    }
+
+    #[test]
+    fn headers_that_contradict_themselves_are_refused() {
+        let short = header(|header| header[0] = 0x44);
+        assert_eq!(
+            layout(&short, 0),
+            Err(Refusal::Length {
+                header: 16,
+                total: 40
+            })
+        );
+        let shorter_than_header = header(|header| header[3] = 19);
+        assert_eq!(
+            layout(&shorter_than_header, 0),
+            Err(Refusal::Length {
+                header: 20,
+                total: 19
+            })
+        );
+        let version = header(|header| header[0] = 0x65);
+        let layer = Layer::Ipv4;
+        assert_eq!(layout(&version, 0), Err(Refusal::Version { layer, version: 6 }));
+    }
+
+    #[test]
+    fn a_packet_too_long_to_say_reaches_to_the_end_of_the_frame() {
+        let bytes = header(|header| header[3] = 0);
+        assert_eq!(layout(&bytes, 0).unwrap().end, 40);
+    }
+
+    #[test]
+    fn a_source_route_that_is_not_at_its_end_is_seen_behind_other_options() {
+        let route = |pointer| vec![1, 7, 3, 4, 131, 7, pointer, 10, 0, 0, 9, 0];
+        for (pointer, expected) in [(4, true), (8, false)] {
+            let bytes = header(|header| {
+                header[0] = 0x48;
+                header.extend(route(pointer));
+            });
+            assert_eq!(is_source_routed(&bytes, 0, 32), expected, "pointer {pointer}");
+        }
+        let endless = header(|header| {
+            header[0] = 0x46;
+            header.extend([7, 0, 0, 0]);
+        });
+        assert!(!is_source_routed(&endless, 0, 24));
+    }
+}

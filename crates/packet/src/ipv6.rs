@@ -1,0 +1,175 @@
+//! IPv6: a frame and the offset of the header enter; what the header and its chain of extension headers say leaves.
+
+use crate::bytes::{array, number32};
+use crate::dissection::{Fragment, FragmentPart, Layout, Marks, behind_authentication, truncated};
+use crate::protocol::IpProtocol;
+use crate::refusal::{Layer, Refusal};
+use std::num::NonZeroU16;
+
+/// Bytes of the fixed header (RFC 8200, section 3).
+const HEADER: usize = 40;
+
+/// Bytes of a fragment header (RFC 8200, section 4.5).
+const FRAGMENT_HEADER: usize = 8;
+
+/// The home address option and its length (RFC 6275, section 6.3).
+const HOME_ADDRESS: [u8; 2] = [0xc9, 16];
+
+/// Length (in units of 8 bytes, the first not counted), type and segments left of the routing header that carries a home
+/// address (RFC 6275, section 6.4).
+const ROUTING_TYPE_2: [u8; 3] = [2, 2, 1];
+
+/// What the header at `at` and those behind it say.
+#[inline(always)]
+pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
+    let Some(fixed) = array::<HEADER>(frame, at) else {
+        return Err(truncated(Layer::Ipv6, HEADER, frame, at));
+    };
+    let version = fixed[0] >> 4;
+    if version != 6 {
+        let layer = Layer::Ipv6;
+        return Err(Refusal::Version { layer, version });
+    }
+    let protocol = IpProtocol(fixed[6]);
+    let upper = at + HEADER;
+    if upper > Layout::FURTHEST {
+        return Err(Refusal::TooDeep { offset: at });
+    }
+    let end = end(frame, upper, u16::from_be_bytes([fixed[4], fixed[5]]), protocol);
+    if is_extension(protocol) {
+        return Ok(walk(frame, at, end, protocol));
+    }
+    Ok(Layout::new(at, upper, end, protocol, Marks::V6))
+}
+
+/// Where the packet ends by its own length. A length of zero says that nothing follows, or that too much does: behind
+/// hop-by-hop options (RFC 2675, section 3), or where segmentation offload hands more than 65,535 bytes to a capture.
+#[inline(always)]
+fn end(frame: &[u8], upper: usize, payload_length: u16, protocol: IpProtocol) -> usize {
+    let captured = frame.len() - upper;
+    let jumbo = protocol == IpProtocol::HOP_BY_HOP || captured > usize::from(u16::MAX);
+    if payload_length == 0 && jumbo {
+        frame.len()
+    } else {
+        upper + usize::from(payload_length)
+    }
+}
+
+/// The extension headers whose end can be told (IANA, "IPv6 Extension Header Types"). What follows an encapsulating
+/// security payload is encrypted, so that is where the chain ends.
+#[inline(always)]
+fn is_extension(protocol: IpProtocol) -> bool {
+    matches!(
+        protocol,
+        IpProtocol::HOP_BY_HOP
+            | IpProtocol::ROUTING
+            | IpProtocol::FRAGMENT
+            | IpProtocol::AUTHENTICATION
+            | IpProtocol::DESTINATION_OPTIONS
+            | IpProtocol::MOBILITY
+            | IpProtocol::HIP
+            | IpProtocol::SHIM6
+    )
+}
+
+/// Walks the chain up to the first header that is no extension, or is not whole, or starts a later fragment's data.
+///
+/// Behind the header of a fragment no address is taken: only the first fragment has what follows, and all fragments
+/// must hash alike.
+#[cold]
+fn walk(frame: &[u8], network: usize, end: usize, protocol: IpProtocol) -> Layout {
+    let mut layout = Layout::new(network, network + HEADER, end, protocol, Marks::V6);
+    let captured = end.min(frame.len()).min(Layout::FURTHEST);
+    while is_extension(layout.protocol) && !layout.marks.has(Marks::LATER) {
+        let at = usize::from(layout.upper);
+        let extent = extent(frame, at, layout.protocol);
+        let Some((next, upper)) = extent.filter(|(_, upper)| *upper <= captured) else {
+            layout.marks = layout.marks.with(Marks::CUT);
+            break;
+        };
+        note(&frame[..upper], at, &mut layout);
+        layout.marks = layout.marks.with(Marks::EXTENDED);
+        (layout.protocol, layout.upper) = (next, upper as u16);
+    }
+    layout
+}
+
+/// Takes note of what the extension header says that stands at `at`, and with which `frame` ends.
+fn note(frame: &[u8], at: usize, layout: &mut Layout) {
+    let whole = !layout.marks.has(Marks::PART);
+    match layout.protocol {
+        IpProtocol::AUTHENTICATION => layout.marks = layout.marks.with(Marks::AUTHENTICATED),
+        IpProtocol::FRAGMENT if whole => {
+            layout.fragment = offset(at);
+            layout.marks = layout.marks.with(part(fragment(frame, at)));
+        }
+        IpProtocol::DESTINATION_OPTIONS if whole => {
+            layout.home = layout.home.or(home_address(frame, at + 2).and_then(offset));
+        }
+        IpProtocol::ROUTING => {
+            let Some([_, length, kind, segments_left]) = array(frame, at) else {
+                return;
+            };
+            if segments_left > 0 {
+                layout.marks = layout.marks.with(Marks::UNDER_WAY);
+            }
+            if whole && [length, kind, segments_left] == ROUTING_TYPE_2 {
+                layout.routed = offset(at + 8);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// No header stands at the first byte, and none that is walked past [`Layout::FURTHEST`].
+fn offset(at: usize) -> Option<NonZeroU16> {
+    u16::try_from(at).ok().and_then(NonZeroU16::new)
+}
+
+/// What follows the extension header at `at`, and where.
+fn extent(frame: &[u8], at: usize, protocol: IpProtocol) -> Option<(IpProtocol, usize)> {
+    let [next, length] = array(frame, at)?;
+    match protocol {
+        IpProtocol::AUTHENTICATION => behind_authentication(frame, at),
+        IpProtocol::FRAGMENT => Some((IpProtocol(next), at + FRAGMENT_HEADER)),
+        // Units of 8 bytes, the first not counted (RFC 8200, section 4.2; RFC 6564, section 4).
+        _ => Some((IpProtocol(next), at + (usize::from(length) + 1) * 8)),
+    }
+}
+
+/// The fragment header at `at`: offset in units of 8 bytes in the upper 13 bits, the flag of more in the lowest.
+pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
+    let field = number32(frame, at).unwrap_or(0) as u16;
+    let identification = number32(frame, at + 4).unwrap_or(0);
+    match (field & 0xfff8, field & 1 != 0) {
+        (0, false) => Fragment::Atomic { identification },
+        (offset, more) => Fragment::Part(FragmentPart {
+            identification,
+            offset,
+            more,
+        }),
+    }
+}
+
+fn part(fragment: Fragment) -> Marks {
+    match fragment {
+        Fragment::Whole | Fragment::Atomic { .. } => Marks::NONE,
+        Fragment::Part(FragmentPart { offset: 0, .. }) => Marks::PART,
+        Fragment::Part(_) => Marks::PART.with(Marks::LATER),
+    }
+}
+
+/// Where the address of the home address option stands among the destination options from `at` to the end of `frame`.
+fn home_address(frame: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += match frame.get(at..)? {
+            // One byte of padding, the only option without length (RFC 8200, section 4.2).
+            [0, ..] => 1,
+            [kind, length, ..] if [*kind, *length] == HOME_ADDRESS => {
+                return (frame.len() >= at + 2 + 16).then_some(at + 2);
+            }
+            [_, length, ..] => 2 + usize::from(*length),
+            _ => return None,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! From a frame to what receive side scaling hashes.
+//!
+//! What enters: whole Ethernet frames, or packets from their IP header on, as byte slices. What leaves: a [`Dissection`]
+//! (addresses, ports, fragment, offsets) and the [`RssInput`] that a network interface hashes; edited frames whose
+//! checksums still hold ([`Editor`]); and what a tunnel hides ([`tunnel`]). Nothing here does I/O, reads past a frame, or
+//! panics on what a frame holds.
+//!
+//! ```
+//! use corelane_packet::{Dissection, HashTypes};
+//! use corelane_rss::{HashType, Key, Toeplitz};
+//!
+//! let mut frame = vec![0; 12];                                                // addresses of Ethernet
+//! frame.extend([0x08, 0x00, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);       // IPv4, UDP
+//! frame.extend([66, 9, 149, 187, 161, 142, 100, 80]);                         // source, destination
+//! frame.extend([0x0a, 0xea, 0x06, 0xe6, 0, 8, 0, 0]);                         // ports 2794 and 1766
+//! let dissection = Dissection::of(&frame)?;
+//! let input = dissection.rss_input(HashTypes::ALL).expect("IPv4 is hashed");
+//! let hash = input.hash(&Toeplitz::new(&Key::VERIFICATION));
+//! assert_eq!((hash.value(), hash.hash_type()), (0x51cc_c178, HashType::UDP_IPV4));
+//! # Ok::<(), corelane_packet::Refusal>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+pub mod checksum;
+mod dissection;
+mod edit;
+pub mod ethernet;
+mod ipv4;
+mod ipv6;
+mod protocol;
+mod refusal;
+mod rss_input;
+pub mod tunnel;
+
+pub use dissection::{Dissection, Fragment, FragmentPart, Ports, Transport};
+pub use edit::{EditError, Editor};
+pub use protocol::IpProtocol;
+pub use refusal::{Layer, Refusal};
+pub use rss_input::{HashTypes, RssInput};

@@ -1,0 +1,54 @@
+//! The protocol numbers of IP headers that dissection knows.
+
+use std::fmt;
+
+/// What follows an IP header: the IPv4 protocol or IPv6 next header number (IANA, "Assigned Internet Protocol Numbers").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IpProtocol(pub u8);
+
+impl IpProtocol {
+    /// Hop-by-hop options of IPv6 (RFC 8200, section 4.3).
+    pub const HOP_BY_HOP: IpProtocol = IpProtocol(0);
+    /// IPv4 in IP (RFC 2003).
+    pub const IPV4: IpProtocol = IpProtocol(4);
+    /// TCP.
+    pub const TCP: IpProtocol = IpProtocol(6);
+    /// UDP.
+    pub const UDP: IpProtocol = IpProtocol(17);
+    /// DCCP (RFC 4340).
+    pub const DCCP: IpProtocol = IpProtocol(33);
+    /// IPv6 in IP (RFC 4213).
+    pub const IPV6: IpProtocol = IpProtocol(41);
+    /// Routing header of IPv6 (RFC 8200, section 4.4).
+    pub const ROUTING: IpProtocol = IpProtocol(43);
+    /// Fragment header of IPv6 (RFC 8200, section 4.5).
+    pub const FRAGMENT: IpProtocol = IpProtocol(44);
+    /// Generic routing encapsulation (RFC 2784).
+    pub const GRE: IpProtocol = IpProtocol(47);
+    /// Encapsulating security payload (RFC 4303).
+    pub const ESP: IpProtocol = IpProtocol(50);
+    /// Authentication header (RFC 4302).
+    pub const AUTHENTICATION: IpProtocol = IpProtocol(51);
+    /// ICMP for IPv6 (RFC 4443).
+    pub const ICMPV6: IpProtocol = IpProtocol(58);
+    /// Nothing follows (RFC 8200, section 4.7).
+    pub const NONE: IpProtocol = IpProtocol(59);
+    /// Destination options of IPv6 (RFC 8200, section 4.6).
+    pub const DESTINATION_OPTIONS: IpProtocol = IpProtocol(60);
+    /// SCTP (RFC 9260).
+    pub const SCTP: IpProtocol = IpProtocol(132);
+    /// Mobility header (RFC 6275, section 6.1).
+    pub const MOBILITY: IpProtocol = IpProtocol(135);
+    /// UDP-Lite (RFC 3828).
+    pub const UDP_LITE: IpProtocol = IpProtocol(136);
+    /// Host identity protocol (RFC 7401).
+    pub const HIP: IpProtocol = IpProtocol(139);
+    /// Shim6 (RFC 5533).
+    pub const SHIM6: IpProtocol = IpProtocol(140);
+}
+
+impl fmt::Display for IpProtocol {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "protocol {}", self.0)
+    }
+}

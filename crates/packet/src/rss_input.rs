@@ -1,0 +1,249 @@
+//! What is hashed of a packet: a dissection and the enabled hash types enter; the input bytes and their hash type leave.
+
+use crate::dissection::{Addresses, Dissection, Marks, Transport, halves};
+use corelane_rss::{Hash, HashFields, HashInput, HashType, Toeplitz, Tuple};
+use std::net::{Ipv6Addr, SocketAddrV4, SocketAddrV6};
+
+/// The hash types that a device has enabled: its policy which fields of which packets are hashed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HashTypes(u32);
+
+impl HashTypes {
+    /// Nothing is hashed.
+    pub const NONE: HashTypes = HashTypes(0);
+
+    /// Every type there is.
+    pub const ALL: HashTypes = HashTypes(0x1_ff00);
+
+    /// Addresses only, whatever the packet carries.
+    pub const TWO_TUPLE: HashTypes = HashTypes(0x500);
+
+    /// Addresses and ports of TCP; addresses of all else, UDP included: what drivers of Linux and FreeBSD set by default
+    /// so that the fragments of a UDP flow stay with its whole datagrams ("Receive Side Scaling: figuring out how to
+    /// handle IP fragments").
+    pub const DRIVER_DEFAULT: HashTypes = HashTypes(0x1700);
+
+    /// Addresses and ports of TCP and UDP, addresses of all else; the addresses of the IP header alone.
+    pub const FOUR_TUPLE: HashTypes = HashTypes(0xd700);
+
+    /// The types that hash these fields of every TCP and UDP packet, and the addresses of the rest.
+    #[must_use]
+    pub fn of_fields(fields: HashFields) -> HashTypes {
+        match fields {
+            HashFields::TwoTuple => HashTypes::TWO_TUPLE,
+            HashFields::FourTuple => HashTypes::FOUR_TUPLE,
+        }
+    }
+
+    /// These types and one more.
+    #[must_use]
+    pub fn with(self, hash_type: HashType) -> HashTypes {
+        HashTypes(self.0 | hash_type.ndis())
+    }
+
+    /// These types but one.
+    #[must_use]
+    pub fn without(self, hash_type: HashType) -> HashTypes {
+        HashTypes(self.0 & !hash_type.ndis())
+    }
+
+    /// Is this type enabled?
+    #[must_use]
+    #[inline]
+    pub fn contains(self, hash_type: HashType) -> bool {
+        self.0 & hash_type.ndis() != 0
+    }
+
+    /// The types, in the order of their NDIS values.
+    pub fn iter(self) -> impl Iterator<Item = HashType> {
+        (0..u32::BITS).filter_map(move |bit| HashType::from_ndis(self.0 & 1 << bit))
+    }
+
+    /// The first of these types that is enabled.
+    #[inline]
+    fn first_of(self, candidates: &[HashType]) -> Option<HashType> {
+        candidates
+            .iter()
+            .copied()
+            .find(|hash_type| self.contains(*hash_type))
+    }
+}
+
+impl FromIterator<HashType> for HashTypes {
+    fn from_iter<T: IntoIterator<Item = HashType>>(types: T) -> HashTypes {
+        types.into_iter().fold(HashTypes::NONE, HashTypes::with)
+    }
+}
+
+/// The bytes that a device hashes of a packet, and the type of the hash.
+#[derive(Clone, Copy, Debug)]
+pub struct RssInput<'frame> {
+    bytes: Bytes<'frame>,
+    hash_type: HashType,
+}
+
+/// Where the bytes are. Headers were laid out so that addresses and ports follow each other: most packets have their input
+/// as it is hashed.
+#[derive(Clone, Copy, Debug)]
+enum Bytes<'frame> {
+    InFrame(&'frame [u8]),
+    Assembled([u8; HashInput::LONGEST], u8),
+}
+
+impl<'frame> RssInput<'frame> {
+    /// Addresses and, for a 4-tuple, ports, in network order, source first: 8, 12, 32 or 36 bytes.
+    #[must_use]
+    #[inline(always)]
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::InFrame(bytes) => bytes,
+            Bytes::Assembled(bytes, length) => &bytes[..usize::from(*length)],
+        }
+    }
+
+    /// The type of the hash.
+    #[must_use]
+    #[inline]
+    pub fn hash_type(&self) -> HashType {
+        self.hash_type
+    }
+
+    /// The hash under a key.
+    #[must_use]
+    #[inline(always)]
+    pub fn hash(&self, toeplitz: &Toeplitz) -> Hash {
+        Hash::new(toeplitz.hash_input(self.as_bytes()), self.hash_type)
+    }
+
+    /// `parts` one after the other, no longer than an IPv6 4-tuple.
+    #[cold]
+    fn assembled(parts: &[&[u8]], hash_type: HashType) -> RssInput<'frame> {
+        let mut bytes = [0; HashInput::LONGEST];
+        let mut length = 0;
+        for part in parts {
+            bytes[length..length + part.len()].copy_from_slice(part);
+            length += part.len();
+        }
+        let bytes = Bytes::Assembled(bytes, length as u8);
+        RssInput { bytes, hash_type }
+    }
+}
+
+impl PartialEq for RssInput<'_> {
+    fn eq(&self, other: &RssInput<'_>) -> bool {
+        (self.as_bytes(), self.hash_type) == (other.as_bytes(), other.hash_type)
+    }
+}
+
+impl Eq for RssInput<'_> {}
+
+/// Bytes of both ports.
+const PORTS: usize = 4;
+
+impl<'frame> Dissection<'frame> {
+    /// What is hashed of this packet where `enabled` types are; nothing when none of them fits it.
+    ///
+    /// The rule is Microsoft's ("RSS Hashing Types") in the order that virtio gives it ("Virtual I/O Device", "Hash
+    /// calculation for incoming packets"): ports of TCP and UDP if their type is enabled, otherwise addresses. Packets
+    /// with extension headers try all types ending in `_EX` first; those without try them last, and then they hash the
+    /// addresses of the IP header. Parts of a datagram hash as a 2-tuple, the first included, and so does what stands
+    /// behind an authentication header: devices that tell it apart (mlx5's flow types) do not look behind it. Nor has
+    /// NDIS a type with ports for SCTP.
+    #[must_use]
+    #[inline(always)]
+    pub fn rss_input(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
+        let hash_type = self.hash_type(enabled)?;
+        let (addresses, length) = self.addresses_span();
+        let ports = match hash_type.fields() {
+            HashFields::TwoTuple => 0,
+            HashFields::FourTuple => PORTS,
+        };
+        let contiguous = ports == 0 || self.transport_offset() == addresses + length;
+        if !contiguous || uses_extensions(hash_type) {
+            return self.assembled_input(hash_type, ports);
+        }
+        let bytes = Bytes::InFrame(self.frame().get(addresses..addresses + length + ports)?);
+        Some(RssInput { bytes, hash_type })
+    }
+
+    /// The input of a packet whose addresses and ports do not follow each other, or stand in extension headers.
+    #[cold]
+    fn assembled_input(&self, hash_type: HashType, ports: usize) -> Option<RssInput<'frame>> {
+        let ports = self.frame().get(self.transport_offset()..)?.get(..ports)?;
+        Some(match self.addresses() {
+            Addresses::V4(both) => RssInput::assembled(&[both, ports], hash_type),
+            Addresses::V6(both) if uses_extensions(hash_type) => {
+                let [source, destination] = halves(both).map(Ipv6Addr::from);
+                let source = self.home_address().unwrap_or(source).octets();
+                let destination = self.routed_destination().unwrap_or(destination).octets();
+                RssInput::assembled(&[&source, &destination, ports], hash_type)
+            }
+            Addresses::V6(both) => RssInput::assembled(&[both, ports], hash_type),
+        })
+    }
+
+    /// The tuple of the packet by its IP header, with the ports where it has them and zeros where not: what names its
+    /// flow, whatever is hashed.
+    #[must_use]
+    pub fn tuple(&self) -> Tuple {
+        let (source, destination) = self
+            .ports()
+            .map_or((0, 0), |ports| (ports.source, ports.destination));
+        match self.addresses() {
+            Addresses::V4(&[a, b, c, d, e, f, g, h]) => Tuple::V4 {
+                source: SocketAddrV4::new([a, b, c, d].into(), source),
+                destination: SocketAddrV4::new([e, f, g, h].into(), destination),
+            },
+            Addresses::V6(both) => {
+                let [from, to] = halves(both).map(Ipv6Addr::from);
+                Tuple::V6 {
+                    source: SocketAddrV6::new(from, source, 0, 0),
+                    destination: SocketAddrV6::new(to, destination, 0, 0),
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn hash_type(&self, enabled: HashTypes) -> Option<HashType> {
+        use HashType as T;
+        let ports_count = !self.has(Marks::PART) && !self.is_authenticated();
+        let transport = if ports_count {
+            self.transport()
+        } else {
+            Transport::Other
+        };
+        if !self.has(Marks::V6) {
+            return match transport {
+                Transport::Tcp(_) => enabled.first_of(&[T::TCP_IPV4, T::IPV4]),
+                Transport::Udp(_) => enabled.first_of(&[T::UDP_IPV4, T::IPV4]),
+                _ => enabled.first_of(&[T::IPV4]),
+            };
+        }
+        match (transport, self.has_extension_headers()) {
+            (Transport::Tcp(_), false) => {
+                enabled.first_of(&[T::TCP_IPV6, T::TCP_IPV6_EX, T::IPV6, T::IPV6_EX])
+            }
+            (Transport::Tcp(_), true) => {
+                enabled.first_of(&[T::TCP_IPV6_EX, T::IPV6_EX, T::TCP_IPV6, T::IPV6])
+            }
+            (Transport::Udp(_), false) => {
+                enabled.first_of(&[T::UDP_IPV6, T::UDP_IPV6_EX, T::IPV6, T::IPV6_EX])
+            }
+            (Transport::Udp(_), true) => {
+                enabled.first_of(&[T::UDP_IPV6_EX, T::IPV6_EX, T::UDP_IPV6, T::IPV6])
+            }
+            (_, false) => enabled.first_of(&[T::IPV6, T::IPV6_EX]),
+            (_, true) => enabled.first_of(&[T::IPV6_EX, T::IPV6]),
+        }
+    }
+}
+
+/// Do hashes of this type take the addresses of extension headers?
+#[inline]
+fn uses_extensions(hash_type: HashType) -> bool {
+    matches!(
+        hash_type,
+        HashType::IPV6_EX | HashType::TCP_IPV6_EX | HashType::UDP_IPV6_EX
+    )
+}

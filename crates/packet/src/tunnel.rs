@@ -1,0 +1,109 @@
+//! What a tunnel hides: the dissection of an outer packet enters; that of the packet inside leaves.
+//!
+//! A device that looks at the outer header only puts a whole tunnel on one queue; one that looks inside hashes another
+//! flow than the outer header names.
+
+use crate::bytes::{array, number16};
+use crate::dissection::{Dissection, Marks, Transport};
+use crate::ethernet::EtherType;
+use crate::protocol::IpProtocol;
+use crate::refusal::Refusal;
+use std::fmt;
+
+/// UDP ports of VXLAN (RFC 7348, section 5; 8472 is what Linux took before) and GENEVE (RFC 8926, section 3.3).
+const VXLAN_PORTS: [u16; 2] = [4789, 8472];
+const GENEVE_PORT: u16 = 6081;
+
+/// Bytes of a UDP header, of a VXLAN header and of a GENEVE header without options.
+const UDP_HEADER: usize = 8;
+const VXLAN_HEADER: usize = 8;
+const GENEVE_HEADER: usize = 8;
+
+/// Ethernet inside GRE and GENEVE (RFC 1701; RFC 8926, section 3.4).
+const ETHERNET_BRIDGING: EtherType = EtherType(0x6558);
+
+/// How a packet travels inside another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tunnel {
+    /// IPv4 or IPv6 directly behind an IP header (RFC 2003, RFC 4213).
+    IpInIp,
+    /// Generic routing encapsulation (RFC 2784, RFC 2890).
+    Gre,
+    /// Virtual extensible LAN (RFC 7348).
+    Vxlan,
+    /// Generic network virtualization encapsulation (RFC 8926).
+    Geneve,
+}
+
+impl fmt::Display for Tunnel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Tunnel::IpInIp => "IP in IP",
+            Tunnel::Gre => "GRE",
+            Tunnel::Vxlan => "VXLAN",
+            Tunnel::Geneve => "GENEVE",
+        })
+    }
+}
+
+/// The packet inside a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inner<'frame> {
+    /// How it travels.
+    pub tunnel: Tunnel,
+    /// Its facts; offsets count from the start of the outer frame.
+    pub dissection: Dissection<'frame>,
+}
+
+/// The packet inside a packet; nothing when there is none, or none that IP headers can be read of. Fragments are left alone: what they carry shows when they are reassembled.
+#[must_use]
+pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Inner<'frame>> {
+    if outer.has(Marks::PART) {
+        return None;
+    }
+    let packet = outer.frame().get(..outer.packet_end())?;
+    let at = outer.transport_offset();
+    let (tunnel, dissection) = match (outer.protocol(), outer.transport()) {
+        (IpProtocol::IPV4 | IpProtocol::IPV6, _) => (Tunnel::IpInIp, Dissection::of_packet_at(packet, at)),
+        (IpProtocol::GRE, _) => {
+            let (ether_type, at) = behind_gre(packet, at)?;
+            (Tunnel::Gre, of_type(packet, at, ether_type)?)
+        }
+        (_, Transport::Udp(ports)) if VXLAN_PORTS.contains(&ports.destination) => {
+            let at = at + UDP_HEADER + VXLAN_HEADER;
+            (Tunnel::Vxlan, Dissection::of_frame_at(packet, at))
+        }
+        (_, Transport::Udp(ports)) if ports.destination == GENEVE_PORT => {
+            let (ether_type, at) = behind_geneve(packet, at + UDP_HEADER)?;
+            (Tunnel::Geneve, of_type(packet, at, ether_type)?)
+        }
+        _ => return None,
+    };
+    dissection.ok().map(|dissection| Inner { tunnel, dissection })
+}
+
+fn of_type(packet: &[u8], at: usize, ether_type: EtherType) -> Option<Result<Dissection<'_>, Refusal>> {
+    match ether_type {
+        ETHERNET_BRIDGING => Some(Dissection::of_frame_at(packet, at)),
+        EtherType::IPV4 | EtherType::IPV6 => Some(Dissection::of_packet_at(packet, at)),
+        _ => None,
+    }
+}
+
+/// What a GRE header of version 0 carries, and where: checksum, key and sequence number take four bytes each where their
+/// flag is set (RFC 2890, section 2).
+fn behind_gre(packet: &[u8], at: usize) -> Option<(EtherType, usize)> {
+    let flags = number16(packet, at)?;
+    let ether_type = EtherType(number16(packet, at + 2)?);
+    let optional = (flags & 0b1011_0000_0000_0000).count_ones() as usize;
+    (flags & 0x4007 == 0).then_some((ether_type, at + 4 + 4 * optional))
+}
+
+/// What a GENEVE header of version 0 carries, and where: the length of its options counts words of four bytes
+/// (RFC 8926, section 3.4).
+fn behind_geneve(packet: &[u8], at: usize) -> Option<(EtherType, usize)> {
+    let [first, _, high, low] = array(packet, at)?;
+    let options = usize::from(first & 0x3f) * 4;
+    let ether_type = EtherType(u16::from_be_bytes([high, low]));
+    (first >> 6 == 0).then_some((ether_type, at + GENEVE_HEADER + options))
+}

@@ -1,0 +1,96 @@
+//! What must hold of any bytes whatsoever: used by the mutation test and by the fuzz target.
+
+use corelane_packet::ethernet::{self, MacAddress};
+use corelane_packet::{Dissection, Editor, Fragment, HashTypes, Transport, tunnel};
+use corelane_rss::{HashFields, Key, Toeplitz, oracle};
+
+/// Dissects `frame` in every way, and asserts what the documentation promises.
+pub fn hold_for(frame: &[u8]) {
+    assert!(ethernet::vlan_tags(frame).count() <= frame.len() / 4);
+    for found in [Dissection::of(frame), Dissection::of_packet(frame)] {
+        match found {
+            Ok(dissection) => facts_hold(&dissection),
+            Err(refusal) => assert!(!refusal.to_string().is_empty()),
+        }
+    }
+    edits_hold(frame);
+}
+
+fn facts_hold(dissection: &Dissection) {
+    let frame = dissection.frame();
+    assert!(dissection.network_offset() < dissection.transport_offset());
+    assert!(dissection.transport_offset() <= frame.len());
+    assert!(dissection.network_offset() < dissection.packet_end());
+    assert!(dissection.packet_end() <= frame.len());
+    assert_eq!(dissection.source().is_ipv4(), dissection.destination().is_ipv4());
+    if let Fragment::Part(part) = dissection.fragment() {
+        assert_eq!(part.offset % 8, 0);
+        assert!(part.more || part.offset > 0, "neither first nor last of several");
+        let allowed = [Transport::InFirstFragment, Transport::Missing];
+        assert!(part.offset == 0 || allowed.contains(&dissection.transport()));
+    } else {
+        assert_ne!(dissection.transport(), Transport::InFirstFragment);
+    }
+    inputs_hold(dissection);
+    if let Some(inner) = tunnel::inner(dissection) {
+        assert!(inner.dissection.network_offset() >= dissection.transport_offset());
+        assert!(inner.dissection.packet_end() <= dissection.packet_end());
+        facts_hold(&inner.dissection);
+    }
+}
+
+fn inputs_hold(dissection: &Dissection) {
+    let toeplitz = Toeplitz::new(&Key::VERIFICATION);
+    let addresses = if dissection.source().is_ipv4() { 8 } else { 32 };
+    let part = matches!(dissection.fragment(), Fragment::Part(_));
+    for enabled in [
+        HashTypes::ALL,
+        HashTypes::FOUR_TUPLE,
+        HashTypes::DRIVER_DEFAULT,
+        HashTypes::TWO_TUPLE,
+    ] {
+        let input = dissection
+            .rss_input(enabled)
+            .expect("types for both families are enabled");
+        assert!(enabled.contains(input.hash_type()));
+        let with_ports = input.hash_type().fields() == HashFields::FourTuple;
+        assert!(!(with_ports && part), "a part of a datagram has no ports to hash");
+        assert!(!with_ports || dissection.ports().is_some());
+        assert_eq!(input.as_bytes().len(), addresses + if with_ports { 4 } else { 0 });
+        let hash = input.hash(&toeplitz);
+        assert_eq!(
+            hash.value(),
+            oracle::toeplitz(&Key::VERIFICATION, input.as_bytes())
+        );
+    }
+    assert_eq!(dissection.rss_input(HashTypes::NONE), None);
+    let tuple = dissection.tuple();
+    assert_eq!(tuple.source().ip(), dissection.source());
+    assert_eq!(tuple.destination().ip(), dissection.destination());
+}
+
+/// Exchanges both ends of the flow and back again; the frame must be the one it was.
+fn edits_hold(frame: &[u8]) {
+    let mut edited = frame.to_vec();
+    let Ok(mut editor) = Editor::of(&mut edited) else {
+        return;
+    };
+    editor.set_ethernet_source(MacAddress([1; 6]));
+    editor.set_ethernet_destination(MacAddress([2; 6]));
+    let (source, destination) = (editor.dissection().source(), editor.dissection().destination());
+    let ports = editor.dissection().ports();
+    let addresses_set = editor.set_source(destination).is_ok() && editor.set_destination(source).is_ok();
+    if let Some(ports) = ports
+        && editor.set_source_port(ports.destination).is_ok()
+    {
+        editor
+            .set_destination_port(ports.source)
+            .expect("one port could be set");
+        let now = editor.dissection().ports().expect("ports stay where they are");
+        assert_eq!((now.source, now.destination), (ports.destination, ports.source));
+    }
+    if addresses_set {
+        assert_eq!(editor.dissection().source(), destination);
+        assert_eq!(editor.dissection().destination(), source);
+    }
+}
