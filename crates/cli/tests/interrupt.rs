@@ -1,0 +1,54 @@
+//! SIGINT ends a run early; it still reports what it measured.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// As the terminal does on ^C, but to this process alone.
+fn interrupt(process: &Child) {
+    let killed = Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+}
+
+#[test]
+fn an_interrupted_lab_reports_the_trials_that_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("report.json");
+    let mut lab = common::corelane(&["lab", "scale", "udp", "--duration", "100ms", "--rounds", "100", "--json"])
+        .arg(&saved)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !saved.exists() {
+        assert!(Instant::now() < deadline, "no trial was saved");
+        thread::yield_now();
+    }
+    interrupt(&lab);
+    assert!(lab.wait().unwrap().success());
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&saved).unwrap()).unwrap();
+    assert_eq!(report["interrupted"], true);
+    let trials = report["trials"].as_array().unwrap().len();
+    assert!((1..800).contains(&trials), "{trials}");
+}
+
+#[test]
+fn an_interrupted_generator_reports_what_it_sent() {
+    let server = common::Server::start(&["127.0.0.1:0", "--buckets", "1"]);
+    let mut load = common::corelane(&["load", "udp", &server.address, "--rate", "1k", "--duration", "60s"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(load.stdout.take().unwrap());
+    let mut first = String::new();
+    output.read_line(&mut first).unwrap();
+    assert!(first.starts_with("sent"), "one line a second: {first}");
+    interrupt(&load);
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert!(load.wait().unwrap().success());
+    assert!(rest.contains("round trip") && rest.contains("returned"), "{rest}");
+}

@@ -1,0 +1,30 @@
+//! The example serves what it promises.
+
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+#[test]
+fn the_example_echoes_to_every_port_of_a_client() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_echo"))
+        .args(["127.0.0.1:0", "2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
+    // Sixteen ports are on both buckets with any key that is not degenerate.
+    let echoed = (0..16_u8).filter(|number| {
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        client.send_to(&[*number], &address).unwrap();
+        let mut answer = [0; 2];
+        client.recv(&mut answer).is_ok_and(|length| answer[..length] == [*number])
+    });
+    let echoed = echoed.count();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(echoed, 16);
+}
