@@ -20,13 +20,12 @@
 //! woken by another CPU to take frames) and `FlowLimit` (`flow_limit_count`: those of `QDrops` that one flow's share
 //! caused).
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-use std::collections::BTreeMap;
 
 use corelane_report::quantity::MISSING;
 use corelane_report::table::{Column, Table};

@@ -117,10 +117,13 @@ mod tests {
     fn report(sites: Vec<LockSite>) -> LockReport {
         LockReport {
             cpus: vec![0, 1],
+            processes: Vec::new(),
             elapsed_ns: 1_000_000_000,
             waits: sites.iter().map(|site| site.count).sum(),
             wait_total_ns: sites.iter().map(|site| site.wait_total_ns).sum(),
             sites,
+            elsewhere_waits: 0,
+            elsewhere_wait_total_ns: 0,
             lost_records: 0,
             ends_without_begin: 0,
             begins_without_end: 0,

@@ -1,8 +1,9 @@
 //! Which kernel locks were waited for, where and how long: the table of FreeBSD's `LOCK_PROFILING`, from the tracepoints
 //! `lock:contention_begin` and `lock:contention_end`.
 //!
-//! What enters: CPUs, from [`LockWatch::start`] to [`LockWatch::finish`]. What leaves: a [`LockReport`]; two of them, of
-//! an echo and of a sink run, [`compare`] in one sentence.
+//! What enters: CPUs, and processes if only theirs and the softirqs' waits are meant, from [`LockWatch::start`] to
+//! [`LockWatch::finish`]. What leaves: a [`LockReport`]; two of them, of an echo and of a sink run, [`compare`] in one
+//! sentence.
 //!
 //! The tracepoints speak of waiting only. An acquisition that did not wait is not counted, and how long a lock was held is
 //! not known: those columns are null, with the reason.
@@ -10,18 +11,18 @@
 mod compare;
 mod pairs;
 mod report;
+mod sink;
 mod sites;
 
-use perf_event::Builder;
-use perf_event::SampleFlag;
-use perf_event::events;
+use perf_event::{Builder, SampleFlag, events};
 
 use crate::ObserveError;
 use crate::perf::tracepoint::Tracepoint;
 use crate::perf::{Place, Privilege, Recorder, Terms, open};
 use crate::symbols::KernelSymbols;
 
-use pairs::{Payload, Ring, Waits};
+use sink::{LockSink, Payload, Ring};
+use sites::Watched;
 
 pub use compare::compare;
 pub use report::{LockCaller, LockKind, LockReport, LockSite, SpinCoverage};
@@ -36,29 +37,26 @@ const RING_BYTES: usize = 4 << 20;
 
 /// A watch that is under way. Dropped, it stops within a moment and what it saw is lost.
 pub struct LockWatch {
-    recorder: Recorder<Waits>,
+    recorder: Recorder<LockSink>,
     cpus: Vec<u32>,
+    processes: Vec<u32>,
 }
 
 impl LockWatch {
-    /// Starts watching what waits for kernel locks on these CPUs.
+    /// Starts watching what waits for kernel locks on these CPUs: softirqs and the threads of these processes, or
+    /// everybody when none is named. Naming them keeps other users of the machine out of the table.
     ///
     /// # Errors
     ///
     /// [`ObserveError::Tracefs`] where tracefs is hidden or the kernel (before 5.19) has no such tracepoints,
     /// [`ObserveError::Forbidden`] with the sysctl that would permit it, [`ObserveError::NoTarget`] without a CPU.
-    pub fn start(cpus: &[u32]) -> Result<Self, ObserveError> {
+    pub fn start(cpus: &[u32], processes: &[u32]) -> Result<Self, ObserveError> {
         if cpus.is_empty() {
             return Err(ObserveError::NoTarget);
         }
         let begin = Tracepoint::find("lock", "contention_begin")?;
         let end = Tracepoint::find("lock", "contention_end")?;
-        let payload = Payload {
-            begin_lock: begin.field("lock_addr")?,
-            begin_flags: begin.field("flags")?,
-            begin_context: begin.field("common_flags")?,
-            end_lock: end.field("lock_addr")?,
-        };
+        let payload = Payload::of(&begin, &end)?;
         let mut rings = Vec::new();
         let mut kinds = Vec::new();
         for cpu in cpus {
@@ -74,8 +72,9 @@ impl LockWatch {
             }
         }
         Ok(Self {
-            recorder: Recorder::start(rings, cpus, Waits::new(payload, kinds))?,
+            recorder: Recorder::start(rings, cpus, LockSink::new(payload, kinds, processes))?,
             cpus: cpus.to_vec(),
+            processes: processes.to_vec(),
         })
     }
 
@@ -87,15 +86,14 @@ impl LockWatch {
     pub fn finish(self) -> Result<LockReport, ObserveError> {
         let recorded = self.recorder.finish()?;
         let elapsed_ns = u64::try_from(recorded.elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let waits = recorded.sink.close();
-        let kernel = KernelSymbols::read();
-        Ok(sites::report(
-            waits,
-            &kernel,
-            self.cpus,
+        let (waits, chains) = recorded.sink.close();
+        let watched = Watched {
+            cpus: self.cpus,
+            processes: self.processes,
             elapsed_ns,
-            recorded.lost,
-        ))
+            lost_records: recorded.lost,
+        };
+        Ok(sites::report(waits, &chains, &KernelSymbols::read(), watched))
     }
 }
 

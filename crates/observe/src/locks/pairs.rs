@@ -5,11 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use perf_event::data::Sample;
-
-use crate::perf::Sink;
-use crate::perf::tracepoint::Field;
-
 /// How far behind the newest record one may still appear in another ring: a record becomes visible when it is complete,
 /// and interrupts may stretch that. Far longer than any interrupt should take.
 const DISORDER_NS: u64 = 10_000_000;
@@ -17,44 +12,57 @@ const DISORDER_NS: u64 = 10_000_000;
 /// Of how many different locks an entry keeps count; more read as this many.
 const MOST_LOCKS: usize = 4096;
 
-/// `TRACE_FLAG_SOFTIRQ` of the kernel's `linux/trace_events.h`: the record was made while a softirq was served.
-const SERVING_SOFTIRQ: u64 = 0x10;
-
-/// What a ring holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ring {
-    Begin,
-    End,
+/// What one hit of a tracepoint tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    pub time_ns: u64,
+    pub waiter: Waiter,
+    /// The lock's address.
+    pub lock: u64,
+    /// `None` for the end of waiting.
+    pub begun: Option<Begun>,
 }
 
-/// Where the tracepoints put what is needed of them.
+/// Who waits. The idle task is a different one on each CPU, all with thread 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Waiter {
+    Thread(u32),
+    Idle(u32),
+}
+
+/// A wait that has begun.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Payload {
-    pub begin_lock: Field,
-    pub begin_flags: Field,
-    pub begin_context: Field,
-    pub end_lock: Field,
+pub(super) struct Begun {
+    pub time_ns: u64,
+    /// `None` for a waiter that is not watched.
+    pub place: Option<Place>,
+    pub in_softirq: bool,
+}
+
+/// Where was waited, for what kind of lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    /// The number of the call chain.
+    pub chain: usize,
+    /// The flags of the tracepoint.
+    pub flags: u64,
 }
 
 /// Takes records, keeps sums.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Waits {
-    payload: Payload,
-    rings: Vec<Ring>,
     unordered: Vec<Record>,
-    chains: HashMap<Box<[u64]>, usize>,
     waiting: HashMap<(Waiter, u64), Begun>,
-    sums: HashMap<(usize, u64), Sum>,
+    sums: HashMap<Option<Place>, Sum>,
     ends_without_begin: u64,
 }
 
-/// Everything that was waited for, the chains by their index in the sums.
+/// Everything that was waited for.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
-    /// Sums by the index of the call chain and the flags of the tracepoint.
-    pub sums: HashMap<(usize, u64), Sum>,
-    /// Call chains, the innermost function first.
-    pub chains: Vec<Box<[u64]>>,
+    pub sums: HashMap<Place, Sum>,
+    /// Waits of those who are not watched.
+    pub elsewhere: Sum,
     /// Waits that had begun before the watch, or whose begin was lost.
     pub ends_without_begin: u64,
     /// Waits that had not ended with the watch, or whose end was lost.
@@ -71,102 +79,32 @@ pub(super) struct Sum {
     pub locks: HashSet<u64>,
 }
 
-/// Who waits. The idle task is a different one on each CPU, all with thread 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Waiter {
-    Thread(u32),
-    Idle(u32),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    time_ns: u64,
-    waiter: Waiter,
-    lock: u64,
-    /// `None` for the end of waiting.
-    begun: Option<Begun>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Begun {
-    time_ns: u64,
-    chain: usize,
-    flags: u64,
-    in_softirq: bool,
-}
-
-impl Sink for Waits {
-    fn sample(&mut self, source: usize, sample: &Sample<'_>) {
-        let time_ns = sample.time().unwrap_or(0);
-        let waiter = match (sample.tid(), sample.cpu()) {
-            (Some(thread @ 1..), _) => Waiter::Thread(thread),
-            (_, cpu) => Waiter::Idle(cpu.unwrap_or(0)),
-        };
-        let raw = sample.raw().unwrap_or_default();
-        let record = match self.rings[source] {
-            Ring::Begin => Record {
-                time_ns,
-                waiter,
-                lock: self.payload.begin_lock.value(raw),
-                begun: Some(Begun {
-                    time_ns,
-                    chain: self.chain(sample.callchain().unwrap_or_default()),
-                    flags: self.payload.begin_flags.value(raw),
-                    in_softirq: self.payload.begin_context.value(raw) & SERVING_SOFTIRQ != 0,
-                }),
-            },
-            Ring::End => Record {
-                time_ns,
-                waiter,
-                lock: self.payload.end_lock.value(raw),
-                begun: None,
-            },
-        };
+impl Waits {
+    /// Takes a record, in any order within a batch.
+    pub(super) fn take(&mut self, record: Record) {
         self.unordered.push(record);
     }
 
-    fn batch_ends(&mut self) {
+    /// Every ring was read once: records that are old enough can be joined.
+    pub(super) fn batch_ends(&mut self) {
         let newest = self.unordered.iter().map(|record| record.time_ns).max();
         self.join_until(newest.unwrap_or(0).saturating_sub(DISORDER_NS));
-    }
-}
-
-impl Waits {
-    /// `rings` says what each source of samples holds.
-    pub(super) fn new(payload: Payload, rings: Vec<Ring>) -> Self {
-        Self {
-            payload,
-            rings,
-            unordered: Vec::new(),
-            chains: HashMap::new(),
-            waiting: HashMap::new(),
-            sums: HashMap::new(),
-            ends_without_begin: 0,
-        }
     }
 
     /// Joins what is left, when no more records come.
     pub(super) fn close(mut self) -> Closed {
         self.join_until(u64::MAX);
-        let mut chains = vec![Box::default(); self.chains.len()];
-        for (chain, index) in self.chains {
-            chains[index] = chain;
-        }
+        let elsewhere = self.sums.remove(&None).unwrap_or_default();
         Closed {
-            sums: self.sums,
-            chains,
+            sums: self
+                .sums
+                .into_iter()
+                .filter_map(|(place, sum)| Some((place?, sum)))
+                .collect(),
+            elsewhere,
             ends_without_begin: self.ends_without_begin,
             begins_without_end: self.waiting.len() as u64,
         }
-    }
-
-    fn chain(&mut self, addresses: &[u64]) -> usize {
-        if let Some(index) = self.chains.get(addresses) {
-            return *index;
-        }
-        let index = self.chains.len();
-        self.chains.insert(addresses.into(), index);
-        index
     }
 
     fn join_until(&mut self, time_ns: u64) {
@@ -186,11 +124,7 @@ impl Waits {
                 self.waiting.entry(key).or_insert(begun);
             }
             None => match self.waiting.remove(&key) {
-                Some(begun) => self
-                    .sums
-                    .entry((begun.chain, begun.flags))
-                    .or_default()
-                    .add(&begun, &record),
+                Some(begun) => self.sums.entry(begun.place).or_default().add(&begun, &record),
                 None => self.ends_without_begin += 1,
             },
         }
@@ -216,5 +150,156 @@ impl Sum {
         self.wait_total_ns += other.wait_total_ns;
         self.wait_max_ns = self.wait_max_ns.max(other.wait_max_ns);
         self.locks.extend(other.locks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LOCK: u64 = 0xffff_8880_0000_1000;
+    const ALICE: Waiter = Waiter::Thread(1);
+    const BOB: Waiter = Waiter::Thread(2);
+    const PLACE: Place = Place { chain: 0, flags: 1 };
+
+    fn begin(time_ns: u64, waiter: Waiter, lock: u64) -> Record {
+        let begun = Begun {
+            time_ns,
+            place: Some(PLACE),
+            in_softirq: false,
+        };
+        Record {
+            time_ns,
+            waiter,
+            lock,
+            begun: Some(begun),
+        }
+    }
+
+    fn end(time_ns: u64, waiter: Waiter, lock: u64) -> Record {
+        Record {
+            time_ns,
+            waiter,
+            lock,
+            begun: None,
+        }
+    }
+
+    /// What the batches add up to; all waits have the same call chain and flags.
+    fn close(batches: &[&[Record]]) -> (Sum, Closed) {
+        let mut waits = Waits::default();
+        for batch in batches {
+            batch.iter().for_each(|record| waits.take(*record));
+            waits.batch_ends();
+        }
+        let closed = waits.close();
+        (closed.sums.get(&PLACE).cloned().unwrap_or_default(), closed)
+    }
+
+    #[test]
+    fn a_wait_lasts_from_its_begin_to_its_end() {
+        let (sum, closed) = close(&[&[
+            begin(100, ALICE, LOCK),
+            begin(110, BOB, LOCK),
+            end(150, ALICE, LOCK),
+            end(180, BOB, LOCK),
+        ]]);
+        assert_eq!((sum.waits, sum.wait_total_ns, sum.wait_max_ns), (2, 120, 70));
+        assert_eq!(sum.locks, HashSet::from([LOCK]));
+        assert_eq!((closed.begins_without_end, closed.ends_without_begin), (0, 0));
+    }
+
+    #[test]
+    fn an_end_read_before_its_begin_finds_it_all_the_same() {
+        let later = DISORDER_NS;
+        let (sum, _) = close(&[
+            &[end(150, ALICE, LOCK), begin(later, BOB, LOCK)],
+            &[begin(100, ALICE, LOCK), end(later + 5, BOB, LOCK)],
+        ]);
+        assert_eq!((sum.waits, sum.wait_total_ns), (2, 55));
+    }
+
+    #[test]
+    fn a_mutex_that_spins_and_then_sleeps_waits_once() {
+        let (sum, closed) = close(&[&[
+            begin(100, ALICE, LOCK),
+            begin(130, ALICE, LOCK),
+            end(200, ALICE, LOCK),
+        ]]);
+        assert_eq!((sum.waits, sum.wait_total_ns), (1, 100));
+        assert_eq!(closed.ends_without_begin, 0);
+    }
+
+    #[test]
+    fn a_softirq_that_interrupts_a_waiter_waits_for_its_own_lock() {
+        let other = LOCK + 64;
+        let (sum, _) = close(&[&[
+            begin(100, ALICE, LOCK),
+            begin(110, ALICE, other),
+            end(120, ALICE, other),
+            end(130, ALICE, LOCK),
+        ]]);
+        assert_eq!((sum.waits, sum.wait_total_ns, sum.wait_max_ns), (2, 40, 30));
+    }
+
+    #[test]
+    fn idle_tasks_of_two_cpus_are_two_waiters() {
+        let (idle, other_idle) = (Waiter::Idle(0), Waiter::Idle(1));
+        let (sum, _) = close(&[&[
+            begin(100, idle, LOCK),
+            begin(105, other_idle, LOCK),
+            end(110, idle, LOCK),
+            end(140, other_idle, LOCK),
+        ]]);
+        assert_eq!((sum.waits, sum.wait_total_ns), (2, 45));
+    }
+
+    #[test]
+    fn waits_of_those_who_are_not_watched_are_summed_apart() {
+        let mut unwatched = begin(100, BOB, LOCK);
+        unwatched.begun = unwatched.begun.map(|begun| Begun { place: None, ..begun });
+        let (sum, closed) = close(&[&[
+            begin(90, ALICE, LOCK),
+            unwatched,
+            end(95, ALICE, LOCK),
+            end(400, BOB, LOCK),
+        ]]);
+        assert_eq!((sum.waits, sum.wait_total_ns), (1, 5));
+        assert_eq!((closed.elsewhere.waits, closed.elsewhere.wait_total_ns), (1, 300));
+        assert_eq!(closed.sums.len(), 1);
+    }
+
+    #[test]
+    fn halves_of_waits_are_counted_and_not_guessed() {
+        let (sum, closed) = close(&[&[end(50, ALICE, LOCK), begin(100, BOB, LOCK)]]);
+        assert_eq!(sum.waits, 0);
+        assert_eq!((closed.ends_without_begin, closed.begins_without_end), (1, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn every_wait_is_found_however_late_its_records_appear(
+            waits in prop::collection::vec((0u64..50_000_000, 1u64..20_000_000), 1..50),
+            late_ns in prop::collection::vec(0..DISORDER_NS, 100),
+            batch_size in 1usize..20,
+        ) {
+            // One waiter a wait, so that any two may overlap.
+            let mut records: Vec<Record> = Vec::new();
+            for ((start, length), thread) in waits.iter().zip(1..) {
+                records.push(begin(*start, Waiter::Thread(thread), LOCK));
+                records.push(end(start + length, Waiter::Thread(thread), LOCK));
+            }
+            let mut appearing: Vec<(u64, Record)> =
+                records.iter().zip(late_ns).map(|(record, late)| (record.time_ns + late, *record)).collect();
+            appearing.sort_by_key(|(time_ns, _)| *time_ns);
+            let in_order: Vec<Record> = appearing.into_iter().map(|(_, record)| record).collect();
+            let batches: Vec<&[Record]> = in_order.chunks(batch_size).collect();
+            let (sum, closed) = close(&batches);
+            prop_assert_eq!(sum.waits, waits.len() as u64);
+            prop_assert_eq!(sum.wait_total_ns, waits.iter().map(|(_, length)| length).sum::<u64>());
+            prop_assert_eq!(closed.begins_without_end + closed.ends_without_begin, 0);
+        }
     }
 }

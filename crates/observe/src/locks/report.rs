@@ -12,15 +12,21 @@ use serde::{Deserialize, Serialize};
 pub struct LockReport {
     /// The CPUs that were watched.
     pub cpus: Vec<u32>,
+    /// The processes whose waits are told, beside those of softirqs. Empty for everybody's.
+    pub processes: Vec<u32>,
     /// How long they were watched, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Waits that began and ended while watched.
+    /// Waits that began and ended while watched, of the processes and of softirqs.
     pub waits: u64,
     /// How long they took together, in nanoseconds. Waits of several CPUs overlap: at most `elapsed_ns` a CPU for locks
     /// that spin, more for those that sleep.
     pub wait_total_ns: u64,
     /// Where the waiting was, the longest in total first.
     pub sites: Vec<LockSite>,
+    /// Waits of other processes on these CPUs: in none of the sites.
+    pub elsewhere_waits: u64,
+    /// How long those took together, in nanoseconds.
+    pub elsewhere_wait_total_ns: u64,
     /// Records that found no room; the waits they told of are missing.
     pub lost_records: u64,
     /// Waits that had begun before the watch, or whose begin was lost: in no sum.
@@ -202,4 +208,27 @@ fn microseconds(nanoseconds: Option<u64>) -> String {
         || MISSING.to_owned(),
         |nanoseconds| format!("{:.1}", nanoseconds as f64 / 1e3),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_of_the_tracepoint_tell_the_kind_of_lock() {
+        let kinds = [0, 1, 3, 5, 2, 4, 8, 18, 32, 33].map(LockKind::from_flags);
+        let expected = [
+            LockKind::Other,
+            LockKind::Spin,
+            LockKind::ReadWriteSpin,
+            LockKind::ReadWriteSpin,
+            LockKind::ReadWriteSemaphore,
+            LockKind::ReadWriteSemaphore,
+            LockKind::RealTimeMutex,
+            LockKind::PerCpuReadWriteSemaphore,
+            LockKind::Mutex,
+            LockKind::Mutex,
+        ];
+        assert_eq!(kinds, expected);
+    }
 }

@@ -15,20 +15,28 @@ const HOLDING_UNKNOWN: &str = "lock:contention_begin and lock:contention_end tel
 const NATIVE_QUEUE: &str = "native_queued_spin_lock_slowpath";
 const PARAVIRTUAL_QUEUE: &str = "__pv_queued_spin_lock_slowpath";
 
+/// What was watched.
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    pub cpus: Vec<u32>,
+    pub processes: Vec<u32>,
+    pub elapsed_ns: u64,
+    pub lost_records: u64,
+}
+
 /// Sums the waits up by the functions that wanted the locks.
 pub(super) fn report(
     waits: Closed,
+    chains: &[Box<[u64]>],
     kernel: &KernelSymbols,
-    cpus: Vec<u32>,
-    elapsed_ns: u64,
-    lost_records: u64,
+    watched: Watched,
 ) -> LockReport {
-    let chains: Vec<Site> = waits.chains.iter().map(|chain| Site::of(chain, kernel)).collect();
+    let chains: Vec<Site> = chains.iter().map(|chain| Site::of(chain, kernel)).collect();
     let mut merged: HashMap<(Symbol, LockKind), Merged> = HashMap::new();
-    for ((chain, flags), sum) in waits.sums {
-        let site = &chains[chain];
+    for (place, sum) in waits.sums {
+        let site = &chains[place.chain];
         let entry = merged
-            .entry((site.function.clone(), LockKind::from_flags(flags)))
+            .entry((site.function.clone(), LockKind::from_flags(place.flags)))
             .or_default();
         if let Some(caller) = &site.caller {
             *entry.callers.entry(caller.clone()).or_default() += sum.waits;
@@ -45,12 +53,15 @@ pub(super) fn report(
     });
     let spin_coverage = spin_coverage(&chains);
     LockReport {
-        cpus,
-        elapsed_ns,
+        cpus: watched.cpus,
+        processes: watched.processes,
+        elapsed_ns: watched.elapsed_ns,
         waits: sites.iter().map(|site| site.count).sum(),
         wait_total_ns: sites.iter().map(|site| site.wait_total_ns).sum(),
         sites,
-        lost_records,
+        elsewhere_waits: waits.elsewhere.waits,
+        elsewhere_wait_total_ns: waits.elsewhere.wait_total_ns,
+        lost_records: watched.lost_records,
         ends_without_begin: waits.ends_without_begin,
         begins_without_end: waits.begins_without_end,
         spin_coverage,
@@ -152,4 +163,110 @@ fn notes(kernel: &KernelSymbols, coverage: SpinCoverage) -> Vec<String> {
     };
     let hidden = kernel.hidden_because().map(str::to_owned);
     of_spinning.map(str::to_owned).into_iter().chain(hidden).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::pairs::Place;
+    use super::*;
+
+    const SYMBOLS: &str = "\
+0000000000001000 T __udp_enqueue_schedule_skb
+0000000000002000 T udp_queue_rcv_one_skb
+0000000000003000 T pipe_write
+0000000000004000 T vfs_write
+0000000000010000 T __sched_text_start
+0000000000010000 T __mutex_lock
+0000000000011000 T __sched_text_end
+0000000000020000 T __lock_text_start
+0000000000020000 T _raw_spin_lock
+0000000000021000 T __pv_queued_spin_lock_slowpath
+0000000000022000 T __lock_text_end
+";
+
+    /// `PERF_CONTEXT_KERNEL`, as the kernel writes it before its addresses.
+    const KERNEL: u64 = (-128_i64).cast_unsigned();
+
+    fn sum(waits: u64, wait_total_ns: u64, locks: &[u64]) -> Sum {
+        Sum {
+            waits,
+            waits_in_softirq: waits,
+            wait_total_ns,
+            wait_max_ns: 2_500,
+            locks: HashSet::from_iter(locks.iter().copied()),
+        }
+    }
+
+    fn sample_report() -> LockReport {
+        let chains: [Box<[u64]>; 3] = [
+            [KERNEL, 0x21010, 0x20010, 0x1010, 0x2010].into(),
+            [KERNEL, 0x21020, 0x20010, 0x1020, 0x2010].into(),
+            [KERNEL, 0x10010, 0x3010, 0x4010].into(),
+        ];
+        let place = |chain, flags| Place { chain, flags };
+        let waits = Closed {
+            sums: HashMap::from([
+                (place(0, 1), sum(3, 6_000, &[1])),
+                (place(1, 1), sum(1, 2_500, &[1])),
+                (place(2, 33), sum(1, 100, &[2])),
+                (place(2, 32), sum(1, 900, &[2])),
+            ]),
+            elsewhere: sum(4, 70_000, &[3]),
+            ends_without_begin: 1,
+            begins_without_end: 2,
+        };
+        let watched = Watched {
+            cpus: vec![0, 1],
+            processes: vec![7],
+            elapsed_ns: 1_000_000,
+            lost_records: 0,
+        };
+        report(waits, &chains, &KernelSymbols::parse(SYMBOLS), watched)
+    }
+
+    #[test]
+    fn waits_are_summed_by_the_function_outside_the_locking_code() {
+        let expected = "\
+max  wait_max  total  wait_total  count  avg  wait_avg  name
+ us        us     us          us          us        us
+  -       2.5      -         8.5      4    -       2.1  __udp_enqueue_schedule_skb (spin lock) < udp_queue_rcv_one_skb
+  -       2.5      -         1.0      2    -       0.5  pipe_write (mutex) < vfs_write
+";
+        let report = sample_report();
+        assert_eq!(report.table(9).render(130), expected);
+        assert_eq!((report.waits, report.wait_total_ns), (6, 9_500));
+        assert_eq!(
+            (report.elsewhere_waits, report.elsewhere_wait_total_ns),
+            (4, 70_000)
+        );
+        assert_eq!(report.sites[0].locks, 1);
+        assert!((report.receive_lock_percent() - 0.425).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_kernel_that_queues_every_waiter_is_recognised_by_its_queue() {
+        let report = sample_report();
+        assert_eq!(report.spin_coverage, SpinCoverage::Every);
+        assert!(report.notes.is_empty(), "{:?}", report.notes);
+        let none: [Box<[u64]>; 1] = [[KERNEL, 0x10010, 0x3010].into()];
+        let watched = Watched {
+            cpus: vec![0],
+            processes: Vec::new(),
+            elapsed_ns: 1,
+            lost_records: 0,
+        };
+        let report = super::report(Closed::default(), &none, &KernelSymbols::parse(SYMBOLS), watched);
+        assert_eq!(report.spin_coverage, SpinCoverage::NoneSeen);
+        assert!(report.notes[0].contains("no wait for a spin lock was seen"));
+    }
+
+    #[test]
+    fn the_report_is_read_back_from_json() {
+        let report = sample_report();
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<LockReport>(&text).unwrap(), report);
+        assert!(text.contains("\"total_ns\":null"), "{text}");
+    }
 }

@@ -195,3 +195,79 @@ fn unknown() -> Symbol {
         function: Symbol::UNRESOLVED.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYMBOLS: &str = "\
+0000000000001000 T udp_sendmsg
+0000000000002000 T inet_sendmsg
+0000000000003000 T __udp4_lib_rcv
+0000000000004000 T handle_softirqs
+0000000000005000 T default_idle
+";
+
+    /// `PERF_CONTEXT_KERNEL`, as the kernel writes it before its addresses.
+    const KERNEL: u64 = (-128_i64).cast_unsigned();
+
+    #[test]
+    fn every_sample_goes_to_one_place() {
+        let worker = 7;
+        let mut folder = Folder::default();
+        let mut count = |process, addresses: &[u64], samples| {
+            let addresses = addresses.into();
+            folder.chains.insert(Chain { process, addresses }, samples);
+        };
+        count(worker, &[KERNEL, 0x1010, 0x2010], 5);
+        count(worker, &[KERNEL, 0x3010, 0x4010, 0x1010, 0x2010], 4);
+        count(0, &[KERNEL, 0x3010, 0x4010, 0x5010], 3);
+        count(0, &[KERNEL, 0x5010], 2);
+        count(8, &[KERNEL, 0x1010, 0x2010], 1);
+        let mut processes = Processes {
+            entries: vec![Process {
+                id: worker,
+                command: "server".to_owned(),
+                symbols: ProcessSymbols::default(),
+            }],
+        };
+        let folded = folder.resolve(&KernelSymbols::parse(SYMBOLS), &mut processes);
+        assert_eq!(folded.samples, 15);
+        assert_eq!((folded.idle_samples, folded.elsewhere_samples), (2, 1));
+        let task = &folded.processes[0];
+        assert_eq!((task.process, task.command.as_str()), (worker, "server"));
+        let of_task = "\
+%SAMP  IMAGE   FUNCTION     CALLERS
+100.0  kernel  udp_sendmsg  inet_sendmsg
+";
+        let of_softirq = "\
+%SAMP  IMAGE   FUNCTION        CALLERS
+100.0  kernel  __udp4_lib_rcv  handle_softirqs
+";
+        assert_eq!(task.functions.table(9).render(100), of_task);
+        assert_eq!(folded.softirq.table(9).render(100), of_softirq);
+        assert_eq!(folded.softirq.samples, 7);
+    }
+
+    #[test]
+    fn a_sample_without_a_name_is_counted_and_shown_as_unresolved() {
+        let mut folder = Folder::default();
+        let addresses = Box::from([KERNEL, 0x10]);
+        folder.chains.insert(
+            Chain {
+                process: 7,
+                addresses,
+            },
+            2,
+        );
+        let mut processes = Processes {
+            entries: vec![Process {
+                id: 7,
+                command: "server".to_owned(),
+                symbols: ProcessSymbols::default(),
+            }],
+        };
+        let folded = folder.resolve(&KernelSymbols::parse(SYMBOLS), &mut processes);
+        assert_eq!(folded.processes[0].functions.unresolved_samples, 2);
+    }
+}

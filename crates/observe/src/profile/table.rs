@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use corelane_report::table::{Column, Table};
 use serde::{Deserialize, Serialize};
 
+use super::SampledEvent;
 use crate::symbols::Symbol;
 
 /// The functions of one set of samples.
@@ -64,6 +65,17 @@ impl FunctionTable {
             ]);
         }
         table
+    }
+
+    /// The line over pmcstat's table: what was counted, how many samples, and how many of them have no name.
+    #[must_use]
+    pub fn headline(&self, event: SampledEvent) -> String {
+        format!(
+            "[{}] Samples: {}, {} unresolved",
+            event.name(),
+            self.samples,
+            self.unresolved_samples
+        )
     }
 
     /// The function of that name, wherever it ranks.
@@ -188,6 +200,10 @@ mod tests {
   3.6  kernel  __mtx_unlock_flags  ixgbe_mq_start
 ";
         assert_eq!(table.table(10).render(100), expected);
+        assert_eq!(
+            table.headline(SampledEvent::CpuClock),
+            "[cpu-clock] Samples: 1000, 883 unresolved"
+        );
         assert_eq!(table.table(1).render(100).lines().count(), 2);
     }
 

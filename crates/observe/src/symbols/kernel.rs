@@ -44,7 +44,7 @@ impl KernelSymbols {
     }
 
     /// Reads lines of `ffffffff82203df0 T __pv_queued_spin_lock_slowpath` with `[module]` behind those of modules.
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut symbols = Self::default();
         let mut bounds: HashMap<&str, u64> = HashMap::new();
         for line in text.lines() {

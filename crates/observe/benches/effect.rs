@@ -1,0 +1,166 @@
+//! What watching costs: datagrams echoed per CPU-second while watched, as a ratio to the same work unwatched, in one run.
+//!
+//! Two kinds of work, each on all CPUs at once: sockets of their own, where nobody waits for a lock, and one server socket
+//! that all contend for, where every wait makes two records. Rounds are interleaved; the ratio is of medians. The time is
+//! that of the whole process, so that it has the collecting threads' in it.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use corelane_host::counters::Softnet;
+use corelane_observe::ObserveError;
+use corelane_observe::locks::LockWatch;
+use corelane_observe::profile::{Profiler, Settings, Target};
+use corelane_observe::softnet::{SoftnetReading, SoftnetWatch};
+use nix::time::{ClockId, clock_gettime};
+
+/// Enough for the median to hold still on a machine that does other things besides.
+const ROUNDS: usize = 9;
+/// Some tenths of a second a round.
+const DATAGRAMS_A_CPU: u32 = 100_000;
+
+/// What is watched during a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Watch {
+    Nothing,
+    Softnet,
+    Locks,
+    LocksAndSoftnet,
+    Profile,
+}
+
+const WATCHES: [Watch; 5] = [
+    Watch::Nothing,
+    Watch::Softnet,
+    Watch::Locks,
+    Watch::LocksAndSoftnet,
+    Watch::Profile,
+];
+
+fn main() -> Result<(), ObserveError> {
+    // `cargo test --benches` runs this too, and measures nothing then.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return Ok(());
+    }
+    let cpus = corelane_host::cpus::allowed().expect("/proc is mounted").cpus;
+    for (work, shared) in [("a server socket each", false), ("one server socket", true)] {
+        println!("UDP echo on {} CPUs, {work}, medians of {ROUNDS}:", cpus.len());
+        let mut rates = vec![Vec::new(); WATCHES.len()];
+        let mut waits = Vec::new();
+        for _ in 0..ROUNDS {
+            for (watch, rates) in WATCHES.iter().zip(&mut rates) {
+                let (rate, seen) = watched(*watch, &cpus, shared)?;
+                rates.push(rate);
+                waits.extend(seen);
+            }
+        }
+        let unwatched = median(&mut rates[0]);
+        for (watch, rates) in WATCHES.iter().zip(&mut rates) {
+            let rate = median(rates);
+            let ratio = rate / unwatched;
+            let name = format!("{watch:?}");
+            println!("{name:>16}  {rate:>9.0} datagrams per CPU-second  {ratio:.3}");
+        }
+        println!(
+            "{:>16}  {:>9.0} a second\n",
+            "waits for locks",
+            median(&mut waits)
+        );
+    }
+    Ok(())
+}
+
+/// Datagrams per CPU-second, and waits for locks a second where they were watched.
+fn watched(watch: Watch, cpus: &[u32], shared: bool) -> Result<(f64, Option<f64>), ObserveError> {
+    let locks = match watch {
+        Watch::Locks | Watch::LocksAndSoftnet => Some(LockWatch::start(cpus, &[])?),
+        _ => None,
+    };
+    let softnet = match watch {
+        Watch::Softnet | Watch::LocksAndSoftnet => {
+            Some(SoftnetWatch::start(Duration::from_millis(10), read)?)
+        }
+        _ => None,
+    };
+    let profiler = match watch {
+        Watch::Profile => Some(Profiler::start(Target::Cpus(cpus.to_vec()), Settings::default())?),
+        _ => None,
+    };
+    let begin = cpu_seconds();
+    echo_on_all(cpus, shared);
+    let spent = cpu_seconds() - begin;
+    let report = locks.map(LockWatch::finish).transpose()?;
+    softnet.map(SoftnetWatch::finish).transpose()?;
+    profiler.map(Profiler::finish).transpose()?;
+    let datagrams = f64::from(DATAGRAMS_A_CPU) * cpus.len() as f64;
+    Ok((
+        datagrams / spent,
+        report.map(|report| report.waits as f64 / report.elapsed_ns as f64 * 1e9),
+    ))
+}
+
+fn echo_on_all(cpus: &[u32], shared: bool) {
+    let servers: Vec<UdpSocket> = cpus
+        .iter()
+        .map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port is free"))
+        .collect();
+    let ready = Barrier::new(cpus.len());
+    thread::scope(|scope| {
+        for (index, cpu) in cpus.iter().enumerate() {
+            let server = &servers[if shared { 0 } else { index }];
+            let ready = &ready;
+            scope.spawn(move || {
+                corelane_host::pin::current_thread(*cpu).expect("the CPU is among those allowed");
+                ready.wait();
+                echo(server);
+            });
+        }
+    });
+}
+
+/// Sends to the server, answers in its place, and takes an answer: all on this CPU. With a shared server the datagram
+/// answered may be another client's; what counts is that as many are taken as are sent.
+fn echo(server: &UdpSocket) {
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    let address = server.local_addr().expect("it is bound");
+    server.set_nonblocking(true).expect("a socket can be made so");
+    client.set_nonblocking(true).expect("a socket can be made so");
+    let mut buffer = [0; 510];
+    for _ in 0..DATAGRAMS_A_CPU {
+        client.send_to(&buffer, address).expect("loopback takes it");
+        match server.recv_from(&mut buffer) {
+            Ok((length, from)) => {
+                server
+                    .send_to(&buffer[..length], from)
+                    .expect("loopback takes it");
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        // Whoever else answered for the shared server may be late.
+        let _ = client.recv(&mut buffer);
+    }
+}
+
+fn read() -> Result<Vec<SoftnetReading>, Box<dyn std::error::Error + Send + Sync>> {
+    let table = Softnet::read()?;
+    let readings = table.cpus.iter().map(|line| SoftnetReading {
+        cpu: line.cpu,
+        processed: line.counters.processed,
+        backlog: line.backlog,
+        ..SoftnetReading::default()
+    });
+    Ok(readings.collect())
+}
+
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every Linux has this clock");
+    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,126 @@
+//! From samples of the tracepoints to records of waiting.
+
+use std::collections::HashMap;
+
+use perf_event::data::Sample;
+
+use super::pairs::{Begun, Closed, Place, Record, Waiter, Waits};
+use crate::ObserveError;
+use crate::perf::Sink;
+use crate::perf::tracepoint::{Field, Tracepoint};
+
+/// `TRACE_FLAG_SOFTIRQ` of the kernel's `linux/trace_events.h`: the record was made while a softirq was served.
+const SERVING_SOFTIRQ: u64 = 0x10;
+
+/// What a ring holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ring {
+    Begin,
+    End,
+}
+
+/// Where the tracepoints put what is needed of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Payload {
+    begin_lock: Field,
+    begin_flags: Field,
+    begin_context: Field,
+    end_lock: Field,
+}
+
+impl Payload {
+    /// Finds the fields of `lock:contention_begin` and `lock:contention_end`.
+    pub(super) fn of(begin: &Tracepoint, end: &Tracepoint) -> Result<Self, ObserveError> {
+        Ok(Self {
+            begin_lock: begin.field("lock_addr")?,
+            begin_flags: begin.field("flags")?,
+            begin_context: begin.field("common_flags")?,
+            end_lock: end.field("lock_addr")?,
+        })
+    }
+}
+
+/// Takes samples; equal call chains are kept once.
+#[derive(Debug)]
+pub(super) struct LockSink {
+    payload: Payload,
+    rings: Vec<Ring>,
+    processes: Vec<u32>,
+    chains: HashMap<Box<[u64]>, usize>,
+    waits: Waits,
+}
+
+impl LockSink {
+    /// `rings` says what each source of samples holds; waits are watched of softirqs and of `processes`, or, if there are
+    /// none, of everybody.
+    pub(super) fn new(payload: Payload, rings: Vec<Ring>, processes: &[u32]) -> Self {
+        Self {
+            payload,
+            rings,
+            processes: processes.to_vec(),
+            chains: HashMap::new(),
+            waits: Waits::default(),
+        }
+    }
+
+    /// All waits, and the call chains by their numbers.
+    pub(super) fn close(self) -> (Closed, Vec<Box<[u64]>>) {
+        let mut chains = vec![Box::default(); self.chains.len()];
+        for (chain, number) in self.chains {
+            chains[number] = chain;
+        }
+        (self.waits.close(), chains)
+    }
+
+    fn is_watched(&self, process: Option<u32>) -> bool {
+        self.processes.is_empty() || process.is_some_and(|process| self.processes.contains(&process))
+    }
+
+    fn chain(&mut self, addresses: &[u64]) -> usize {
+        if let Some(number) = self.chains.get(addresses) {
+            return *number;
+        }
+        let number = self.chains.len();
+        self.chains.insert(addresses.into(), number);
+        number
+    }
+}
+
+impl Sink for LockSink {
+    fn sample(&mut self, source: usize, sample: &Sample<'_>) {
+        let time_ns = sample.time().unwrap_or(0);
+        let waiter = match (sample.tid(), sample.cpu()) {
+            (Some(thread @ 1..), _) => Waiter::Thread(thread),
+            (_, cpu) => Waiter::Idle(cpu.unwrap_or(0)),
+        };
+        let raw = sample.raw().unwrap_or_default();
+        let payload = self.payload;
+        let (lock, begun) = match self.rings[source] {
+            Ring::Begin => {
+                let in_softirq = payload.begin_context.value(raw) & SERVING_SOFTIRQ != 0;
+                let watched = in_softirq || self.is_watched(sample.pid());
+                let place = watched.then(|| Place {
+                    chain: self.chain(sample.callchain().unwrap_or_default()),
+                    flags: payload.begin_flags.value(raw),
+                });
+                let begun = Begun {
+                    time_ns,
+                    place,
+                    in_softirq,
+                };
+                (payload.begin_lock.value(raw), Some(begun))
+            }
+            Ring::End => (payload.end_lock.value(raw), None),
+        };
+        self.waits.take(Record {
+            time_ns,
+            waiter,
+            lock,
+            begun,
+        });
+    }
+
+    fn batch_ends(&mut self) {
+        self.waits.batch_ends();
+    }
+}
