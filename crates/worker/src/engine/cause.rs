@@ -38,6 +38,14 @@ impl Cause {
     pub(crate) fn from_error(error: &io::Error) -> Self {
         Self::from_errno(error.raw_os_error().unwrap_or(libc::EIO))
     }
+
+    /// Whether a receive that ended so can never succeed: the descriptor is no socket, or none that receives messages.
+    pub(crate) fn is_final(self) -> bool {
+        matches!(
+            self,
+            Cause::Other(libc::ENOTSOCK | libc::EBADF | libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTCONN)
+        )
+    }
 }
 
 impl fmt::Display for Cause {

@@ -74,23 +74,19 @@ impl EpollEngine {
         let token = self.ops.sockets.id(slot).to_bits();
         let entry = self.ops.sockets.at_mut(slot);
         entry.changed = false;
-        let done = entry.closing && entry.queue.runs == 0;
+        let done = entry.closing && entry.queue.runs == 0 && entry.socket.is_some();
         let wanted = Interest {
             read: entry.receiving && !entry.closing,
             write: state.blocked,
         };
-        let Some(socket) = entry.descriptor() else {
-            return;
-        };
         if done {
-            if state.interest.is_some() {
-                // The socket is closed next in any case.
-                let _ = self.poll.remove(socket);
-            }
-            *state = State::default();
+            self.forget(slot);
             self.ops.closed(slot);
             return;
         }
+        let Some(socket) = entry.descriptor() else {
+            return;
+        };
         let told = match state.interest {
             None => self.poll.add(socket, token, wanted),
             Some(interest) if interest != wanted => self.poll.change(socket, token, wanted),
@@ -185,10 +181,7 @@ impl EpollEngine {
             }
             Ok(_) => self.ready.push_back(slot),
             Err(error) => {
-                self.ready.push_back(slot);
-                if error.kind() != io::ErrorKind::Interrupted {
-                    self.ops.complain(slot, Cause::from_error(&error));
-                }
+                self.receive_failed(slot, &error);
                 return nothing;
             }
         }
@@ -198,6 +191,27 @@ impl EpollEngine {
         let datagrams = Datagrams::new(self.received.memory(), &self.messages);
         on.event(&mut self.ops, now, id, Event::Datagrams(datagrams));
         (lent, now)
+    }
+
+    fn receive_failed(&mut self, slot: u32, error: &io::Error) {
+        let cause = Cause::from_error(error);
+        if cause.is_final() {
+            self.forget(slot);
+            self.ops.abandoned(slot, cause);
+            return;
+        }
+        self.ready.push_back(slot);
+        if error.kind() != io::ErrorKind::Interrupted {
+            self.ops.complain(slot, cause);
+        }
+    }
+
+    /// Has epoll watch a socket no longer. Whatever it says, the socket is closed next.
+    fn forget(&mut self, slot: u32) {
+        let state = std::mem::take(&mut self.states[slot as usize]);
+        if let (Some(_), Some(socket)) = (state.interest, self.ops.sockets.at(slot).descriptor()) {
+            let _ = self.poll.remove(socket);
+        }
     }
 
     fn wait(&mut self, until: Time) -> io::Result<()> {

@@ -1,8 +1,9 @@
 //! Sending what a socket has queued, by `sendmmsg` or one `sendto` a datagram. Both engines over the kernel send so.
 //!
-//! The ring could carry sends as well. Tried: independent sends may overtake one that must wait, so that order is lost;
-//! linked ones keep it, but with deferred completions each link takes a pass of its own (a fifth slower than this). One
-//! `sendmmsg` keeps order and costs one call.
+//! The ring could carry sends as well. Tried on loopback, 510 bytes, datagrams a second of the server's CPU time against
+//! a loop of `recvfrom` and `sendto`: linked sends, which keep order, 0.81, as with deferred completions each link takes
+//! a pass of its own; independent ones, which may overtake one that has to wait, 0.95; one `sendmmsg`, which keeps order
+//! and needs no completions, 1.06.
 
 use super::ops::Ops;
 use super::settings::EngineSettings;

@@ -12,7 +12,7 @@ const LARGEST_PAYLOAD: usize = 65_527;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
     /// Datagrams a system call, 1 to 1,024; 64 by default. At 1 the epoll engine makes one `recvfrom` and one `sendto` a
-    /// datagram: the way everything else is compared with. Larger batches were not faster on loopback.
+    /// datagram: the way everything else is compared with.
     pub datagram_batch: usize,
     /// The largest payload received whole, in bytes; longer ones are cut and marked. 65,535 by default, as merged
     /// datagrams ([`gro`](Self::gro)) need; memory that no datagram reaches is never touched.

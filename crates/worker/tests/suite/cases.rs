@@ -3,6 +3,7 @@
 use crate::world::{Notes, World, anywhere, send, settle, until};
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, DatagramOptions, Engine, Event, Full, Id, Ops};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -307,6 +308,31 @@ pub fn thousand_sockets(mut engine: impl Engine, world: &dyn World) {
     until(&mut engine, &mut notes, "all closed", |_, notes| {
         notes.closed.len() == clients.len()
     });
+}
+
+pub fn burst_over_many_sockets(mut engine: impl Engine, world: &dyn World) {
+    let (sender, _) = bound(&mut engine, world);
+    let receivers: Vec<(Id, SocketAddr)> = (0..1_000).map(|_| bound(&mut engine, world)).collect();
+    let mut notes = Notes::default();
+    settle(&mut engine, &mut notes);
+    for round in 0..2u32 {
+        for (number, (_, address)) in receivers.iter().enumerate() {
+            let payload = (round * 1_000 + number as u32).to_be_bytes();
+            send(engine.ops(), sender, Some(*address), &payload);
+        }
+    }
+    until(&mut engine, &mut notes, "all arrived", |_, notes| {
+        notes.datagrams.len() == 2 * receivers.len()
+    });
+    let mut received: HashMap<Id, Vec<u32>> = HashMap::new();
+    for note in &notes.datagrams {
+        let number = u32::from_be_bytes(note.payload.as_slice().try_into().unwrap());
+        received.entry(note.id).or_default().push(number);
+    }
+    for (number, (id, _)) in receivers.iter().enumerate() {
+        assert_eq!(received[id], [number as u32, 1_000 + number as u32]);
+    }
+    assert!(notes.failed.is_empty(), "{:?}", notes.failed);
 }
 
 pub fn close_with_sends_pending(mut engine: impl Engine, world: &dyn World) {

@@ -103,6 +103,8 @@ suite! {
     a_deadline_in_the_past_does_not_wait: usual() => cases::past_deadline;
     nobody_listening_is_told_to_a_connected_socket: usual() => cases::refused;
     a_thousand_sockets_each_get_their_answer: usual() => cases::thousand_sockets;
+    a_burst_over_many_sockets_arrives_whole: usual() => cases::burst_over_many_sockets;
+    a_burst_over_many_sockets_arrives_whole_one_at_a_time: one_at_a_time() => cases::burst_over_many_sockets;
     what_is_queued_before_close_is_sent: usual() => cases::close_with_sends_pending;
     closed_is_told_once_and_last: usual() => cases::closed_last;
     a_socket_that_does_not_receive_keeps_datagrams_for_later: usual() => cases::receive_off_and_on;

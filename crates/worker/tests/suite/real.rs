@@ -5,6 +5,7 @@ use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_worker::engine::{
     Cause, DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, choose, run_engine,
 };
+use corelane_worker::group::{self, GroupSettings};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -275,26 +276,85 @@ fn failures_are_told_by_cause() {
     }
 }
 
-/// Gives the engine what the kernel will not watch.
-struct Unwatchable;
+/// Gives the engine descriptors that are no sockets.
+struct Unservable;
 
-impl EngineBody<()> for Unwatchable {
+impl EngineBody<()> for Unservable {
     fn run<E: Engine>(self, mut engine: E) {
         let file = std::fs::File::open("/proc/self/status").unwrap();
-        let socket = UdpSocket::from(OwnedFd::from(file));
-        let options = DatagramOptions::default();
-        let id = engine.ops().datagrams(socket, options).unwrap();
-        let mut notes = Notes::default();
-        until(&mut engine, &mut notes, "it was given up", |_, notes| {
-            !notes.failed.is_empty()
+        let (reader, mut writer) = io::pipe().unwrap();
+        io::Write::write_all(&mut writer, b"readable").unwrap();
+        let ids = [OwnedFd::from(file), OwnedFd::from(reader)].map(|descriptor| {
+            let options = DatagramOptions::default();
+            engine
+                .ops()
+                .datagrams(UdpSocket::from(descriptor), options)
+                .unwrap()
         });
-        assert_eq!(notes.failed[0].0, id);
+        let mut notes = Notes::default();
+        until(&mut engine, &mut notes, "both were given up", |_, notes| {
+            notes.closed.len() == 2
+        });
+        settle(&mut engine, &mut notes);
+        notes.closed.sort();
+        assert_eq!(notes.closed, ids);
+        let mut failed: Vec<_> = notes.failed.iter().map(|(id, _)| *id).collect();
+        failed.sort();
+        assert_eq!(failed, ids, "each is told once");
     }
 }
 
 #[test]
-fn a_descriptor_that_cannot_be_served_is_told_and_given_up() {
+fn descriptors_that_cannot_be_served_are_told_and_given_up() {
     for kind in engines() {
-        run_engine(kind, &settings(false, false), Unwatchable).unwrap();
+        run_engine(kind, &settings(false, false), Unservable).unwrap();
+    }
+}
+
+/// Far more datagrams at once than there are buffers to receive into.
+struct Flooded;
+
+impl EngineBody<()> for Flooded {
+    fn run<E: Engine>(self, mut engine: E) {
+        const ALL: u32 = 3_000;
+        let group_settings = GroupSettings {
+            receive_buffer: Some(8 << 20),
+            ..GroupSettings::default()
+        };
+        let anywhere = "127.0.0.1:0".parse().unwrap();
+        let socket = group::udp(anywhere, 1, None, &group_settings)
+            .unwrap()
+            .pop()
+            .unwrap();
+        if group::receive_buffer(&socket).unwrap() < 8 << 20 {
+            eprintln!("skipped: net.core.rmem_max is too small and CAP_NET_ADMIN is missing");
+            return;
+        }
+        let address = socket.local_addr().unwrap();
+        let options = DatagramOptions::default();
+        let id = engine.ops().datagrams(socket, options).unwrap();
+        let mut notes = Notes::default();
+        settle(&mut engine, &mut notes);
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for number in 0..ALL {
+            sender.send_to(&number.to_be_bytes(), address).unwrap();
+        }
+        until(&mut engine, &mut notes, "all arrived", |_, notes| {
+            notes.datagrams.len() == ALL as usize
+        });
+        let numbers: Vec<u32> = notes
+            .of(id)
+            .iter()
+            .map(|payload| u32::from_be_bytes((*payload).try_into().unwrap()))
+            .collect();
+        assert_eq!(numbers, (0..ALL).collect::<Vec<_>>());
+        assert!(notes.failed.is_empty(), "{:?}", notes.failed);
+    }
+}
+
+#[test]
+fn a_flood_beyond_all_buffers_arrives_whole_and_in_order() {
+    for kind in engines() {
+        run_engine(kind, &settings(false, false), Flooded).unwrap();
     }
 }

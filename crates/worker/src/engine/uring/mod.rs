@@ -178,15 +178,23 @@ impl UringEngine {
                 filled: usize::try_from(completion.result).unwrap_or(0),
             });
         }
-        // Out of buffers: armed again when some were given back. Cancelled: as was asked.
-        let error = -completion.result;
-        if error > 0 && error != libc::ENOBUFS && error != libc::ECANCELED {
-            self.ops.complain(slot, Cause::from_errno(error));
-        }
         if !completion.more {
             let state = &mut self.states[slot as usize];
             (state.armed, state.cancelling) = (false, false);
             self.ops.note_change(slot);
+        }
+        match -completion.result {
+            // Out of buffers: armed again when some were given back. Cancelled: as was asked.
+            libc::ENOBUFS | libc::ECANCELED => {}
+            error if error > 0 => {
+                let cause = Cause::from_errno(error);
+                if cause.is_final() {
+                    self.ops.abandoned(slot, cause);
+                } else {
+                    self.ops.complain(slot, cause);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -287,8 +295,16 @@ impl Engine for UringEngine {
 }
 
 impl Drop for UringEngine {
+    /// Ends what the kernel holds, one by one: cancelling all at once takes it a time quadratic in their number.
     fn drop(&mut self) {
-        self.ring.cancel_all();
+        for (slot, state) in (0u64..).zip(&self.states) {
+            let held = [(state.armed, RECEIVE), (state.blocked, ROOM)];
+            for (_, kind) in held.into_iter().filter(|(held, _)| *held) {
+                // Fails only when the ring does; then its closing ends them.
+                let _ = self.ring.cancel(kind | slot);
+            }
+        }
+        self.ring.drain();
     }
 }
 

@@ -4,7 +4,7 @@ use crate::system::memory::Pages;
 use crate::system::message::empty_header;
 use crate::time::Time;
 use io_uring::squeue::Entry;
-use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
+use io_uring::types::{BufRingEntry, Fd};
 use io_uring::{IoUring, Probe, cqueue, opcode};
 use nix::sys::signal::SigSet;
 use std::io;
@@ -34,8 +34,8 @@ struct KernelTimespec {
     nanoseconds: i64,
 }
 
-/// Rounds of cancelling before giving up. One ends all that wait for a socket; more are for those that just completed.
-const CANCEL_ROUNDS: u32 = 100;
+/// Passes without a completion after which cancelled operations are left to the kernel. One pass ends some twenty.
+const IDLE_ROUNDS: u32 = 100;
 
 /// What the kernel says of one operation.
 #[derive(Clone, Copy, Debug)]
@@ -182,27 +182,19 @@ impl Ring {
         })
     }
 
-    /// Ends every operation and takes its completion, so that the kernel lets go of their memory.
+    /// Takes completions, without using them, until every operation has ended; all must have been cancelled.
     ///
-    /// Should the kernel not end one in time, that is left to the closing of the ring: it cancels operations, and touches
-    /// their memory only from calls of this thread.
-    pub(crate) fn cancel_all(&mut self) {
-        for _ in 0..CANCEL_ROUNDS {
-            // What is still queued is submitted, what was cancelled before is completed.
+    /// Should the kernel not end one, that is left to the closing of the ring: it cancels operations, and touches their
+    /// memory only from calls of this thread.
+    pub(crate) fn drain(&mut self) {
+        let mut idle = 0;
+        while self.outstanding > 0 && idle < IDLE_ROUNDS {
+            let before = self.outstanding;
             if self.submit().is_err() {
                 return;
             }
             while self.take().is_some() {}
-            if self.outstanding == 0 {
-                return;
-            }
-            let cancelled = self
-                .ring
-                .submitter()
-                .register_sync_cancel(None, CancelBuilder::any());
-            if cancelled.is_err() {
-                return;
-            }
+            idle = if self.outstanding < before { 0 } else { idle + 1 };
         }
     }
 }
