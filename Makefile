@@ -6,8 +6,7 @@ SHELL := /bin/bash
 .PHONY: demo test check format bench need-cargo
 
 demo: need-cargo
-	@$(CARGO) build --release --quiet --bin corelane
-	@./target/release/corelane lab scale udp --html corelane-report.html
+	@$(CARGO) run --release --bin corelane -- lab scale udp --html corelane-report.html
 
 test: need-cargo
 	@./tests/prepare.sh
