@@ -15,6 +15,7 @@ pub mod published;
 pub mod quantity;
 pub mod scalability;
 pub mod scale;
+pub mod simulate;
 pub mod statistics;
 pub mod table;
 
