@@ -5,3 +5,4 @@
 
 pub mod child;
 pub mod scale;
+pub mod simulate;

@@ -1,0 +1,109 @@
+//! The conclusions: how many buckets a table keeps busy, as it is and rebalanced, and what no table can spread. A pure
+//! function of the steps, so that it can be read and tested.
+
+use corelane_report::simulate::Step;
+
+/// Buckets keep each other busy when this share of what they could carry together is carried.
+const GOOD_SHARE: f64 = 0.9;
+
+/// One sentence a table size, and one about the largest flow.
+pub(super) fn conclusions(steps: &[Step]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let mut rest = steps;
+    while let Some(first) = rest.first() {
+        let same = rest
+            .iter()
+            .take_while(|step| step.table_size == first.table_size)
+            .count();
+        let (of_one_table, others) = rest.split_at(same);
+        sentences.push(table_sentence(of_one_table));
+        rest = others;
+    }
+    sentences.push(flow_sentence(steps));
+    sentences
+}
+
+fn table_sentence(steps: &[Step]) -> String {
+    let size = steps.first().map_or(0, |step| step.table_size);
+    let as_it_is = reach(steps, |step| step.throughput_share.median);
+    let rebalanced = reach(steps, |step| step.rebalanced_throughput_share.median);
+    let good = GOOD_SHARE * 100.0;
+    format!("{size} entries: at least {good:.0} % of the ideal {as_it_is}; rebalanced {rebalanced}.")
+}
+
+/// Up to how many buckets every number of them is good.
+fn reach(steps: &[Step], share: impl Fn(&Step) -> f64) -> String {
+    let mut by_buckets: Vec<&Step> = steps.iter().collect();
+    by_buckets.sort_by_key(|step| step.buckets);
+    let good = by_buckets.iter().take_while(|step| share(step) >= GOOD_SHARE);
+    match good.last() {
+        Some(step) => format!("up to {} buckets", step.buckets),
+        None => "with none of these numbers of buckets".to_owned(),
+    }
+}
+
+fn flow_sentence(steps: &[Step]) -> String {
+    let too_large = steps
+        .iter()
+        .filter(|step| step.largest_flow_imbalance.median * GOOD_SHARE > 1.0);
+    match too_large.map(|step| step.buckets).min() {
+        Some(buckets) => {
+            format!(
+                "From {buckets} buckets on the largest flow alone is more than a bucket's share; no table can split it."
+            )
+        }
+        None => "No flow is more than a bucket's share: what is uneven comes from hash and table.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_report::simulate::Trial;
+
+    /// A step in which each bucket should carry 100 datagrams.
+    fn step(table_size: usize, buckets: usize, fullest: u64, rebalanced: u64, largest_flow: u64) -> Step {
+        let trial = Trial {
+            table_size,
+            buckets,
+            round: 0,
+            fullest_datagrams: fullest,
+            random_fullest_datagrams: fullest,
+            rebalanced_fullest_datagrams: rebalanced,
+            moves: 1,
+            least_fullest_datagrams: rebalanced,
+            largest_flow_datagrams: largest_flow,
+        };
+        Step::of(&[&trial], 100 * buckets as u64, Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn the_conclusions_name_how_far_each_table_reaches() {
+        let steps = [
+            step(128, 2, 105, 100, 10),
+            step(128, 4, 130, 102, 20),
+            step(128, 8, 170, 160, 80),
+            step(4096, 4, 150, 100, 20),
+        ];
+        let expected = [
+            "128 entries: at least 90 % of the ideal up to 2 buckets; rebalanced up to 4 buckets.",
+            "4096 entries: at least 90 % of the ideal with none of these numbers of buckets; rebalanced up to 4 buckets.",
+            "No flow is more than a bucket's share: what is uneven comes from hash and table.",
+        ];
+        assert_eq!(conclusions(&steps), expected);
+    }
+
+    #[test]
+    fn a_flow_that_outweighs_a_bucket_is_named() {
+        let steps = [
+            step(128, 2, 105, 100, 50),
+            step(128, 8, 210, 200, 200),
+            step(128, 4, 120, 120, 120),
+        ];
+        let last = conclusions(&steps).pop().unwrap();
+        assert!(
+            last.starts_with("From 4 buckets on the largest flow alone"),
+            "{last}"
+        );
+    }
+}
