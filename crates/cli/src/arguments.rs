@@ -94,6 +94,9 @@ pub enum LabWhat {
         #[command(subcommand)]
         what: ScaleWhat,
     },
+    /// Over how many buckets RSS spreads flows evenly, and what rebalancing gains; no packet is sent
+    #[command(after_help = crate::simulate::EXAMPLES)]
+    Simulate(crate::simulate::SimulateArguments),
 }
 
 #[derive(Debug, Subcommand)]

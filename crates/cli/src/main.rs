@@ -11,6 +11,7 @@ mod outcome;
 mod plan;
 mod report;
 mod serve;
+mod simulate;
 mod steering;
 
 use arguments::{Command, Corelane, LabWhat, LoadWhat, ScaleWhat, ServeWhat};
@@ -40,5 +41,8 @@ fn main() -> ExitCode {
                 what: ScaleWhat::Udp(arguments),
             },
         } => lab::scale_udp(&arguments),
+        Command::Lab {
+            what: LabWhat::Simulate(arguments),
+        } => simulate::run(&arguments),
     })
 }

@@ -1,0 +1,142 @@
+//! `corelane lab simulate`: how evenly RSS spreads flows over more buckets than this machine has CPUs.
+
+use crate::interrupt::Interrupt;
+use crate::lab::command_line;
+use crate::outcome::{Done, Outcome, usage};
+use clap::Args;
+use corelane_lab::simulate::{self, Request, SimulateError, Sizes};
+use corelane_load::pool::Pool;
+use corelane_report::quantity::{self, QuantityError};
+use corelane_report::simulate::render;
+use corelane_rss::{HashFields, Key};
+use std::io::Write;
+use std::net::SocketAddr;
+
+/// Shown under `--help`.
+pub const EXAMPLES: &str = "Examples:\n  corelane lab simulate --buckets 2,8,32 --rounds 5\n  \
+    corelane lab simulate --buckets 8,64 --table-size 128 --sizes zipf:1.1 --flows 100k\n  \
+    corelane lab simulate --buckets 16 --sizes elephants:4:50% --hash 2tuple --clients 10.11.0.0/16 --json";
+
+#[derive(Debug, Args)]
+pub struct SimulateArguments {
+    /// Numbers of buckets, up to 1024
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "2,4,8,16,32,64,128,256,512,1024"
+    )]
+    pub buckets: Vec<usize>,
+    /// Sizes of the indirection table, powers of two up to 4096
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "128,512,4096"
+    )]
+    pub table_size: Vec<usize>,
+    /// Flows of each round
+    #[arg(long, value_name = "N", default_value = "10k", value_parser = count)]
+    pub flows: u64,
+    /// Datagrams of all flows together
+    #[arg(long, value_name = "N", default_value = "1G", value_parser = count)]
+    pub datagrams: u64,
+    /// How flows share the datagrams: uniform, zipf:EXPONENT, or elephants:FLOWS:SHARE%
+    #[arg(long, value_name = "SIZES", default_value = "uniform")]
+    pub sizes: Sizes,
+    /// What is hashed
+    #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
+    pub hash: HashFields,
+    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
+    #[arg(long, value_name = "HEX")]
+    pub key: Option<Key>,
+    /// Addresses that flows come from: prefixes, ranges, lists
+    #[arg(long, value_name = "POOL", default_value = "172.16.0.0/12")]
+    pub clients: Pool,
+    /// Where flows go, as ADDRESS:PORT
+    #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080")]
+    pub server: SocketAddr,
+    /// Rounds, each with flows of its own
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// Seed of all draws: the same seed gives the same document
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// How far above the lowest level found rebalancing may leave a bucket: more takes fewer moves
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = percentage)]
+    pub tolerance: f64,
+    /// Name the flows of the first round in the JSON document
+    #[arg(long, requires = "json")]
+    pub list_flows: bool,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Simulates and prints.
+pub fn run(arguments: &SimulateArguments) -> Outcome {
+    let interrupt = Interrupt::catch()?;
+    let report = simulate::run(
+        &request(arguments),
+        command_line(),
+        env!("CARGO_PKG_VERSION"),
+        interrupt.flag(),
+    )
+    .map_err(name_flag)?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        write!(out, "{}", render(&report))?;
+    }
+    Ok(Done)
+}
+
+fn request(arguments: &SimulateArguments) -> Request {
+    Request {
+        buckets: arguments.buckets.clone(),
+        table_sizes: arguments.table_size.clone(),
+        // More than the simulation takes, and refused by it, where a machine's words are shorter.
+        flows: usize::try_from(arguments.flows).unwrap_or(usize::MAX),
+        datagrams: arguments.datagrams,
+        sizes: arguments.sizes,
+        hash_fields: arguments.hash,
+        key: arguments.key.clone().unwrap_or(Key::VERIFICATION),
+        clients: arguments.clients.clone(),
+        server: arguments.server,
+        seed: arguments.seed,
+        rounds: arguments.rounds,
+        tolerance: arguments.tolerance,
+        list_flows: arguments.list_flows,
+    }
+}
+
+fn name_flag(error: SimulateError) -> anyhow::Error {
+    let flag = match error {
+        SimulateError::Buckets { .. } => "--buckets",
+        SimulateError::TableSize { .. } => "--table-size",
+        SimulateError::NothingFits => "--table-size and --buckets",
+        SimulateError::Flows { .. } => "--flows",
+        SimulateError::Datagrams { .. } => "--datagrams",
+        SimulateError::Sizes(_) => "--sizes",
+        SimulateError::FewClients { .. } | SimulateError::ManyClients => "--clients",
+        SimulateError::Families(_) => "--clients and --server",
+        SimulateError::NoRounds => "--rounds",
+        SimulateError::Balance(_) => "--tolerance",
+    };
+    usage(flag, error)
+}
+
+fn count(text: &str) -> Result<u64, QuantityError> {
+    quantity::parse_count(text)
+}
+
+fn percentage(text: &str) -> Result<f64, String> {
+    let number = text
+        .strip_suffix('%')
+        .and_then(|number| number.parse::<f64>().ok());
+    let share = number
+        .map(|percentage| percentage / 100.0)
+        .filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "write a percentage from 0% to 100%, such as 2%".to_owned())
+}
