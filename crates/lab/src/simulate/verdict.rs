@@ -38,7 +38,7 @@ fn reach(steps: &[Step], share: impl Fn(&Step) -> f64) -> String {
     let good = by_buckets.iter().take_while(|step| share(step) >= GOOD_SHARE);
     match good.last() {
         Some(step) => format!("up to {} buckets", step.buckets),
-        None => "with none of these numbers of buckets".to_owned(),
+        None => "for none of these".to_owned(),
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
         ];
         let expected = [
             "128 entries: at least 90 % of the ideal up to 2 buckets; rebalanced up to 4 buckets.",
-            "4096 entries: at least 90 % of the ideal with none of these numbers of buckets; rebalanced up to 4 buckets.",
+            "4096 entries: at least 90 % of the ideal for none of these; rebalanced up to 4 buckets.",
             "No flow is more than a bucket's share: what is uneven comes from hash and table.",
         ];
         assert_eq!(conclusions(&steps), expected);
