@@ -303,104 +303,36 @@ fn tables_with_fewer_entries_than_buckets_are_left_out_by_name() {
 
 #[test]
 fn requests_that_cannot_be_simulated_are_refused_with_the_reason() {
-    let refused = |request: Request| run(&request, Vec::new(), "test", &AtomicBool::new(false)).unwrap_err();
-    let few = "10.0.0.1".parse().unwrap();
-    let many = "10.0.0.0/8".parse().unwrap();
-    let other_family = "2001:db8::/120".parse().unwrap();
-    let elephants = Sizes::Elephants {
-        flows: 1000,
-        share: 0.5,
-    };
-    let cases = [
+    let cases: [(fn(&mut Request), &str); 12] = [
+        (|request| request.buckets = vec![0], "0 buckets"),
+        (|request| request.buckets = vec![1025], "1025 buckets"),
+        (|request| request.table_sizes = vec![100], "powers of two"),
+        (|request| request.table_sizes = vec![2], "larger tables"),
+        (|request| request.flows = 0, "0 flows"),
+        (|request| request.datagrams = 999, "999 datagrams"),
         (
-            Request {
-                buckets: vec![0],
-                ..request()
-            },
-            "0 buckets",
-        ),
-        (
-            Request {
-                buckets: vec![1025],
-                ..request()
-            },
-            "1025 buckets",
-        ),
-        (
-            Request {
-                table_sizes: vec![100],
-                ..request()
-            },
-            "powers of two",
-        ),
-        (
-            Request {
-                table_sizes: vec![2],
-                ..request()
-            },
-            "larger tables",
-        ),
-        (
-            Request {
-                flows: 0,
-                ..request()
-            },
-            "0 flows",
-        ),
-        (
-            Request {
-                datagrams: 999,
-                ..request()
-            },
-            "999 datagrams",
-        ),
-        (
-            Request {
-                sizes: elephants,
-                ..request()
-            },
+            |request| request.sizes = "elephants:1000:5%".parse().unwrap(),
             "1000 elephants",
         ),
+        (|request| request.clients = "10.0.0.0/8".parse().unwrap(), "/12"),
         (
-            Request {
-                clients: few,
-                flows: 64_513,
-                datagrams: 64_513,
-                ..request()
+            |request| request.clients = "2001:db8::/120".parse().unwrap(),
+            "address families",
+        ),
+        (|request| request.rounds = 0, "no rounds"),
+        (|request| request.tolerance = 2.0, "tolerance"),
+        (
+            |request| {
+                request.clients = "10.0.0.1".parse().unwrap();
+                request.flows = 64_513;
             },
             "64512 source ports",
         ),
-        (
-            Request {
-                clients: many,
-                ..request()
-            },
-            "/12",
-        ),
-        (
-            Request {
-                clients: other_family,
-                ..request()
-            },
-            "address families",
-        ),
-        (
-            Request {
-                rounds: 0,
-                ..request()
-            },
-            "no rounds",
-        ),
-        (
-            Request {
-                tolerance: 2.0,
-                ..request()
-            },
-            "tolerance",
-        ),
     ];
-    for (request, reason) in cases {
-        let error: SimulateError = refused(request);
+    for (spoil, reason) in cases {
+        let mut request = request();
+        spoil(&mut request);
+        let error: SimulateError = run(&request, Vec::new(), "test", &AtomicBool::new(false)).unwrap_err();
         assert!(error.to_string().contains(reason), "{reason}: {error}");
     }
 }
