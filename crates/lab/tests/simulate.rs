@@ -301,9 +301,12 @@ fn tables_with_fewer_entries_than_buckets_are_left_out_by_name() {
     assert_eq!((left_out.table_size, left_out.buckets), (128, 256));
 }
 
+/// What is wrong with a request.
+type Fault = fn(&mut Request);
+
 #[test]
 fn requests_that_cannot_be_simulated_are_refused_with_the_reason() {
-    let cases: [(fn(&mut Request), &str); 12] = [
+    let cases: [(Fault, &str); 12] = [
         (|request| request.buckets = vec![0], "0 buckets"),
         (|request| request.buckets = vec![1025], "1025 buckets"),
         (|request| request.table_sizes = vec![100], "powers of two"),
