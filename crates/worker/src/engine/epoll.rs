@@ -36,7 +36,7 @@ pub(crate) struct EpollEngine {
 struct State {
     /// What epoll watches for; none before registration.
     interest: Option<Interest>,
-    /// Told readable, and not drained since.
+    /// Told readable, and not drained since: epoll will not tell it again.
     ready: bool,
     /// The socket took no more; it is told when it does again.
     blocked: bool,
@@ -93,6 +93,9 @@ impl EpollEngine {
             Some(_) => Ok(()),
         };
         state.interest = Some(wanted);
+        if wanted.read && state.ready {
+            self.ready.push_back(slot);
+        }
         if let Err(error) = told {
             *state = State::default();
             self.ops.abandoned(slot, Cause::from_error(&error));
@@ -162,8 +165,8 @@ impl EpollEngine {
         let nothing = (0, Time::default());
         let entry = self.ops.sockets.at(slot);
         let wanted = entry.receiving && !entry.closing && self.states[slot as usize].ready;
+        // One that is not wanted now stays ready: it is visited when it is wanted again.
         let Some(socket) = entry.descriptor().filter(|_| wanted) else {
-            self.states[slot as usize].ready = false;
             return nothing;
         };
         self.ops.counters.calls.receive += 1;

@@ -404,6 +404,27 @@ pub fn receive_off_and_on(mut engine: impl Engine, world: &dyn World) {
     });
 }
 
+pub fn receive_off_and_on_in_one_turn(mut engine: impl Engine, world: &dyn World) {
+    let (sender, _) = bound(&mut engine, world);
+    let receivers: Vec<(Id, SocketAddr)> = (0..3).map(|_| bound(&mut engine, world)).collect();
+    settle(&mut engine, &mut Notes::default());
+    for (_, address) in &receivers {
+        send(engine.ops(), sender, Some(*address), b"one each");
+    }
+    let middle = receivers[1].0;
+    let mut received = Vec::new();
+    let mut switch = |ops: &mut Ops, _: Time, id: Id, event: Event<'_>| {
+        assert!(matches!(event, Event::Datagrams(_)), "{event:?}");
+        received.push(id);
+        // Off while it may be ready already, on again before the engine could tell the kernel.
+        ops.receive(middle, id != receivers[0].0);
+    };
+    settle(&mut engine, &mut switch);
+    received.sort();
+    let all: Vec<Id> = receivers.iter().map(|(id, _)| *id).collect();
+    assert_eq!(received, all);
+}
+
 pub fn close_in_event(mut engine: impl Engine, world: &dyn World) {
     let (first, first_address) = bound(&mut engine, world);
     let (second, second_address) = bound(&mut engine, world);

@@ -108,6 +108,7 @@ suite! {
     what_is_queued_before_close_is_sent: usual() => cases::close_with_sends_pending;
     closed_is_told_once_and_last: usual() => cases::closed_last;
     a_socket_that_does_not_receive_keeps_datagrams_for_later: usual() => cases::receive_off_and_on;
+    receiving_may_go_off_and_on_within_a_turn: usual() => cases::receive_off_and_on_in_one_turn;
     a_handler_may_close_a_socket_inside_its_event: usual() => cases::close_in_event;
     sends_on_a_spent_id_are_counted: usual() => cases::send_after_close;
     a_turn_is_bounded: usual() => cases::bounded_turn;
