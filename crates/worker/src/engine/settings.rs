@@ -41,7 +41,7 @@ impl Default for EngineSettings {
 }
 
 impl EngineSettings {
-    /// Merged datagrams received in one call. Each may hold 64 KiB; a larger batch would only leave the cache.
+    /// Merged datagrams received in one call: 1 MiB in all. 4, 16 and 64 measured alike on loopback.
     const MERGED_BATCH: usize = 16;
 
     /// Messages to take in one receive call.

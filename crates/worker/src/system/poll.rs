@@ -35,6 +35,8 @@ pub(crate) struct Poll {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
     taken: usize,
+    /// The kernel, or a filter, does not know `epoll_pwait2` (Linux 5.11): deadlines are rounded up to milliseconds.
+    coarse: bool,
 }
 
 impl Poll {
@@ -51,6 +53,7 @@ impl Poll {
             epoll,
             events,
             taken: 0,
+            coarse: false,
         })
     }
 
@@ -124,6 +127,19 @@ impl Poll {
 
     /// Waits for events until a moment, under a signal mask. A signal ends the wait early, with no events.
     pub(crate) fn sleep(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
+        if !self.coarse {
+            let slept = self.sleep_precisely(until, while_waiting);
+            let unknown =
+                |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM));
+            if !slept.as_ref().is_err_and(unknown) {
+                return slept;
+            }
+            self.coarse = true;
+        }
+        self.sleep_coarsely(until, while_waiting)
+    }
+
+    fn sleep_precisely(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
         let timeout = timespec(until.since(Time::now()));
         let timeout_pointer: *const libc::timespec = match until {
             Time::NEVER => std::ptr::null(),
@@ -131,7 +147,7 @@ impl Poll {
         };
         let mask: *const libc::sigset_t = while_waiting.as_ref();
         // SAFETY: the kernel writes at most `EVENTS` events, which the vector holds; timeout and mask outlive the call,
-        // and the mask is longer than the bytes named. `epoll_pwait2` (Linux 5.11) takes nanoseconds.
+        // and the mask is longer than the bytes named.
         let taken = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -144,6 +160,26 @@ impl Poll {
             )
         };
         self.took(taken)
+    }
+
+    fn sleep_coarsely(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
+        let left = until.since(Time::now());
+        let milliseconds = match until {
+            Time::NEVER => -1,
+            _ => libc::c_int::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX),
+        };
+        let mask: *const libc::sigset_t = while_waiting.as_ref();
+        // SAFETY: the kernel writes at most `EVENTS` events, which the vector holds; the mask outlives the call.
+        let taken = unsafe {
+            libc::epoll_pwait(
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                EVENTS as libc::c_int,
+                milliseconds,
+                mask,
+            )
+        };
+        self.took(i64::from(taken))
     }
 
     fn took(&mut self, taken: i64) -> io::Result<()> {
@@ -163,5 +199,42 @@ fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: libc::c_long::from(duration.subsec_nanos()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_lasts_until_its_deadline_precise_or_coarse() {
+        for coarse in [false, true] {
+            let mut poll = Poll::new().unwrap();
+            poll.coarse = coarse;
+            let until = Time::now() + Duration::from_micros(2_500);
+            poll.sleep(until, &SigSet::empty()).unwrap();
+            assert!(Time::now() >= until, "coarse {coarse}");
+            assert_eq!((poll.told(), poll.coarse), (0, coarse));
+        }
+    }
+
+    #[test]
+    fn an_edge_is_told_once_and_a_change_tells_it_anew() {
+        use std::os::fd::AsFd;
+        let poll = &mut Poll::new().unwrap();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let interest = Interest {
+            read: true,
+            write: false,
+        };
+        poll.add(socket.as_fd(), 7, interest).unwrap();
+        socket.send_to(b"edge", socket.local_addr().unwrap()).unwrap();
+        poll.look().unwrap();
+        assert_eq!((poll.told(), poll.event(0).token), (1, 7));
+        poll.look().unwrap();
+        assert_eq!(poll.told(), 0);
+        poll.change(socket.as_fd(), 8, interest).unwrap();
+        poll.look().unwrap();
+        assert_eq!((poll.told(), poll.event(0).token), (1, 8));
     }
 }

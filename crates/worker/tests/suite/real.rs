@@ -3,7 +3,8 @@
 use crate::world::{Notes, send, settle, until};
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_worker::engine::{
-    Cause, DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, choose, run_engine,
+    Cause, DatagramOptions, Engine, EngineBody, EngineCounters, EngineKind, EngineSettings, choose,
+    run_engine,
 };
 use corelane_worker::group::{self, GroupSettings};
 use std::io;
@@ -29,17 +30,21 @@ fn settings(coalesce: bool, gro: bool) -> EngineSettings {
     }
 }
 
-/// Sends 640 datagrams of 100 bytes to itself, 64 a turn; gives the engine's counters.
-struct Stream;
+/// Sends 640 datagrams of 100 bytes to itself over that address, 64 a turn; gives the engine's counters.
+struct Stream(&'static str);
 
-impl EngineBody<corelane_worker::engine::EngineCounters> for Stream {
-    fn run<E: Engine>(self, mut engine: E) -> corelane_worker::engine::EngineCounters {
+const IPV4: Stream = Stream("127.0.0.1:0");
+const IPV6: Stream = Stream("[::1]:0");
+
+impl EngineBody<EngineCounters> for Stream {
+    fn run<E: Engine>(self, mut engine: E) -> EngineCounters {
         let ops = engine.ops();
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind(self.0).unwrap();
         let address = socket.local_addr().unwrap();
         let server = ops.datagrams(socket, DatagramOptions::default()).unwrap();
-        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = UdpSocket::bind(self.0).unwrap();
         client.connect(address).unwrap();
+        let from = client.local_addr().unwrap();
         let client = ops.datagrams(client, DatagramOptions::default()).unwrap();
         let mut notes = Notes::default();
         settle(&mut engine, &mut notes);
@@ -51,6 +56,7 @@ impl EngineBody<corelane_worker::engine::EngineCounters> for Stream {
                 notes.of(server).len() == round * 64 && ops.counters().sent == round as u64 * 64
             });
         }
+        assert!(notes.datagrams.iter().all(|note| note.peer == from));
         engine.ops().counters()
     }
 }
@@ -61,16 +67,14 @@ fn batches_take_fewer_calls_than_datagrams() {
         datagram_batch: 1,
         ..settings(false, false)
     };
-    let single = run_engine(EngineKind::Epoll, &one_at_a_time, Stream)
-        .unwrap()
-        .calls;
+    let single = run_engine(EngineKind::Epoll, &one_at_a_time, IPV4).unwrap().calls;
     assert_eq!(single.send, 640);
     assert!(single.receive >= 640);
-    let batched = run_engine(EngineKind::Epoll, &settings(false, false), Stream).unwrap();
+    let batched = run_engine(EngineKind::Epoll, &settings(false, false), IPV4).unwrap();
     assert_eq!(batched.calls.send, 10);
     assert!((10..=20).contains(&batched.calls.receive), "{:?}", batched.calls);
     for kind in engines() {
-        let calls = run_engine(kind, &settings(false, false), Stream).unwrap().calls;
+        let calls = run_engine(kind, &settings(false, false), IPV4).unwrap().calls;
         let all = calls.wait + calls.receive + calls.send;
         assert!(all < 100, "{kind}: {calls:?}");
     }
@@ -79,14 +83,22 @@ fn batches_take_fewer_calls_than_datagrams() {
 #[test]
 fn coalesced_and_merged_datagrams_are_counted_one_by_one() {
     for kind in engines() {
-        for gro in [false, true] {
-            let counters = run_engine(kind, &settings(true, gro), Stream).unwrap();
-            assert_eq!(
-                (counters.sent, counters.received),
-                (640, 640),
-                "{kind}, gro {gro}"
-            );
+        for (gro, stream) in [(false, IPV4), (true, IPV4), (false, IPV6), (true, IPV6)] {
+            let address = stream.0;
+            let counters = run_engine(kind, &settings(true, gro), stream).unwrap();
+            let counted = (counters.sent, counters.received);
+            assert_eq!(counted, (640, 640), "{kind} on {address}, gro {gro}");
+            // Each round's 64 go as one.
+            assert_eq!(counters.calls.send, 10, "{kind} on {address}, gro {gro}");
         }
+    }
+}
+
+#[test]
+fn datagrams_over_ipv6_arrive_from_their_sender() {
+    for kind in engines() {
+        let counters = run_engine(kind, &settings(false, false), IPV6).unwrap();
+        assert_eq!((counters.sent, counters.received), (640, 640), "{kind}");
     }
 }
 
