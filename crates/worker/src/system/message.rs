@@ -95,8 +95,7 @@ fn cells<T>(count: usize, make: impl Fn() -> T) -> Vec<UnsafeCell<T>> {
 /// Reads or writes a part through its cell, which leaves the pointers to it valid.
 fn touch<T, R>(part: &UnsafeCell<T>, act: impl FnOnce(&mut T) -> R) -> R {
     // SAFETY: parts are private to a batch, whose methods run one after another on one thread and never nest uses of one
-    // part, so that no other reference exists; the kernel uses them only during calls that such a method makes, or, for
-    // a `SendSlots`, between `fill` and the completion after which the slot is filled again.
+    // part, so that no other reference exists; the kernel uses them only during calls that such a method makes.
     act(unsafe { &mut *part.get() })
 }
 

@@ -29,6 +29,9 @@ const COMPLETIONS: u32 = 4_096;
 /// Provided buffers for each message of a batch: one being lent, and some that fill meanwhile.
 const BUFFERS_PER_MESSAGE: usize = 4;
 
+/// The fewest provided buffers: what the kernel takes from one socket before it looks at the next (32), twice.
+const FEWEST_BUFFERS: usize = 64;
+
 /// `struct io_uring_recvmsg_out`: four words (lengths of name, control and payload; flags) before what was received.
 const RECEIVED_HEADER_BYTES: usize = 16;
 
@@ -77,7 +80,8 @@ impl UringEngine {
         let control_bytes = if settings.gro { CONTROL_BYTES } else { 0 };
         let buffer_bytes =
             RECEIVED_HEADER_BYTES + ADDRESS_BYTES + control_bytes + settings.receive_buffer_bytes;
-        let count = (batch * BUFFERS_PER_MESSAGE).next_power_of_two() as u16;
+        let count = FEWEST_BUFFERS.max(batch * BUFFERS_PER_MESSAGE);
+        let count = count.next_power_of_two() as u16;
         let ring = Ring::new(SUBMISSIONS, COMPLETIONS)?;
         let buffers = BufferRing::new(
             &ring,
