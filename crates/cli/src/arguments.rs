@@ -338,6 +338,8 @@ pub struct ScaleUdpArguments {
     pub bed: BedArgument,
     #[command(flatten)]
     pub moving: MovingArguments,
+    #[command(flatten)]
+    pub observe: ObserveArguments,
     /// Seed of the order of trials
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -350,6 +352,20 @@ pub struct ScaleUdpArguments {
     /// Write the report as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// What is observed while each trial is measured.
+#[derive(Debug, Args)]
+pub struct ObserveArguments {
+    /// Tell where the CPUs' time went: functions and callers, of workers and of softirq (needs root or CAP_PERFMON)
+    #[arg(long)]
+    pub profile: bool,
+    /// Tell which kernel locks were waited for, echo beside sink (needs root, Linux 5.19)
+    #[arg(long)]
+    pub locks: bool,
+    /// Tell what each CPU's receive path did, with the high-water marks of its backlog
+    #[arg(long)]
+    pub softnet: bool,
 }
 
 /// An address with or without a port.

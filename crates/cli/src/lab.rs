@@ -9,7 +9,7 @@ use anyhow::Context;
 use corelane_host::bed::{self, Bed, BedPlan};
 use corelane_host::conditions::{self, Severity, Snapshot};
 use corelane_host::limits;
-use corelane_lab::scale::{Experiment, Moment, ScaleError, ScalePlan, ScaleRequest};
+use corelane_lab::scale::{Experiment, Moment, Observe, ScaleError, ScalePlan, ScaleRequest};
 use corelane_load::udp::UdpLoadError;
 use corelane_proto::probe::Stamp;
 use corelane_report::scale::ScaleReport;
@@ -88,6 +88,11 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
         gso: moving.coalesce,
         gro: moving.gro,
         seed: arguments.seed,
+        observe: Observe {
+            profile: arguments.observe.profile,
+            locks: arguments.observe.locks,
+            softnet: arguments.observe.softnet,
+        },
     })
 }
 

@@ -86,7 +86,7 @@ struct Child {
 }
 
 impl Child {
-    fn start(program: &Path, side: &Side, what: &'static str, plan: &Order) -> Result<Self, ChildError> {
+    fn start(program: &Path, side: &Side, what: &'static str) -> Result<Self, ChildError> {
         let mut command = Command::new(program);
         command
             .arg(CHILD_ARGUMENT)
@@ -103,14 +103,12 @@ impl Child {
             process.stdin.take(),
             process.stdout.take().expect("standard output is piped"),
         );
-        let mut child = Self {
+        Ok(Self {
             what,
             process,
             input,
             answers: read_answers(output),
-        };
-        child.tell(plan)?;
-        Ok(child)
+        })
     }
 
     fn tell(&mut self, order: &Order) -> Result<(), ChildError> {
@@ -203,7 +201,8 @@ impl ServerProcess {
     /// # Errors
     /// When it cannot be started, and what it said when it could not serve.
     pub fn start(program: &Path, side: &Side, plan: UdpServePlan) -> Result<Self, ChildError> {
-        let mut child = Child::start(program, side, "server", &Order::ServeUdp(Box::new(plan)))?;
+        let mut child = Child::start(program, side, "server")?;
+        child.tell(&Order::ServeUdp(Box::new(plan)))?;
         match child.answer()? {
             Answer::Served(ready) => Ok(Self { child, ready: *ready }),
             _ => Err(child.unexpected()),
@@ -241,21 +240,28 @@ pub struct LoadProcess {
 }
 
 impl LoadProcess {
-    /// Starts `program` as a generator on `side`.
+    /// Starts `program` as a generator on `side`, which waits for its plan.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(program: &Path, side: &Side, plan: UdpLoadPlan) -> Result<Self, ChildError> {
+    pub fn start(program: &Path, side: &Side) -> Result<Self, ChildError> {
         Ok(Self {
-            child: Child::start(program, side, "generator", &Order::LoadUdp(Box::new(plan)))?,
+            child: Child::start(program, side, "generator")?,
         })
     }
 
-    /// Waits for its report; ends it early when `interrupt` is set.
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.process.id()
+    }
+
+    /// Sends as planned and waits for the report; ends it early when `interrupt` is set.
     ///
     /// # Errors
     /// When it is gone, and what it said when it could not send.
-    pub fn finish(mut self, interrupt: &AtomicBool) -> Result<UdpLoaded, ChildError> {
+    pub fn run(mut self, plan: UdpLoadPlan, interrupt: &AtomicBool) -> Result<UdpLoaded, ChildError> {
+        self.child.tell(&Order::LoadUdp(Box::new(plan)))?;
         match self.child.last_answer(interrupt)? {
             Answer::Loaded(loaded) => Ok(*loaded),
             _ => Err(self.child.unexpected()),

@@ -8,6 +8,7 @@ mod axis;
 mod bars;
 mod figures;
 mod markup;
+mod observed;
 mod plot;
 mod tables;
 mod verdict;
@@ -35,6 +36,7 @@ pub fn page(report: &ScaleReport) -> String {
             .with(buckets(report))
             .with(time(report))
             .with(missing_frames(report))
+            .with(section("Where the time went", observed::contents(report)))
             .with(posts(report))
             .with(conditions(report))
             .with(repeat(report)),

@@ -11,6 +11,7 @@ mod date;
 pub mod drops;
 pub mod histogram;
 pub mod html;
+pub mod observed;
 pub mod published;
 pub mod quantity;
 pub mod scalability;

@@ -8,6 +8,7 @@
 //! server's workers, answered by them, returned to the clients.
 
 mod diff;
+mod observed;
 mod step;
 mod summarise;
 mod text;
@@ -20,6 +21,7 @@ pub use summarise::{scaling, summarise};
 pub use text::render;
 pub use trial::{Share, Trial, TrialBucket, TrialStatus, Unexplained};
 
+use crate::observed::LockComparison;
 use crate::scalability::Law;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -55,6 +57,9 @@ pub struct ScaleReport {
     pub scaling: Scaling,
     /// What stopped growth.
     pub limit: Limit,
+    /// Echo beside sink where kernel locks were watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lock_comparisons: Vec<LockComparison>,
     /// Whether the run was ended before its plan.
     #[serde(default)]
     pub interrupted: bool,

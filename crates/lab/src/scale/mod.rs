@@ -6,10 +6,12 @@
 
 mod account;
 mod collect;
+mod observe;
 mod plan;
 mod run;
 mod trial;
 mod verdict;
 
+pub use observe::Observe;
 pub use plan::{PlannedStep, ScalePlan, ScaleRequest};
 pub use run::{Experiment, Moment, ScaleError};

@@ -1,5 +1,6 @@
 //! What the scaling experiment is to do: its steps as data.
 
+use super::observe::{Observe, crossed_sink};
 use corelane_host::bed::Bed;
 use corelane_load::pace::Pace;
 use corelane_load::udp::{Spread, UdpLoadError, UdpPlan as UdpLoadPlan, UdpRequest, Until};
@@ -43,6 +44,9 @@ pub struct ScaleRequest {
     pub gro: bool,
     /// Seed of the order of trials.
     pub seed: u64,
+    /// What is observed while each trial is measured.
+    #[serde(default)]
+    pub observe: Observe,
 }
 
 /// The experiment, fully decided.
@@ -103,14 +107,16 @@ impl ScalePlan {
                 buckets_active,
             }));
         }
-        Self {
+        let mut plan = Self {
             request,
             server: SocketAddr::new(bed.server.address(), port),
             clients: bed.clients().iter().copied().collect(),
             device: bed.server.device().to_owned(),
             steps,
             left_out,
-        }
+        };
+        plan.steps.extend(crossed_sink(&plan));
+        plan
     }
 
     /// The server of a step.

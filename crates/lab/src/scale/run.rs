@@ -1,6 +1,7 @@
 //! The runner: rounds, the seeded order of trials within each, and a report after every trial, so that an interrupt loses
 //! nothing.
 
+use super::observe::Kept;
 use super::plan::{PlannedStep, ScalePlan};
 use super::trial;
 use super::verdict;
@@ -76,6 +77,7 @@ impl Experiment {
             self.plan.load(*step, self.descriptor_limit)?;
         }
         let mut report = self.empty_report();
+        let mut observations = Kept::default();
         let of = self.plan.steps.len() * self.plan.request.rounds as usize;
         let mut order = fastrand::Rng::with_seed(self.plan.request.seed);
         for round in 0..self.plan.request.rounds as usize {
@@ -87,7 +89,12 @@ impl Experiment {
                     return Ok(report);
                 }
                 let trial = match trial::run(self, index, round, interrupt) {
-                    Ok(trial) => trial,
+                    Ok((trial, seen)) => {
+                        if let Some(seen) = seen.filter(|_| trial.is_valid()) {
+                            observations.keep(&mut report, index, seen);
+                        }
+                        trial
+                    }
                     Err(error) if report.trials.is_empty() => return Err(error),
                     Err(error) => failed(index, round, &error),
                 };
@@ -142,6 +149,7 @@ impl Experiment {
                 sentence: "Nothing was measured.".to_owned(),
                 evidence: Vec::new(),
             },
+            lock_comparisons: Vec::new(),
             interrupted: false,
         }
     }

@@ -1,8 +1,9 @@
 //! One trial of one step: a server and its clients as fresh processes in the bed, a warm-up that is not counted, and
-//! readings before and after.
+//! readings before and after; between them, what was asked to be observed.
 
 use super::account::{self, Evidence};
 use super::collect::{Reading, SideReading};
+use super::observe::{Observation, Processes, Seen};
 use super::run::{Experiment, ScaleError};
 use crate::child::{LoadProcess, ServerProcess};
 use corelane_host::bed::{Bed, BedKind};
@@ -27,17 +28,24 @@ pub(super) fn run(
     index: usize,
     round: usize,
     interrupt: &AtomicBool,
-) -> Result<Trial, ScaleError> {
+) -> Result<(Trial, Option<Seen>), ScaleError> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
     let step = plan.steps[index];
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
     let mut server = ServerProcess::start(program, &bed.server, plan.server(step))?;
-    LoadProcess::start(program, &bed.client, plan.warm_up(&load))?.finish(interrupt)?;
+    LoadProcess::start(program, &bed.client)?.run(plan.warm_up(&load), interrupt)?;
     let served_before = settle(bed, &mut server)?;
+    let generator = LoadProcess::start(program, &bed.client)?;
+    let processes = Processes {
+        server: server.pid(),
+        generator: generator.pid(),
+    };
+    let observation = Observation::start(plan.request.observe, plan.cpus(step), processes);
     let before = Reading::take(bed, &server)?;
-    let loaded = LoadProcess::start(program, &bed.client, load)?.finish(interrupt)?;
+    let loaded = generator.run(load, interrupt)?;
     let cpus_then = corelane_host::counters::CpuTimes::read()?;
+    let seen = observation.finish(round);
     let served = settle(bed, &mut server)?;
     let mut after = Reading::take(bed, &server)?;
     // Idle time while the server settles is not the trial's.
@@ -54,7 +62,7 @@ pub(super) fn run(
     if interrupt.load(Ordering::Relaxed) {
         (trial.status, trial.why) = (TrialStatus::Interrupted, Some("ended early".to_owned()));
     }
-    Ok(trial)
+    Ok((trial, seen))
 }
 
 /// Waits until the server has read what its host received and its counts stand still; tells them.

@@ -10,10 +10,10 @@ use crate::quantity::{self, MISSING};
 use crate::scale::{Mode, Model, Placement, ScaleReport, Series, Step};
 
 /// A heading of a column: its words and its unit.
-type Heading = (&'static str, &'static str);
+pub(super) type Heading = (&'static str, &'static str);
 
 /// What a cell holds; `None` where there is nothing to say.
-type Cell = Option<Markup>;
+pub(super) type Cell = Option<Markup>;
 
 /// The posts' table of one series: frames at five places, and what came of the CPUs.
 pub(crate) fn frames(series: &Series<'_>) -> Markup {
@@ -259,7 +259,7 @@ pub(crate) fn published(report: &ScaleReport, mode: Mode) -> Markup {
 }
 
 /// A table whose first `texts` columns lean left. Columns in which no row says anything are left out.
-fn table(headings: &[Heading], texts: usize, rows: impl Iterator<Item = Vec<Cell>>) -> Markup {
+pub(super) fn table(headings: &[Heading], texts: usize, rows: impl Iterator<Item = Vec<Cell>>) -> Markup {
     let mut rows: Vec<Vec<Cell>> = rows.collect();
     let speaks: Vec<bool> = (0..headings.len())
         .map(|index| rows.iter().any(|row| row[index].is_some()))
@@ -318,12 +318,13 @@ fn scrolled(parts: Markup) -> Markup {
 }
 
 /// A number as it reads, with the JSON's in full.
-fn number(value: Option<f64>, show: impl Fn(f64) -> String) -> Cell {
+pub(super) fn number(value: Option<f64>, show: impl Fn(f64) -> String) -> Cell {
     let value = value.filter(|value| value.is_finite())?;
     data(value, show(value))
 }
 
-fn whole(value: u64) -> Cell {
+/// A whole number as it reads.
+pub(super) fn whole(value: u64) -> Cell {
     data(value, quantity::count(value))
 }
 
@@ -334,7 +335,8 @@ fn linearity(step: &Step) -> Cell {
     })
 }
 
-fn data(value: impl std::fmt::Display, shown: String) -> Cell {
+/// What is shown, with the JSON's value.
+pub(super) fn data(value: impl std::fmt::Display, shown: String) -> Cell {
     Some(element("data", &[("value", value.to_string().as_str())], shown))
 }
 

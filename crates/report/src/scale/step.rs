@@ -2,6 +2,7 @@
 
 use super::Unexplained;
 use crate::histogram::Summary;
+use crate::observed::Observed;
 use crate::statistics::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,6 +152,9 @@ pub struct Step {
     pub generator_limited_trials: usize,
     /// The main rate with its range: answered for echo, seen for sink.
     pub rate_spread: Option<Spread>,
+    /// What was observed in the last valid trial; `None` where nothing was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
     /// Why a field is null: field name to reason.
     #[serde(default)]
     pub unknown: BTreeMap<String, String>,
@@ -224,6 +228,7 @@ impl Step {
             trials: 0,
             generator_limited_trials: 0,
             rate_spread: None,
+            observed: None,
             unknown: BTreeMap::new(),
         }
     }

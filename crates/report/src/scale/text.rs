@@ -1,6 +1,6 @@
 //! A report as people read it in a terminal: 100 columns, the verdict last.
 
-use super::{Model, Placement, ScaleReport, Series, Step, TrialStatus};
+use super::{Model, Placement, ScaleReport, Series, Step, TrialStatus, observed};
 use crate::conditions::{self, Severity};
 use crate::drops;
 use crate::quantity::{self, or_missing};
@@ -28,6 +28,7 @@ pub fn render(report: &ScaleReport) -> String {
     sections.push(buckets_section(report));
     sections.push(controls_section(report));
     sections.push(drops_section(report));
+    sections.push(observed::section(report));
     sections.push(trials_section(report));
     sections.push(unknown_section(report));
     sections.push(scaling_section(report));

@@ -62,6 +62,7 @@ pub fn report(buckets: usize, per_bucket: f64) -> ScaleReport {
             sentence: "Limit: client and server share each CPU, and no CPU time is left.".to_owned(),
             evidence: vec!["CPUs of the active buckets were idle for 1 % of the time.".to_owned()],
         },
+        lock_comparisons: Vec::new(),
         interrupted: false,
     }
 }

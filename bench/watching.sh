@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What watching costs: the rate of `lab scale udp` with --locks --softnet as a ratio to the rate without.
+#
+# Rounds with and without alternate, each in turn first, so that a machine that drifts spoils neither; the ratio is of the
+# medians over the rounds, for every step of exact steering with aligned clients. Watching may cost 5 %: 0.95 or more.
+#
+#   bench/watching.sh [ROUNDS [DURATION]]      default: 7 rounds, trials of 1s
+#   CORELANE=./target/release/corelane WATCH="--profile" bench/watching.sh
+set -euo pipefail
+
+rounds=${1:-7}
+duration=${2:-1s}
+corelane=${CORELANE:-target/release/corelane}
+read -ra watch <<<"${WATCH:---locks --softnet}"
+
+command -v jq >/dev/null || { echo "jq was not found: apt-get install jq" >&2; exit 77; }
+[ -x "$corelane" ] || { echo "$corelane was not found: cargo build --release, or set CORELANE" >&2; exit 77; }
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+run() { # KIND ROUND FLAGS…
+  local file="$folder/$1.$2.json"
+  "$corelane" lab scale udp --rounds 1 --duration "$duration" --json "$file" "${@:3}" >/dev/null
+}
+
+for ((round = 0; round < rounds; round++)); do
+  if ((round % 2)); then
+    run without "$round"
+    run with "$round" "${watch[@]}"
+  else
+    run with "$round" "${watch[@]}"
+    run without "$round"
+  fi
+done
+
+refused=$(jq -r '.steps[].observed.unknown // {} | to_entries[] | "\(.key): \(.value)"' "$folder"/with.*.json | sort -u)
+[ -z "$refused" ] || { printf 'not observed, so that nothing can be compared:\n%s\n' "$refused" >&2; exit 77; }
+
+# A line each: kind, step, rate.
+for kind in with without; do
+  jq -r --arg kind "$kind" '.steps[]
+    | select(.model == "exact" and .placement == "aligned" and .rate_spread)
+    | [$kind, "\(.mode), \(.buckets_active) active", .rate_spread.median] | @tsv' "$folder/$kind".*.json
+done | jq -Rrn --arg watch "${watch[*]}" --arg rounds "$rounds" '
+  def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
+  [inputs | split("\t") | {kind: .[0], step: .[1], rate: (.[2] | tonumber)}]
+  | "rate with \($watch) over the rate without: medians of \($rounds) interleaved rounds",
+    (group_by(.step)[]
+      | ([.[] | select(.kind == "with") | .rate] | median) as $with
+      | ([.[] | select(.kind == "without") | .rate] | median) as $without
+      | "\(.[0].step): \($with | floor)/s over \($without | floor)/s = \($with / $without * 1000 | round / 1000)")'
