@@ -1,0 +1,249 @@
+//! What the words of a line mean: entries enter, slots leave, and the other way round.
+//!
+//! Every slot has a control: two bits of state, the remainder, the payload, from the lowest bit up. IPv4 keys fit into
+//! controls of 32 bits, sixteen a line. IPv6 keys have a control of 64 bits and 64 more bits, the rest, in a second word:
+//! four a line, controls first. Flow keys are kept elsewhere: eight controls of 64 bits, whose payload says where.
+
+use super::bounds::Place;
+use crate::memory::{Line, Snapshot, WORDS_PER_LINE, Word};
+use crate::value::Value;
+
+/// Which of its two lines an entry is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The line where every lookup begins.
+    Home,
+    /// The line where a lookup goes on when home has no vacant slot.
+    Partner,
+}
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which of the key's lines this is.
+    pub side: Side,
+    /// As in [`Place`].
+    pub remainder: u64,
+    /// As in [`Place`].
+    pub rest: u64,
+    /// What the key maps to.
+    pub payload: u32,
+}
+
+/// Bits of the state.
+const STATE_BITS: u32 = 2;
+const STATE: u64 = (1 << STATE_BITS) - 1;
+/// Nothing was ever here, or no lookup needs to go on because of it. The whole control is zero.
+const VACANT: u64 = 0;
+const AT_HOME: u64 = 1;
+const AT_PARTNER: u64 = 2;
+/// Free, but lookups must go on to the partner line. Its other bits are all ones, so that no half of it is zero; no
+/// lookup matches it, because none asks for this state.
+const BURIED: u64 = 3;
+
+/// What a reader learns of one line.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan {
+    /// One bit a slot: an entry with this key's remainder and rest.
+    pub matching: u32,
+    /// A slot is vacant, so that the key is in no other line.
+    pub vacant: bool,
+}
+
+/// How a line is divided into slots.
+pub trait Layout {
+    /// Slots of a line.
+    const SLOTS: usize;
+    /// Bits of the remainder that a control keeps.
+    const REMAINDER_BITS: u32;
+
+    /// Looks at every slot for the key.
+    fn scan(snapshot: Snapshot, place: &Place, side: Side) -> Scan;
+
+    /// The control of a slot, in the low bits.
+    fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64;
+
+    /// The rest of a slot; zero where there is none.
+    fn rest(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64;
+
+    /// Stores the control of a slot, at once.
+    fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64);
+
+    /// Stores an entry into a free or outdated slot so that a reader sees what was there or the entry, given that it
+    /// looks at the count that `announce` raises: a reader that mixed the two sees it risen.
+    fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, announce: impl FnOnce());
+
+    /// Stores what an entry maps to, at once.
+    fn store_payload<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, payload: u32) {
+        Self::store_control(line, slot, Self::encode(&Entry { payload, ..*entry }));
+    }
+
+    /// Frees a slot; lookups that find no key here go on if it is `buried`.
+    fn free<W: Word>(line: &Line<W>, slot: usize, buried: bool) {
+        let control = if buried { BURIED | !STATE } else { VACANT };
+        Self::store_control(line, slot, control);
+    }
+
+    /// Whether the slot is free, and then whether it is buried.
+    fn is_free(words: &[u64; WORDS_PER_LINE], slot: usize) -> Option<bool> {
+        match Self::control(words, slot) & STATE {
+            VACANT => Some(false),
+            BURIED => Some(true),
+            _ => None,
+        }
+    }
+
+    /// What a control that matched maps to.
+    #[inline(always)]
+    fn payload(control: u64) -> u32 {
+        (control >> (STATE_BITS + Self::REMAINDER_BITS)) as u32
+    }
+
+    /// The entry in a slot that is not free.
+    fn entry(words: &[u64; WORDS_PER_LINE], slot: usize) -> Option<Entry> {
+        let control = Self::control(words, slot);
+        let side = match control & STATE {
+            AT_HOME => Side::Home,
+            AT_PARTNER => Side::Partner,
+            _ => return None,
+        };
+        Some(Entry {
+            side,
+            remainder: control >> STATE_BITS & ((1 << Self::REMAINDER_BITS) - 1),
+            rest: Self::rest(words, slot),
+            payload: Self::payload(control),
+        })
+    }
+
+    /// The control of an entry.
+    fn encode(entry: &Entry) -> u64 {
+        let payload = u64::from(entry.payload) << (STATE_BITS + Self::REMAINDER_BITS);
+        wanted(entry.remainder, entry.side) | payload
+    }
+}
+
+/// The control without its payload.
+#[inline(always)]
+fn wanted(remainder: u64, side: Side) -> u64 {
+    let state = match side {
+        Side::Home => AT_HOME,
+        Side::Partner => AT_PARTNER,
+    };
+    remainder << STATE_BITS | state
+}
+
+/// Sixteen slots of 32 bits: the address is the line's number and an 18-bit remainder.
+pub struct V4Slots;
+
+impl Layout for V4Slots {
+    const SLOTS: usize = 16;
+    const REMAINDER_BITS: u32 = u32::BITS - Value::BITS - STATE_BITS;
+
+    #[inline(always)]
+    fn scan(snapshot: Snapshot, place: &Place, side: Side) -> Scan {
+        let mask = (1 << (Self::REMAINDER_BITS + STATE_BITS)) - 1;
+        Scan {
+            matching: snapshot.halves_equal(mask, wanted(place.remainder, side) as u32),
+            vacant: snapshot.any_half_zero(),
+        }
+    }
+
+    #[inline(always)]
+    fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
+        u64::from((words[slot / 2 % WORDS_PER_LINE] >> (slot % 2 * 32)) as u32)
+    }
+
+    fn rest(_words: &[u64; WORDS_PER_LINE], _slot: usize) -> u64 {
+        0
+    }
+
+    fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64) {
+        let (word, shift) = (&line.0[slot / 2], slot % 2 * 32);
+        let other = word.get() & !(u64::from(u32::MAX) << shift);
+        word.set(other | u64::from(control as u32) << shift);
+    }
+
+    fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, _announce: impl FnOnce()) {
+        Self::store_control(line, slot, Self::encode(entry));
+    }
+}
+
+/// Four slots of two words: the address is the line's number, a 50-bit remainder and a 64-bit rest.
+pub struct V6Slots;
+
+impl Layout for V6Slots {
+    const SLOTS: usize = 4;
+    const REMAINDER_BITS: u32 = u64::BITS - Value::BITS - STATE_BITS;
+
+    #[inline(always)]
+    fn scan(snapshot: Snapshot, place: &Place, side: Side) -> Scan {
+        let words = snapshot.words();
+        let mask = (1 << (Self::REMAINDER_BITS + STATE_BITS)) - 1;
+        let wanted = wanted(place.remainder, side);
+        let (mut matching, mut vacant) = (0, false);
+        for slot in 0..Self::SLOTS {
+            let difference = (words[slot] ^ wanted) & mask | (words[Self::SLOTS + slot] ^ place.rest);
+            matching |= u32::from(difference == 0) << slot;
+            vacant |= words[slot] == VACANT;
+        }
+        Scan { matching, vacant }
+    }
+
+    #[inline(always)]
+    fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
+        words[slot % Self::SLOTS]
+    }
+
+    fn rest(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
+        words[Self::SLOTS + slot]
+    }
+
+    fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64) {
+        line.0[slot].set(control);
+    }
+
+    fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, announce: impl FnOnce()) {
+        // Readers load controls before rests: one that sees the new rest beside the old control sees the count risen.
+        Self::free(line, slot, true);
+        announce();
+        line.0[Self::SLOTS + slot].set(entry.rest);
+        line.0[slot].set(Self::encode(entry));
+    }
+}
+
+/// Eight slots of a word: 30 bits of the key's hash, and the number of the record that has the key.
+pub struct FlowSlots;
+
+impl Layout for FlowSlots {
+    const SLOTS: usize = 8;
+    const REMAINDER_BITS: u32 = 30;
+
+    #[inline(always)]
+    fn scan(snapshot: Snapshot, place: &Place, side: Side) -> Scan {
+        let words = snapshot.words();
+        let wanted = wanted(place.remainder, side) as u32;
+        let (mut matching, mut vacant) = (0, false);
+        for (slot, word) in words.iter().enumerate() {
+            matching |= u32::from(*word as u32 == wanted) << slot;
+            vacant |= *word == VACANT;
+        }
+        Scan { matching, vacant }
+    }
+
+    #[inline(always)]
+    fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
+        words[slot % WORDS_PER_LINE]
+    }
+
+    fn rest(_words: &[u64; WORDS_PER_LINE], _slot: usize) -> u64 {
+        0
+    }
+
+    fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64) {
+        line.0[slot].set(control);
+    }
+
+    fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, _announce: impl FnOnce()) {
+        Self::store_control(line, slot, Self::encode(entry));
+    }
+}

@@ -1,0 +1,17 @@
+//! A hash table of cache lines with two lines a key, read without locks while one writer changes it.
+//!
+//! A key has a home line and a partner line. It lives at home while home has room, so nearly every lookup reads one line;
+//! only when home is full may it live in the partner line. `bounds` is the arithmetic from a mixed key to its lines,
+//! `layout` what the words of a line mean, `protocol` what readers and the writer may do in which order.
+
+mod bounds;
+mod layout;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod oracle;
+mod protocol;
+
+pub use bounds::{Bounds, FEWEST_LINES, Place};
+pub use layout::{FlowSlots, Layout, V4Slots, V6Slots};
+pub(crate) use protocol::{Cuckoo, NoRoom};

@@ -1,0 +1,104 @@
+//! The lines against a standard map, so full that entries overflow, move and come back: in few lines, as no table has.
+
+use super::layout::{FlowSlots, Layout, Side, V4Slots, V6Slots};
+use super::{Bounds, Cuckoo, NoRoom, Place};
+use crate::memory::Line;
+use proptest::prelude::*;
+use std::array;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+
+const LINES: u32 = 5;
+
+fn place(key: u32) -> Place {
+    Place {
+        home: key % LINES,
+        remainder: u64::from(key / LINES % 4_000),
+        rest: u64::from(key / LINES / 4_000),
+    }
+}
+
+/// An entry is at its partner line only while home has no vacant slot, and the writer's counts say how many are.
+fn assert_rules_hold<L: Layout>(cuckoo: Cuckoo<'_, L, AtomicU64>, bounds: Bounds, overflowed: &[u8]) {
+    let mut with_partner = vec![0; LINES as usize];
+    for line in 0..LINES {
+        let words = cuckoo.line(line).snapshot().words();
+        for entry in (0..L::SLOTS).filter_map(|slot| L::entry(&words, slot)) {
+            if entry.side == Side::Partner {
+                with_partner[bounds.partner(line, entry.remainder) as usize] += 1;
+            }
+        }
+    }
+    assert_eq!(overflowed, with_partner);
+    for line in 0..LINES {
+        let words = cuckoo.line(line).snapshot().words();
+        let free: Vec<_> = (0..L::SLOTS)
+            .filter_map(|slot| L::is_free(&words, slot))
+            .collect();
+        assert!(
+            free.iter()
+                .all(|buried| *buried == (with_partner[line as usize] > 0)),
+            "line {line}: {free:?}"
+        );
+    }
+}
+
+fn equals_a_btree_map<L: Layout>(changes: &[(u32, bool)], payloads: u32) {
+    let lines: [Line; LINES as usize] = array::from_fn(|_| Line(array::from_fn(|_| AtomicU64::new(0))));
+    let moves = AtomicU64::new(0);
+    let bounds = Bounds::new(LINES, 64, L::REMAINDER_BITS.min(18));
+    let cuckoo = Cuckoo::<L, _>::new(&lines, &moves, bounds);
+    let mut overflowed = [0; LINES as usize];
+    let mut oracle = BTreeMap::new();
+    for (turn, (key, insert)) in changes.iter().enumerate() {
+        let payload = 1 + turn as u32 % payloads;
+        match (cuckoo.locate(&place(*key), |_| true), insert) {
+            (Some(location), true) => {
+                cuckoo.set_payload(&location, payload);
+                assert_eq!(oracle.insert(*key, payload), Some(location.payload()));
+            }
+            (Some(location), false) => {
+                cuckoo.remove(&mut overflowed, &location);
+                assert_eq!(oracle.remove(key), Some(location.payload()));
+            }
+            (None, true) => match cuckoo.insert(&mut overflowed, &place(*key), payload) {
+                Ok(()) => assert_eq!(oracle.insert(*key, payload), None),
+                Err(NoRoom) => assert!(
+                    oracle.len() * 2 > LINES as usize * L::SLOTS,
+                    "no room while half is free"
+                ),
+            },
+            (None, false) => assert!(!oracle.contains_key(key)),
+        }
+        assert_rules_hold(cuckoo, bounds, &overflowed);
+        for key in 0..300 {
+            assert_eq!(
+                cuckoo.find(&place(key), Some),
+                oracle.get(&key).copied(),
+                "key {key}"
+            );
+            let mut moves = cuckoo.moves();
+            let glance = cuckoo.glance(&place(key), &mut moves);
+            if glance.certain {
+                assert_eq!(
+                    glance.successor.checked_sub(1),
+                    oracle.get(&key).copied(),
+                    "key {key} at a glance"
+                );
+            }
+        }
+    }
+    assert_eq!(cuckoo.entries().count(), oracle.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn lines_that_overflow_answer_like_a_btree_map(
+        changes in prop::collection::vec((0_u32..300, prop::bool::weighted(0.7)), 1..250),
+    ) {
+        equals_a_btree_map::<V4Slots>(&changes, 4_095);
+        equals_a_btree_map::<V6Slots>(&changes, 4_095);
+        equals_a_btree_map::<FlowSlots>(&changes, 1 << 30);
+    }
+}

@@ -1,0 +1,285 @@
+//! What readers and the one writer may do to the lines of a table, and in which order.
+//!
+//! The rules, which [`super::model`] checks in every interleaving of small cases:
+//!
+//! - An entry is in its home line, or in its partner line while home has no *vacant* slot. So whoever sees a vacant slot
+//!   at home need not go on. Where an entry of a full home line is removed while others of that home are with their
+//!   partners, its slot is *buried*: free for the writer, not vacant for readers.
+//! - An entry moves between its lines by being stored in the new place, then the count of moves being raised, then being
+//!   overwritten in the old place. Who misses it in both places finds the count risen.
+//! - A slot of several words is not stored at once; the count is raised between its being emptied and its being filled.
+//! - So a reader loads the count, looks, loads the count again, and looks again if it has risen. Nobody waits for
+//!   anybody: the count rises only when the writer got on.
+
+use super::bounds::{Bounds, Place};
+use super::layout::{Entry, Layout, Side};
+use crate::memory::{Line, Word};
+use std::hint;
+use std::marker::PhantomData;
+
+/// The lines of a table with all that a lookup needs.
+pub(crate) struct Cuckoo<'a, L, W> {
+    lines: &'a [Line<W>],
+    moves: &'a W,
+    bounds: Bounds,
+    layout: PhantomData<L>,
+}
+
+impl<L, W> Clone for Cuckoo<'_, L, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L, W> Copy for Cuckoo<'_, L, W> {}
+
+/// Where an entry was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location {
+    line: u32,
+    slot: usize,
+    entry: Entry,
+}
+
+impl Location {
+    /// What the key maps to.
+    pub(crate) fn payload(&self) -> u32 {
+        self.entry.payload
+    }
+}
+
+/// Neither line of a key has a free slot, nor an entry that could go to its other line.
+#[derive(Debug)]
+pub(crate) struct NoRoom;
+
+/// How many entries of each home line are with their partners; 255 stands for that many or more and stays. The writer's
+/// own, as long as the lines.
+pub(crate) type Overflowed = [u8];
+
+/// A first look at a key, without waiting for a second line.
+#[derive(Clone, Copy)]
+pub(crate) struct Glance {
+    /// What it maps to plus one, 0 if it was not found.
+    pub(crate) successor: u32,
+    /// Whether that is certain: if not, [`Cuckoo::find`] knows.
+    pub(crate) certain: bool,
+}
+
+impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
+    /// The table of these lines (as many as the bounds say) whose moves are counted in `moves`.
+    #[inline(always)]
+    pub(crate) fn new(lines: &'a [Line<W>], moves: &'a W, bounds: Bounds) -> Cuckoo<'a, L, W> {
+        Cuckoo {
+            lines,
+            moves,
+            bounds,
+            layout: PhantomData,
+        }
+    }
+
+    /// Line number `line`.
+    #[inline(always)]
+    pub(crate) fn line(&self, line: u32) -> &'a Line<W> {
+        &self.lines[line as usize]
+    }
+
+    /// The key's other line.
+    #[inline(always)]
+    pub(crate) fn partner(&self, place: &Place) -> &'a Line<W> {
+        self.line(self.bounds.partner(place.home, place.remainder))
+    }
+
+    /// The count of moves, for [`Cuckoo::glance`].
+    #[inline(always)]
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.get()
+    }
+
+    /// Looks at the home line of a key whose slot tells all. `moves` is the count as it was before; when it has risen it
+    /// is brought up to date and the look is not certain. Without branches on what was found: half the keys of a real
+    /// list are present, and the CPU cannot guess which.
+    #[inline(always)]
+    pub(crate) fn glance(&self, place: &Place, moves: &mut u64) -> Glance {
+        let snapshot = self.line(place.home).snapshot();
+        let scan = L::scan(snapshot, place, Side::Home);
+        let slot = scan.matching.trailing_zeros() as usize % L::SLOTS;
+        let payload = L::payload(L::control(&snapshot.words(), slot));
+        let found = scan.matching != 0;
+        let now = self.moves.get();
+        let certain = (found | scan.vacant) & (now == *moves);
+        *moves = now;
+        Glance {
+            successor: payload.wrapping_add(1) & u32::from(found).wrapping_neg(),
+            certain,
+        }
+    }
+
+    /// Looks a key up. `accept` is asked about the payload of each entry that matches, and says what the key maps to, or
+    /// that the entry is another key's; what it reads is covered by the count of moves.
+    pub(crate) fn find<T>(&self, place: &Place, accept: impl Fn(u32) -> Option<T>) -> Option<T> {
+        loop {
+            let before = self.moves.get();
+            let found = self.look(place, &accept);
+            if self.moves.get() == before {
+                return found;
+            }
+            hint::spin_loop();
+        }
+    }
+
+    fn look<T>(&self, place: &Place, accept: &impl Fn(u32) -> Option<T>) -> Option<T> {
+        let look_in = |line: &Line<W>, side| {
+            let snapshot = line.snapshot();
+            let scan = L::scan(snapshot, place, side);
+            let words = snapshot.words();
+            let mut slots = (0..L::SLOTS).filter(|slot| scan.matching >> slot & 1 != 0);
+            let found = slots.find_map(|slot| accept(L::payload(L::control(&words, slot))));
+            (found, scan.vacant)
+        };
+        match look_in(self.line(place.home), Side::Home) {
+            (None, false) => look_in(self.partner(place), Side::Partner).0,
+            (found, _) => found,
+        }
+    }
+}
+
+/// What only the writer does. There is one, and these methods are called by no other thread at a time.
+impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
+    /// Where the entry is that `accept` recognises by its payload.
+    pub(crate) fn locate(&self, place: &Place, accept: impl Fn(u32) -> bool) -> Option<Location> {
+        let sides = [
+            (place.home, Side::Home),
+            (self.bounds.partner(place.home, place.remainder), Side::Partner),
+        ];
+        sides.into_iter().find_map(|(line, side)| {
+            let snapshot = self.line(line).snapshot();
+            let scan = L::scan(snapshot, place, side);
+            let words = snapshot.words();
+            let slots = (0..L::SLOTS).filter(|slot| scan.matching >> slot & 1 != 0);
+            let mut entries = slots.filter_map(|slot| Some((slot, L::entry(&words, slot)?)));
+            let (slot, entry) = entries.find(|(_, entry)| accept(entry.payload))?;
+            Some(Location { line, slot, entry })
+        })
+    }
+
+    /// Changes what an entry maps to.
+    pub(crate) fn set_payload(&self, location: &Location, payload: u32) {
+        L::store_payload(self.line(location.line), location.slot, &location.entry, payload);
+    }
+
+    /// Adds an entry for a key that has none.
+    pub(crate) fn insert(
+        &self,
+        overflowed: &mut Overflowed,
+        place: &Place,
+        payload: u32,
+    ) -> Result<(), NoRoom> {
+        let entry = |side| Entry {
+            side,
+            remainder: place.remainder,
+            rest: place.rest,
+            payload,
+        };
+        if let Some(slot) = self.free_slot(place.home) {
+            self.store(place.home, slot, &entry(Side::Home));
+            return Ok(());
+        }
+        let partner = self.bounds.partner(place.home, place.remainder);
+        if let Some(slot) = self.free_slot(partner) {
+            self.store(partner, slot, &entry(Side::Partner));
+            one_more(overflowed, place.home);
+        } else if let Some(slot) = self.make_room(overflowed, place.home) {
+            self.store(place.home, slot, &entry(Side::Home));
+        } else if let Some(slot) = self.make_room(overflowed, partner) {
+            self.store(partner, slot, &entry(Side::Partner));
+            one_more(overflowed, place.home);
+        } else {
+            return Err(NoRoom);
+        }
+        Ok(())
+    }
+
+    /// Removes an entry.
+    pub(crate) fn remove(&self, overflowed: &mut Overflowed, location: &Location) {
+        let line = location.line;
+        L::free(self.line(line), location.slot, overflowed[line as usize] > 0);
+        if location.entry.side == Side::Partner {
+            self.one_less(overflowed, self.bounds.partner(line, location.entry.remainder));
+        }
+    }
+
+    /// Every entry with its home line.
+    pub(crate) fn entries(self) -> impl Iterator<Item = (u32, Entry)> {
+        (0..self.bounds.lines()).flat_map(move |line| {
+            let words = self.line(line).snapshot().words();
+            (0..L::SLOTS).filter_map(move |slot| {
+                let entry = L::entry(&words, slot)?;
+                let home = match entry.side {
+                    Side::Home => line,
+                    Side::Partner => self.bounds.partner(line, entry.remainder),
+                };
+                Some((home, entry))
+            })
+        })
+    }
+
+    fn free_slot(&self, line: u32) -> Option<usize> {
+        let words = self.line(line).snapshot().words();
+        (0..L::SLOTS).find(|slot| L::is_free(&words, *slot).is_some())
+    }
+
+    fn store(&self, line: u32, slot: usize, entry: &Entry) {
+        L::store(self.line(line), slot, entry, || self.count_move());
+    }
+
+    /// Raises the count of moves: what was stored before is over, what is stored after is new.
+    pub(crate) fn count_move(&self) {
+        self.moves.set(self.moves.get().wrapping_add(1));
+    }
+
+    /// Moves an entry of a full line to its other line, and gives its old slot, which still holds the entry: to be
+    /// overwritten.
+    fn make_room(&self, overflowed: &mut Overflowed, line: u32) -> Option<usize> {
+        let words = self.line(line).snapshot().words();
+        let (slot, entry, other, free) = (0..L::SLOTS).find_map(|slot| {
+            let entry = L::entry(&words, slot)?;
+            let other = self.bounds.partner(line, entry.remainder);
+            let free = self.free_slot(other).filter(|_| other != line)?;
+            Some((slot, entry, other, free))
+        })?;
+        let side = match entry.side {
+            Side::Home => Side::Partner,
+            Side::Partner => Side::Home,
+        };
+        self.store(other, free, &Entry { side, ..entry });
+        self.count_move();
+        match side {
+            Side::Partner => one_more(overflowed, line),
+            Side::Home => self.one_less(overflowed, other),
+        }
+        Some(slot)
+    }
+
+    /// One entry of this home fewer is with its partner; after the last one, buried slots become vacant.
+    fn one_less(&self, overflowed: &mut Overflowed, home: u32) {
+        let count = &mut overflowed[home as usize];
+        if *count == 0 || *count == u8::MAX {
+            return;
+        }
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        let line = self.line(home);
+        let words = line.snapshot().words();
+        for slot in (0..L::SLOTS).filter(|slot| L::is_free(&words, *slot) == Some(true)) {
+            L::free(line, slot, false);
+        }
+    }
+}
+
+/// One entry of this home more is with its partner.
+fn one_more(overflowed: &mut Overflowed, home: u32) {
+    let count = &mut overflowed[home as usize];
+    *count = count.saturating_add(1);
+}

@@ -1,0 +1,172 @@
+//! What changes an exact table: entries enter and leave, and the table grows.
+
+use super::ExactTable;
+use crate::address::Address;
+use crate::cuckoo::{FEWEST_LINES, Layout, NoRoom};
+use crate::map::Writer;
+use crate::memory::{MemoryError, Placement, Region, prefetch};
+use crate::mix::Seed;
+use crate::value::Value;
+use std::sync::Arc;
+
+/// The one writer of a table, and the next table when it outgrows this one.
+pub struct ExactWriter<A: Address> {
+    table: Arc<ExactTable<A>>,
+    overflowed: Region<u8>,
+    len: usize,
+    placement: Placement,
+}
+
+impl<A: Address> Writer for ExactWriter<A> {
+    type Table = ExactTable<A>;
+
+    fn table(&self) -> &Arc<ExactTable<A>> {
+        &self.table
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes() + self.overflowed.bytes()
+    }
+}
+
+/// The largest share of slots in use. Up to here two lines always sufficed in trials with random keys.
+const FULLEST: f64 = 0.6;
+/// How many keys ahead of the work an insertion of many asks for memory.
+const AHEAD: usize = 32;
+
+impl<A: Address> ExactWriter<A> {
+    /// The writer of a new table for this many entries.
+    pub(crate) fn with_capacity(
+        entries: usize,
+        seed: Seed,
+        placement: Placement,
+    ) -> Result<ExactWriter<A>, MemoryError> {
+        let lines = (entries as f64 / A::ENTRIES_A_LINE).ceil();
+        if lines >= f64::from(u32::MAX) {
+            return Err(MemoryError::TooLarge { entries });
+        }
+        ExactWriter::empty((lines as u32).max(FEWEST_LINES), seed, placement)
+    }
+
+    /// The writer of a table that holds entries already.
+    pub(crate) fn of_table(
+        table: ExactTable<A>,
+        overflowed: Region<u8>,
+        len: usize,
+        placement: Placement,
+    ) -> ExactWriter<A> {
+        ExactWriter {
+            table: Arc::new(table),
+            overflowed,
+            len,
+            placement,
+        }
+    }
+
+    fn empty(lines: u32, seed: Seed, placement: Placement) -> Result<ExactWriter<A>, MemoryError> {
+        Ok(ExactWriter {
+            table: Arc::new(ExactTable::new(lines, seed, placement)?),
+            overflowed: Region::zeroed(lines as usize, placement)?,
+            len: 0,
+            placement,
+        })
+    }
+
+    pub(crate) fn overflowed(&self) -> &Region<u8> {
+        &self.overflowed
+    }
+
+    /// Maps an address to a value; see [`super::ExactMap::insert`].
+    pub(crate) fn insert(&mut self, address: A, value: Value) -> Result<Option<Value>, MemoryError> {
+        let place = self.table.place(address);
+        let cuckoo = self.table.cuckoo();
+        let payload = u32::from(value.get());
+        if let Some(location) = cuckoo.locate(&place, |_| true) {
+            cuckoo.set_payload(&location, payload);
+            return Ok(Some(Value::from_low_bits(location.payload())));
+        }
+        if self.len >= self.limit() {
+            self.grow()?;
+        }
+        loop {
+            let place = self.table.place(address);
+            match self.table.cuckoo().insert(&mut self.overflowed, &place, payload) {
+                Ok(()) => break,
+                Err(NoRoom) => self.grow()?,
+            }
+        }
+        self.len += 1;
+        Ok(None)
+    }
+
+    /// Maps many addresses; see [`super::ExactMap::insert_all`].
+    pub(crate) fn insert_all(&mut self, entries: &[(A, Value)]) -> Result<(), MemoryError> {
+        for (index, (address, value)) in entries.iter().enumerate() {
+            if let Some((ahead, _)) = entries.get(index + AHEAD) {
+                prefetch(self.table.cuckoo().line(self.table.place(*ahead).home));
+            }
+            self.insert(*address, *value)?;
+        }
+        Ok(())
+    }
+
+    /// Removes an address, and gives what it mapped to.
+    pub(crate) fn remove(&mut self, address: A) -> Option<Value> {
+        let cuckoo = self.table.cuckoo();
+        let location = cuckoo.locate(&self.table.place(address), |_| true)?;
+        cuckoo.remove(&mut self.overflowed, &location);
+        self.len = self.len.saturating_sub(1);
+        Some(Value::from_low_bits(location.payload()))
+    }
+
+    /// How many entries the table takes before it grows.
+    fn limit(&self) -> usize {
+        (self.table.lines().len() as f64 * A::Slots::SLOTS as f64 * FULLEST) as usize
+    }
+
+    /// Goes on with a table of half as many lines again. Where a table that is not full has no room for a key, somebody
+    /// knows the seed or it was an unlucky one: then under another seed too.
+    #[cold]
+    fn grow(&mut self) -> Result<(), MemoryError> {
+        let mut lines = self.table.bounds().lines();
+        let mut seed = self.table.seed();
+        loop {
+            lines = lines
+                .checked_add(lines / 2)
+                .ok_or(MemoryError::TooLarge { entries: self.len })?;
+            if self.len < self.limit() / 2 {
+                seed = seed.next();
+            }
+            let mut next = ExactWriter::empty(lines, seed, self.placement)?;
+            if next.take(&self.table).is_ok() {
+                *self = next;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds all entries of another table to this one, which has none of them.
+    fn take(&mut self, other: &ExactTable<A>) -> Result<(), NoRoom> {
+        let table = &self.table;
+        let mut add = |place, value: Value| {
+            self.len += 1;
+            table
+                .cuckoo()
+                .insert(&mut self.overflowed, &place, u32::from(value.get()))
+        };
+        if other.seed() == table.seed() {
+            // Both tables order the mixed addresses alike, so this reads and writes memory from end to end.
+            other
+                .mixed_entries()
+                .try_for_each(|(upper, rest, value)| add(table.bounds().place(upper, rest), value))
+        } else {
+            other
+                .iter()
+                .try_for_each(|(address, value)| add(table.place(address), value))
+        }
+    }
+}

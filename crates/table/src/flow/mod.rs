@@ -1,0 +1,54 @@
+//! Flow tables: keys of a fixed width and 32-bit values enter, one value or none leaves for each key looked up.
+//!
+//! A line of 64 bytes indexes eight flows; each has a record with its key and value. A lookup of an absent flow reads one
+//! line, of a present one two. `key` is what a flow is known by, `table` what readers see, `writer` what changes it.
+
+mod key;
+mod table;
+mod writer;
+
+pub use key::FlowKey;
+pub use table::FlowTable;
+pub use writer::FlowWriter;
+
+use crate::map::Map;
+use crate::memory::{MemoryError, Placement};
+use crate::mix::Seed;
+
+/// A map from flows to integers, such as the number of the flow's state. `WORDS` words of eight bytes make a key: two for
+/// IPv4 addresses, ports and protocol (13 bytes), five for IPv6 (37 bytes).
+///
+/// Memory: 16 bytes an entry of index at the capacity it was made for, and a record of `WORDS` + 1 words rounded up to a
+/// power of two (32 bytes for IPv4, 64 for IPv6); at least 1 MiB of index. It grows by half when it is full: a table of
+/// the new size is filled and published while readers go on with the old one. An insert is refused only when there is no
+/// memory for that.
+///
+/// Readers see each entry before or after a change, never anything else.
+pub type FlowMap<const WORDS: usize> = Map<FlowWriter<WORDS>>;
+
+impl<const WORDS: usize> FlowMap<WORDS> {
+    /// An empty map that takes this many flows before it grows.
+    ///
+    /// # Errors
+    /// When there is no memory, or no such node.
+    pub fn with_capacity(
+        flows: usize,
+        seed: Seed,
+        placement: Placement,
+    ) -> Result<FlowMap<WORDS>, MemoryError> {
+        Ok(Map::of_writer(FlowWriter::with_capacity(flows, seed, placement)?))
+    }
+
+    /// Maps a flow to a value, and gives the one that it mapped to before.
+    ///
+    /// # Errors
+    /// When the map must grow and there is no memory for it; it is then as it was.
+    pub fn insert(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<Option<u32>, MemoryError> {
+        self.change(|writer| writer.insert(key, value))
+    }
+
+    /// Removes a flow, and gives what it mapped to.
+    pub fn remove(&mut self, key: FlowKey<WORDS>) -> Option<u32> {
+        self.change(|writer| Ok(writer.remove(key))).ok().flatten()
+    }
+}

@@ -1,0 +1,139 @@
+//! What changes a flow table: flows enter and leave, and the table grows.
+
+use super::{FlowKey, FlowTable};
+use crate::cuckoo::{FEWEST_LINES, FlowSlots, Layout, NoRoom};
+use crate::map::Writer;
+use crate::memory::{MemoryError, Placement, Region, Word};
+use crate::mix::Seed;
+use std::sync::Arc;
+
+/// The one writer of a table, and the next table when it outgrows this one.
+pub struct FlowWriter<const WORDS: usize> {
+    table: Arc<FlowTable<WORDS>>,
+    overflowed: Region<u8>,
+    /// Records that had a flow once and have none now.
+    free: Vec<u32>,
+    /// Records that had a flow at any time: numbers 1 to this.
+    used: u32,
+    placement: Placement,
+}
+
+/// Flows a line of the index: half of its eight slots, so that 5 % of the home lines of a full table overflow (Poisson).
+const FLOWS_A_LINE: u32 = FlowSlots::SLOTS as u32 / 2;
+
+impl<const WORDS: usize> Writer for FlowWriter<WORDS> {
+    type Table = FlowTable<WORDS>;
+
+    fn table(&self) -> &Arc<FlowTable<WORDS>> {
+        &self.table
+    }
+
+    fn len(&self) -> usize {
+        self.used as usize - self.free.len()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes() + self.overflowed.bytes()
+    }
+}
+
+impl<const WORDS: usize> FlowWriter<WORDS> {
+    /// The writer of a new table for this many flows.
+    pub(crate) fn with_capacity(
+        flows: usize,
+        seed: Seed,
+        placement: Placement,
+    ) -> Result<FlowWriter<WORDS>, MemoryError> {
+        let lines = u32::try_from(flows.div_ceil(FLOWS_A_LINE as usize))
+            .ok()
+            .filter(|lines| *lines < u32::MAX / FlowSlots::SLOTS as u32)
+            .ok_or(MemoryError::TooLarge { entries: flows })?;
+        FlowWriter::empty(lines.max(FEWEST_LINES), seed, placement)
+    }
+
+    fn empty(lines: u32, seed: Seed, placement: Placement) -> Result<FlowWriter<WORDS>, MemoryError> {
+        Ok(FlowWriter {
+            table: Arc::new(FlowTable::new(lines, lines * FLOWS_A_LINE, seed, placement)?),
+            overflowed: Region::zeroed(lines as usize, placement)?,
+            free: Vec::new(),
+            used: 0,
+            placement,
+        })
+    }
+
+    /// Maps a flow to a value; see [`super::FlowMap::insert`].
+    pub(crate) fn insert(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<Option<u32>, MemoryError> {
+        if let Some(number) = self.number_of(&key) {
+            let stored = &self.table.record(number)[WORDS];
+            let before = stored.get() as u32;
+            stored.set(u64::from(value));
+            return Ok(Some(before));
+        }
+        while self.add(key, value).is_err() {
+            self.grow()?;
+        }
+        Ok(None)
+    }
+
+    /// Removes a flow, and gives what it mapped to.
+    pub(crate) fn remove(&mut self, key: FlowKey<WORDS>) -> Option<u32> {
+        let cuckoo = self.table.cuckoo();
+        let is_it = |number| self.table.value_if(number, &key).is_some();
+        let location = cuckoo.locate(&self.table.place(&key), is_it)?;
+        let value = self.table.record(location.payload())[WORDS].get() as u32;
+        cuckoo.remove(&mut self.overflowed, &location);
+        self.free.push(location.payload());
+        Some(value)
+    }
+
+    /// The record of a flow.
+    fn number_of(&self, key: &FlowKey<WORDS>) -> Option<u32> {
+        let is_it = |number| self.table.value_if(number, key).is_some();
+        let location = self.table.cuckoo().locate(&self.table.place(key), is_it)?;
+        Some(location.payload())
+    }
+
+    /// Adds a flow that has no record.
+    fn add(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<(), NoRoom> {
+        let fresh = (self.used < self.table.records()).then_some(self.used + 1);
+        let number = self.free.last().copied().or(fresh).ok_or(NoRoom)?;
+        // Before the record changes hands: a reader that has its number from before finds the count risen.
+        self.table.cuckoo().count_move();
+        let record = self.table.record(number);
+        for (word, part) in record.iter().zip(key.0.iter().copied().chain([u64::from(value)])) {
+            word.set(part);
+        }
+        let place = self.table.place(&key);
+        self.table.cuckoo().insert(&mut self.overflowed, &place, number)?;
+        if self.free.pop().is_none() {
+            self.used = number;
+        }
+        Ok(())
+    }
+
+    /// Goes on with a table half as large again, and under another seed if this one was not full: then somebody knows it.
+    #[cold]
+    fn grow(&mut self) -> Result<(), MemoryError> {
+        let mut lines = self.table.lines();
+        let mut seed = self.table.seed();
+        loop {
+            lines = lines
+                .checked_add(lines / 2)
+                .filter(|lines| *lines < u32::MAX / FlowSlots::SLOTS as u32)
+                .ok_or(MemoryError::TooLarge { entries: self.len() })?;
+            if self.len() < self.table.records() as usize / 2 {
+                seed = seed.next();
+            }
+            let mut next = FlowWriter::empty(lines, seed, self.placement)?;
+            if self
+                .table
+                .iter()
+                .try_for_each(|(key, value)| next.add(key, value))
+                .is_ok()
+            {
+                *self = next;
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Sets and maps over addresses, prefixes and flows, looked up in batches at the speed of memory while they change.
+//!
+//! What enters: addresses, prefixes and flow keys with their values, one by one or as lists ([`read_list`]); batches of
+//! keys. What leaves: for each key its value or none. [`ExactMap`] finds single addresses, [`PrefixMap`] longest matches,
+//! [`AddressMap`] both in both families, [`FlowMap`] flows; each has one writer and gives a [`Reader`] to every thread that
+//! looks up. [`post`] and [`limit`] are what they are measured against.
+//!
+//! ```
+//! use corelane_table::{AddressMap, ListOptions, Lookup, Placement, Prefetch, Seed};
+//!
+//! let list = b"192.0.2.1\n198.51.100.0/24 7 # a class\n2001:db8::/32\n";
+//! let options = ListOptions::default();
+//! let (mut map, summary) = AddressMap::from_list(list, &options, Seed::default(), Placement::default())?;
+//! assert_eq!(summary.prefixes, 3);
+//!
+//! let mut reader = map.reader();
+//! let sources = ["192.0.2.1".parse()?, "198.51.100.9".parse()?, "203.0.113.1".parse()?];
+//! let mut answers = [None; 3];
+//! reader.table().v4().lookup(&sources, Prefetch::default(), &mut answers);
+//! assert_eq!(answers.map(|value| value.map(|value| value.get())), [Some(0), Some(7), None]);
+//!
+//! map.remove("192.0.2.1".parse()?);
+//! assert_eq!(reader.table().v4().get(sources[0]), None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![deny(unsafe_code)]
+
+mod address;
+mod address_map;
+mod batch;
+mod cuckoo;
+mod exact;
+mod flow;
+pub mod limit;
+mod list;
+mod map;
+#[allow(unsafe_code)]
+mod memory;
+mod mix;
+pub mod post;
+mod prefix;
+mod publish;
+mod value;
+
+pub use address::{Address, Prefix, PrefixError};
+pub use address_map::{AddressMap, AddressTables, FamilyTable, SnapshotError, SnapshotMemory};
+pub use batch::{Lookup, Prefetch};
+pub use exact::{ExactMap, ExactTable};
+pub use flow::{FlowKey, FlowMap, FlowTable};
+pub use list::{
+    BadLine, BadLines, BadReason, IpPrefix, ListError, ListFormat, ListOptions, ListSummary, read_list,
+};
+pub use map::Map;
+pub use memory::{GrantedPages, MemoryError, Pages, Placement};
+pub use mix::Seed;
+pub use prefix::{PrefixMap, PrefixTable};
+pub use publish::Reader;
+pub use value::{Value, ValueError};

@@ -1,0 +1,89 @@
+//! The limit that lookups are measured against: random keys enter, one word of a random line for each leaves, summed.
+
+use crate::batch::{Prefetch, Row};
+use crate::memory::{GrantedPages, Line, MemoryError, Placement, Region, Word, prefetch};
+use std::net::Ipv4Addr;
+
+/// Memory that is read one random line a key, and nothing else: what no table of one line a lookup can beat on this
+/// machine by more than chance.
+pub struct RandomLines {
+    lines: Region<Line>,
+}
+
+impl RandomLines {
+    /// This many bytes, rounded up to lines; each line is written once, so that each has memory of its own.
+    ///
+    /// # Errors
+    /// When there is no memory, or no such node.
+    pub fn new(bytes: usize, placement: Placement) -> Result<RandomLines, MemoryError> {
+        let lines = Region::<Line>::zeroed(bytes.div_ceil(size_of::<Line>()).max(1), placement)?;
+        for (number, line) in lines.iter().enumerate() {
+            line.0[0].set(number as u64 + 1);
+        }
+        Ok(RandomLines { lines })
+    }
+
+    /// Reads a line for each key, asking for those ahead. Keys should be random: their highest bits choose the line.
+    #[must_use]
+    pub fn read(&self, keys: &[Ipv4Addr], ahead: Prefetch) -> u64 {
+        let row = Row::new(keys, &[], ahead);
+        for key in &keys[..ahead.distance().unwrap_or(0).min(keys.len())] {
+            prefetch(self.line(*key));
+        }
+        keys.iter().enumerate().fold(0, |sum: u64, (index, key)| {
+            if let Some(ahead) = row.ahead_of(index) {
+                prefetch(self.line(*ahead));
+            }
+            sum.wrapping_add(self.line(*key).0[0].get())
+        })
+    }
+
+    /// Reads a line for each key, in batches of `batch` keys (at least one): all lines of a batch are asked for, then
+    /// read.
+    #[must_use]
+    pub fn read_in_batches(&self, keys: &[Ipv4Addr], batch: usize) -> u64 {
+        keys.chunks(batch.max(1)).fold(0, |sum, batch| {
+            for key in batch {
+                prefetch(self.line(*key));
+            }
+            let words = batch.iter().map(|key| self.line(*key).0[0].get());
+            words.fold(sum, u64::wrapping_add)
+        })
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.lines.bytes()
+    }
+
+    /// The pages that hold it.
+    #[must_use]
+    pub fn pages(&self) -> GrantedPages {
+        self.lines.pages()
+    }
+
+    #[inline(always)]
+    fn line(&self, key: Ipv4Addr) -> &Line {
+        &self.lines[((u64::from(key.to_bits()) * self.lines.len() as u64) >> 32) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_of_reading_reads_the_same_lines() {
+        let limit = RandomLines::new(1_000_000, Placement::default()).unwrap();
+        let keys: Vec<_> = (0..10_000_u32)
+            .map(|key| Ipv4Addr::from_bits(key.wrapping_mul(0x9e37_79b1)))
+            .collect();
+        let sum = limit.read(&keys, Prefetch::None);
+        assert_ne!(sum, 0);
+        assert_eq!(limit.read(&keys, Prefetch::Ahead(32)), sum);
+        for batch in [0, 1, 32, 20_000] {
+            assert_eq!(limit.read_in_batches(&keys, batch), sum);
+        }
+    }
+}

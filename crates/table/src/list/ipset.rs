@@ -1,0 +1,52 @@
+//! Dumps of ipset: `create SET TYPE …` and `add SET ELEMENT …`, one command a line.
+
+use super::{BadReason, Collector, IpPrefix, ListError};
+use crate::memory::MemoryError;
+use crate::value::Value;
+
+/// Gives every element of every wanted set to the collector.
+pub(super) fn read<F>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError>
+where
+    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
+{
+    let mut sets: Vec<String> = Vec::new();
+    let name_of = |set: &[u8]| String::from_utf8_lossy(set).into_owned();
+    let value = collector.options.value;
+    for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let number = index as u64 + 1;
+        let line = line.trim_ascii();
+        let mut words = line
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        match words.next() {
+            Some(b"add") => {
+                let (Some(set), Some(element)) = (words.next(), words.next()) else {
+                    collector.bad(number, line, BadReason::Command)?;
+                    continue;
+                };
+                if sets.last().is_none_or(|last| last.as_bytes() != set) {
+                    sets.push(name_of(set));
+                }
+                if !collector.wants(set) {
+                    continue;
+                }
+                if words
+                    .take_while(|word| *word != b"comment")
+                    .any(|word| word == b"nomatch")
+                {
+                    collector.bad(number, line, BadReason::Exception)?;
+                } else {
+                    collector.text(number, element, Ok(value))?;
+                }
+            }
+            Some(b"create") => sets.extend(words.next().map(name_of)),
+            // What restore knows beside these says nothing about elements.
+            None | Some(b"flush" | b"COMMIT" | b"quit") => {}
+            Some(word) if word.starts_with(b"#") => {}
+            Some(_) => collector.bad(number, line, BadReason::Command)?,
+        }
+    }
+    sets.sort();
+    sets.dedup();
+    collector.require_set(sets)
+}

@@ -1,0 +1,175 @@
+//! Dumps of nftables: the elements between `elements = {` and `}` of sets and maps.
+//!
+//! An element is a key, then options (`timeout 1h`, `counter packets 1 bytes 2`, `comment "…"`), then, in a map, a colon
+//! and a value. A value that is no integer (`drop`) counts as none.
+
+use super::{BadReason, Collector, IpPrefix, ListError, utf8};
+use crate::memory::MemoryError;
+use crate::value::{Value, ValueError};
+
+/// Gives every element of every wanted set or map to the collector.
+pub(super) fn read<F>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError>
+where
+    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
+{
+    let mut tokens = Tokens { rest: text, line: 1 };
+    let mut sets: Vec<String> = Vec::new();
+    let mut wanted = collector.options.set.is_none();
+    let mut before = Token::Word(b"");
+    while let Some((_, token)) = tokens.next() {
+        match (before, token) {
+            (Token::Word(b"set" | b"map"), Token::Word(name)) => {
+                sets.push(String::from_utf8_lossy(name).into_owned());
+                wanted = collector.wants(name);
+            }
+            (Token::Word(b"elements"), Token::Mark(b'=')) => read_elements(&mut tokens, wanted, collector)?,
+            _ => {}
+        }
+        before = token;
+    }
+    collector.require_set(sets)
+}
+
+/// Reads from the brace that opens to the one that closes.
+fn read_elements<F>(
+    tokens: &mut Tokens<'_>,
+    wanted: bool,
+    collector: &mut Collector<'_, F>,
+) -> Result<(), ListError>
+where
+    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
+{
+    let mut element = ElementText::default();
+    for (line, token) in tokens.by_ref() {
+        match token {
+            Token::Mark(b'{') | Token::Text(_) => {}
+            Token::Mark(b',' | b'}') => {
+                if wanted && let Some((line, key)) = element.key {
+                    element.give(line, key, collector)?;
+                }
+                element = ElementText::default();
+                if token == Token::Mark(b'}') {
+                    return Ok(());
+                }
+            }
+            Token::Mark(_) => {}
+            Token::Word(word) => element.take(line, word),
+        }
+    }
+    collector.bad(tokens.line, b"elements = {", BadReason::CutOff)
+}
+
+/// The words of one element that mean something here.
+#[derive(Default)]
+struct ElementText<'a> {
+    key: Option<(u64, &'a [u8])>,
+    joined: bool,
+    colon: bool,
+    value: Option<&'a [u8]>,
+}
+
+impl<'a> ElementText<'a> {
+    fn take(&mut self, line: u64, word: &'a [u8]) {
+        match word {
+            b":" => self.colon = true,
+            b"." => self.joined = true,
+            _ if self.key.is_none() => self.key = Some((line, word)),
+            _ if self.colon => {
+                self.value.get_or_insert(word);
+            }
+            _ => {}
+        }
+    }
+
+    fn give<F>(&self, line: u64, key: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError>
+    where
+        F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
+    {
+        if self.joined {
+            return collector.bad(line, key, BadReason::Concatenation);
+        }
+        if key == b"*" {
+            return collector.bad(line, key, BadReason::Wildcard);
+        }
+        let value = match self.value.filter(|value| value[0].is_ascii_digit()) {
+            None => Ok(collector.options.value),
+            Some(value) => utf8(value).and_then(|value| Ok(integer(value)?)),
+        };
+        collector.text(line, key, value)
+    }
+}
+
+/// A value in decimal, or in hexadecimal as nft writes marks: `0x0000001f`.
+fn integer(text: &str) -> Result<Value, ValueError> {
+    let Some(digits) = text.strip_prefix("0x") else {
+        return text.parse();
+    };
+    let value = u64::from_str_radix(digits, 16).map_err(|_| ValueError::NoInteger {
+        text: text.to_owned(),
+    })?;
+    u16::try_from(value)
+        .map_err(|_| ValueError::TooLarge { value })
+        .and_then(Value::new)
+}
+
+/// A word, a quoted text, or one of the marks that separate them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a [u8]),
+    Text(&'a [u8]),
+    Mark(u8),
+}
+
+/// What is left of the text, and the number of its first line.
+struct Tokens<'a> {
+    rest: &'a [u8],
+    line: u64,
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = (u64, Token<'a>);
+
+    /// The next token and its line.
+    fn next(&mut self) -> Option<(u64, Token<'a>)> {
+        loop {
+            let (first, after) = self.rest.split_first()?;
+            match first {
+                b'\n' => {
+                    self.line += 1;
+                    self.rest = after;
+                }
+                b'#' => {
+                    let end = after
+                        .iter()
+                        .position(|byte| *byte == b'\n')
+                        .unwrap_or(after.len());
+                    self.rest = &after[end..];
+                }
+                b'"' => {
+                    let end = after.iter().position(|byte| *byte == b'"').unwrap_or(after.len());
+                    let (line, text) = (self.line, &after[..end]);
+                    self.line += text.iter().filter(|byte| **byte == b'\n').count() as u64;
+                    self.rest = after.get(end + 1..).unwrap_or_default();
+                    return Some((line, Token::Text(text)));
+                }
+                byte if byte.is_ascii_whitespace() => self.rest = after,
+                byte if separates(*byte) => {
+                    self.rest = after;
+                    return Some((self.line, Token::Mark(*byte)));
+                }
+                _ => {
+                    let ends = |byte: &u8| byte.is_ascii_whitespace() || separates(*byte) || *byte == b'"';
+                    let end = self.rest.iter().position(ends).unwrap_or(self.rest.len());
+                    let (word, rest) = self.rest.split_at(end);
+                    self.rest = rest;
+                    return Some((self.line, Token::Word(word)));
+                }
+            }
+        }
+    }
+}
+
+/// Colons are not among them: IPv6 addresses have them. The one before a value stands alone.
+fn separates(byte: u8) -> bool {
+    matches!(byte, b'{' | b'}' | b'=' | b',' | b';')
+}

@@ -1,0 +1,20 @@
+//! Asks the CPU for a cache line before it is needed.
+
+/// Starts the load of the cache line of `cell` and does not wait for it.
+#[inline(always)]
+pub(crate) fn prefetch<T>(cell: &T) {
+    let address = std::ptr::from_ref(cell);
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint: it reads no architectural state and cannot fault, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above; `prfm` never faults and touches neither flags nor stack.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}

@@ -1,0 +1,64 @@
+//! Prefix maps: prefixes and values enter, the value of the longest prefix leaves for each address looked up.
+//!
+//! `entry` is one cell, `trie` the cells and their protocol, `table` what readers see, `writer` what changes it, `set` the
+//! prefixes that the writer keeps.
+
+mod entry;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod oracle;
+mod set;
+mod table;
+mod trie;
+mod writer;
+
+pub(crate) use set::{PrefixSet, StoredPrefixes};
+pub(crate) use table::NODE_BITS;
+pub use table::PrefixTable;
+pub(crate) use trie::{Nodes, cells_of_a_node};
+pub use writer::PrefixWriter;
+
+use crate::address::{Address, Prefix};
+use crate::map::Map;
+use crate::memory::{MemoryError, Placement};
+use crate::value::Value;
+
+/// A map from prefixes to values, looked up by longest match.
+///
+/// Memory: 64 MiB of root for the first 24 bits, of which the kernel provides the pages that are touched, and a kilobyte
+/// for each group of addresses with the same first 24, 32, 40 … bits that holds longer prefixes; the writer's set of
+/// prefixes takes about 10 to 20 bytes each for IPv4 and 20 to 40 for IPv6. When the nodes do not suffice, all is copied
+/// to a table with twice as many and published while readers go on; an insert is refused only when there is no memory.
+///
+/// A prefix of many addresses is changed cell by cell, lowest addresses first: a reader sees each address before or after
+/// the change, never anything else.
+pub type PrefixMap<A> = Map<PrefixWriter<A>>;
+
+impl<A: Address> PrefixMap<A> {
+    /// An empty map with room for about this many prefixes before it is copied.
+    ///
+    /// # Errors
+    /// When there is no memory, or no such node.
+    pub fn with_capacity(prefixes: usize, placement: Placement) -> Result<PrefixMap<A>, MemoryError> {
+        Ok(Map::of_writer(PrefixWriter::with_capacity(prefixes, placement)?))
+    }
+
+    /// Every prefix and its value, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (Prefix<A>, Value)> {
+        self.writer().iter()
+    }
+
+    /// Maps a prefix to a value, and gives the one that it mapped to before.
+    ///
+    /// # Errors
+    /// When the map must grow and there is no memory for it; it is then as it was.
+    pub fn insert(&mut self, prefix: Prefix<A>, value: Value) -> Result<Option<Value>, MemoryError> {
+        self.change(|writer| writer.insert(prefix, value))
+    }
+
+    /// Removes a prefix, and gives what it mapped to. Its addresses map to what the prefix around it says.
+    pub fn remove(&mut self, prefix: Prefix<A>) -> Option<Value> {
+        self.change(|writer| Ok(writer.remove(prefix))).ok().flatten()
+    }
+}

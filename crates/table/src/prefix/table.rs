@@ -1,0 +1,158 @@
+//! What readers of a prefix map see: addresses enter, the values of their longest prefixes leave, in batches.
+
+use super::trie::{Trie, TrieCell, cells_of_a_node};
+use crate::address::{Address, Prefix};
+use crate::batch::{Lookup, Prefetch, Row};
+use crate::exact::Moves;
+use crate::memory::{GrantedPages, MemoryError, Placement, Region, prefetch};
+use crate::value::Value;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Bits of the root: every IPv4 prefix that the Internet accepts ends here (/24), so nearly every lookup reads one line.
+pub(crate) const ROOT_BITS: u32 = 24;
+/// Bits of a node: a kilobyte of cells.
+pub(crate) const NODE_BITS: u32 = 8;
+
+pub(crate) type AddressTrie<'a> = Trie<'a, AtomicU32, AtomicU64, ROOT_BITS, NODE_BITS>;
+
+/// The cells of a prefix map, shared by its readers. See [`PrefixMap`](super::PrefixMap).
+pub struct PrefixTable<A: Address> {
+    root: Region<AtomicU32>,
+    nodes: Region<AtomicU32>,
+    reuses: Moves,
+    family: PhantomData<A>,
+}
+
+/// Keys that are taken through the levels together: few enough that the count of reuses rarely rises meanwhile.
+const TOGETHER: usize = 64;
+
+impl<A: Address> PrefixTable<A> {
+    /// An empty table with room for `nodes` nodes. The kernel provides memory for what is touched.
+    pub(crate) fn new(nodes: usize, placement: Placement) -> Result<PrefixTable<A>, MemoryError> {
+        Ok(PrefixTable {
+            root: Region::zeroed(1 << ROOT_BITS, placement)?,
+            nodes: Region::zeroed(nodes * cells_of_a_node(NODE_BITS), placement)?,
+            reuses: Moves::default(),
+            family: PhantomData,
+        })
+    }
+
+    /// The table in these regions, if they are one of `nodes` nodes.
+    pub(crate) fn of_regions(
+        root: Region<AtomicU32>,
+        cells: Region<AtomicU32>,
+        nodes: usize,
+    ) -> Option<PrefixTable<A>> {
+        let fits = root.len() == 1 << ROOT_BITS && cells.len() == nodes * cells_of_a_node(NODE_BITS);
+        let table = PrefixTable {
+            root,
+            nodes: cells,
+            reuses: Moves::default(),
+            family: PhantomData,
+        };
+        (fits && table.trie().is_sound(u32::from(A::BITS))).then_some(table)
+    }
+
+    /// What the longest prefix that holds the address maps to. For more than one, [`Lookup::lookup`] is many times as
+    /// fast.
+    #[must_use]
+    pub fn get(&self, address: A) -> Option<Value> {
+        self.trie().find(address.to_high_bits()).value()
+    }
+
+    /// The longest prefix that holds the address, and what it maps to.
+    #[must_use]
+    pub fn longest_match(&self, address: A) -> Option<(Prefix<A>, Value)> {
+        let (length, value) = self.trie().find(address.to_high_bits()).leaf_parts()?;
+        Some((Prefix::host(address).shortened(length), value))
+    }
+
+    /// The pages that hold the root.
+    #[must_use]
+    pub fn pages(&self) -> GrantedPages {
+        self.root.pages()
+    }
+
+    #[inline(always)]
+    pub(crate) fn trie(&self) -> AddressTrie<'_> {
+        Trie::new(&self.root, &self.nodes, &self.reuses.0)
+    }
+
+    pub(crate) fn root(&self) -> &Region<AtomicU32> {
+        &self.root
+    }
+
+    pub(crate) fn nodes(&self) -> &Region<AtomicU32> {
+        &self.nodes
+    }
+
+    /// Takes the keys of `deeper`, each with the node where it goes on, to their leaves, one level of all at a time.
+    /// `before` is the count of reuses before their roots were read.
+    fn go_deeper(
+        &self,
+        deeper: &mut Vec<(u32, u32)>,
+        before: u64,
+        keys: &[A],
+        answers: &mut [Option<Value>],
+    ) {
+        let trie = self.trie();
+        let mut level = 1;
+        while !deeper.is_empty() {
+            deeper.retain_mut(|(index, node)| {
+                let key = keys[*index as usize];
+                let bits = key.to_high_bits();
+                let entry = trie.node_cell(*node, level, bits).entry();
+                let answer = &mut answers[*index as usize];
+                if trie.reuses() != before {
+                    *answer = self.get(key);
+                    return false;
+                }
+                let Some(next) = entry.node() else {
+                    *answer = entry.value();
+                    return false;
+                };
+                *node = next;
+                prefetch(trie.node_cell(next, level + 1, bits));
+                true
+            });
+            level += 1;
+        }
+    }
+}
+
+impl<A: Address> Lookup for PrefixTable<A> {
+    type Key = A;
+    type Answer = Value;
+
+    #[inline]
+    fn prefetch(&self, keys: &[A]) {
+        for key in keys {
+            prefetch(self.trie().root_cell(key.to_high_bits()));
+        }
+    }
+
+    fn lookup_then(&self, keys: &[A], upcoming: &[A], ahead: Prefetch, answers: &mut [Option<Value>]) {
+        assert_eq!(keys.len(), answers.len(), "an answer for each key");
+        let row = Row::new(keys, upcoming, ahead);
+        let trie = self.trie();
+        let mut deeper = Vec::new();
+        for first in (0..keys.len()).step_by(TOGETHER) {
+            let last = keys.len().min(first + TOGETHER);
+            let before = trie.reuses();
+            for index in first..last {
+                if let Some(ahead) = row.ahead_of(index) {
+                    prefetch(trie.root_cell(ahead.to_high_bits()));
+                }
+                let bits = keys[index].to_high_bits();
+                let entry = trie.root_cell(bits).entry();
+                answers[index] = entry.value();
+                if let Some(node) = entry.node() {
+                    prefetch(trie.node_cell(node, 1, bits));
+                    deeper.push((index as u32, node));
+                }
+            }
+            self.go_deeper(&mut deeper, before, keys, answers);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The trie and its protocol: prefixes are painted onto cells, a lookup reads one cell a level.
+//!
+//! A root of 2^ROOT cells is indexed by the first bits of an address; nodes of 2^NODE cells by the bits after them. A cell
+//! holds what the longest prefix over all of its addresses maps to, or a link to a node that knows more (Gupta, Lin and
+//! McKeown, "Routing lookups in hardware at memory access speeds", DIR-24-8, with as many levels as addresses need).
+//!
+//! The rules for readers and the one writer, which [`super::model`] checks in every interleaving of small cases:
+//!
+//! - A cell is stored at once, so an address shows its old or its new value.
+//! - A node is filled before it is linked.
+//! - A node that was unlinked is filled again only after the count of reuses was raised. A reader loads the count before
+//!   it reads a link and after it read the node, and begins again if it has risen.
+
+use super::entry::Entry;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A cell that one writer stores and any reader loads, with release and acquire ordering. The model checker's is one too.
+pub(crate) trait TrieCell {
+    fn entry(&self) -> Entry;
+    fn set(&self, entry: Entry);
+}
+
+impl TrieCell for AtomicU32 {
+    #[inline(always)]
+    fn entry(&self) -> Entry {
+        Entry(self.load(Ordering::Acquire))
+    }
+
+    fn set(&self, entry: Entry) {
+        self.store(entry.0, Ordering::Release);
+    }
+}
+
+/// The count of reuses, likewise.
+pub(crate) trait Count {
+    fn read(&self) -> u64;
+    fn raise(&self);
+}
+
+impl Count for AtomicU64 {
+    #[inline(always)]
+    fn read(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    fn raise(&self) {
+        self.store(self.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// Where the cells of a trie are.
+pub(crate) struct Trie<'a, C, N, const ROOT: u32, const NODE: u32> {
+    root: &'a [C],
+    nodes: &'a [C],
+    reuses: &'a N,
+}
+
+impl<C, N, const ROOT: u32, const NODE: u32> Clone for Trie<'_, C, N, ROOT, NODE> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C, N, const ROOT: u32, const NODE: u32> Copy for Trie<'_, C, N, ROOT, NODE> {}
+
+/// Cells of a node.
+pub(crate) const fn cells_of_a_node(bits: u32) -> usize {
+    1 << bits
+}
+
+impl<'a, C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'a, C, N, ROOT, NODE> {
+    /// The trie in these cells: 2^ROOT of the root, 2^NODE of each node.
+    #[inline(always)]
+    pub(crate) fn new(root: &'a [C], nodes: &'a [C], reuses: &'a N) -> Self {
+        Trie { root, nodes, reuses }
+    }
+
+    /// The count of reuses.
+    #[inline(always)]
+    pub(crate) fn reuses(&self) -> u64 {
+        self.reuses.read()
+    }
+
+    /// The cell of an address in the root. The address is the highest bits of `bits`.
+    #[inline(always)]
+    pub(crate) fn root_cell(&self, bits: u128) -> &'a C {
+        &self.root[(bits >> (128 - ROOT)) as usize]
+    }
+
+    /// The cell of an address in a node of the `level`th level, the root being level 0.
+    #[inline(always)]
+    pub(crate) fn node_cell(&self, node: u32, level: u32, bits: u128) -> &'a C {
+        let index = (bits << (ROOT + (level - 1) * NODE) >> (128 - NODE)) as usize;
+        &self.nodes[node as usize * cells_of_a_node(NODE) + index]
+    }
+
+    /// What the longest prefix that holds the address maps to, with its length.
+    pub(crate) fn find(&self, bits: u128) -> Entry {
+        loop {
+            let before = self.reuses();
+            let mut entry = self.root_cell(bits).entry();
+            let mut level = 0;
+            while let Some(node) = entry.node() {
+                level += 1;
+                // A node that was reused may be linked elsewhere, and deeper than an address goes.
+                if ROOT + level * NODE > 128 {
+                    break;
+                }
+                entry = self.node_cell(node, level, bits).entry();
+            }
+            if self.reuses() == before {
+                return entry;
+            }
+        }
+    }
+}
+
+impl<C: TrieCell, N, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT, NODE> {
+    /// Whether every link leads to a node that there is, none to a node that another leads to, and none deeper than an
+    /// address of these bits goes: true of every trie that was built here, and to be asked of one that was not.
+    pub(crate) fn is_sound(&self, address_bits: u32) -> bool {
+        let mut linked = vec![false; self.nodes.len() / cells_of_a_node(NODE)];
+        let mut rows = vec![(self.root, ROOT)];
+        while let Some((row, last_bit)) = rows.pop() {
+            for node in row.iter().filter_map(|cell| cell.entry().node()) {
+                let Some(linked) = linked.get_mut(node as usize) else {
+                    return false;
+                };
+                if std::mem::replace(linked, true) || last_bit + NODE > address_bits {
+                    return false;
+                }
+                let first = node as usize * cells_of_a_node(NODE);
+                rows.push((&self.nodes[first..first + cells_of_a_node(NODE)], last_bit + NODE));
+            }
+        }
+        true
+    }
+}
+
+/// What the writer keeps of the nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nodes {
+    /// For each node that was ever used, how many prefixes go on in it.
+    passing: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Nodes {
+    /// The nodes with these numbers of prefixes that go on in them: those with none are free.
+    pub(crate) fn of_passing(passing: Vec<u32>) -> Nodes {
+        let nodes = (0..).zip(&passing);
+        let free = nodes
+            .filter(|(_, passing)| **passing == 0)
+            .map(|(node, _)| node)
+            .collect();
+        Nodes { passing, free }
+    }
+
+    /// For each node that was ever used, how many prefixes go on in it.
+    pub(crate) fn passing(&self) -> &[u32] {
+        &self.passing
+    }
+
+    /// How many nodes were ever used: those below this number.
+    pub(crate) fn used(&self) -> usize {
+        self.passing.len()
+    }
+}
+
+/// There are not enough nodes for the prefix.
+#[derive(Debug)]
+pub(crate) struct NoRoom;
+
+/// A prefix as the trie sees it: the highest `length` bits of `bits`; the others are zero.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub(crate) bits: u128,
+    pub(crate) length: u32,
+}
+
+/// What only the writer does.
+impl<C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT, NODE> {
+    /// Makes all addresses of a prefix, save those that longer prefixes know, map to `leaf`, whose length is the path's.
+    /// `new` says that the trie does not have the prefix yet.
+    pub(crate) fn insert(&self, nodes: &mut Nodes, path: Path, leaf: Entry, new: bool) -> Result<(), NoRoom> {
+        let unused = self.nodes.len() / cells_of_a_node(NODE) - nodes.used();
+        let linked = self.links(path).count();
+        let depth = depth::<ROOT, NODE>(path.length);
+        if linked + nodes.free.len() + unused < depth as usize {
+            return Err(NoRoom);
+        }
+        let mut cell = self.root_cell(path.bits);
+        for level in 1..=depth {
+            let entry = cell.entry();
+            let node = entry.node().unwrap_or_else(|| {
+                let node = self.filled_node(nodes, entry);
+                cell.set(Entry::link(node));
+                node
+            });
+            nodes.passing[node as usize] += u32::from(new);
+            cell = self.node_cell(node, level, path.bits);
+        }
+        self.paint(path, leaf, &|entry| entry.rank() <= leaf.rank());
+        Ok(())
+    }
+
+    /// Takes a prefix away: its addresses map to `cover`, the entry of the longest prefix around it.
+    pub(crate) fn remove(&self, nodes: &mut Nodes, path: Path, cover: Entry) {
+        self.paint(path, cover, &|entry| entry.rank() == path.length + 1);
+        let links: Vec<_> = self.links(path).collect();
+        for (cell, node) in links.into_iter().rev() {
+            let passing = &mut nodes.passing[node as usize];
+            *passing = passing.saturating_sub(1);
+            if *passing == 0 {
+                // Nothing here is longer than what the parent cell stands for, so all cells are alike.
+                cell.set(self.nodes[node as usize * cells_of_a_node(NODE)].entry());
+                nodes.free.push(node);
+            }
+        }
+    }
+
+    /// The nodes that a prefix goes through, each with the cell that links it, from the root on.
+    fn links(&self, path: Path) -> impl Iterator<Item = (&C, u32)> {
+        let mut cell = self.root_cell(path.bits);
+        (1..=depth::<ROOT, NODE>(path.length)).map_while(move |level| {
+            let (linking, node) = (cell, cell.entry().node()?);
+            cell = self.node_cell(node, level, path.bits);
+            Some((linking, node))
+        })
+    }
+
+    /// A node whose cells are all `entry`, not linked yet.
+    fn filled_node(&self, nodes: &mut Nodes, entry: Entry) -> u32 {
+        let node = nodes.free.pop().map_or_else(
+            || {
+                nodes.passing.push(0);
+                nodes.passing.len() as u32 - 1
+            },
+            |node| {
+                self.reuses.raise();
+                node
+            },
+        );
+        for cell in self.cells(node) {
+            cell.set(entry);
+        }
+        node
+    }
+
+    fn cells(&self, node: u32) -> &[C] {
+        let first = node as usize * cells_of_a_node(NODE);
+        &self.nodes[first..first + cells_of_a_node(NODE)]
+    }
+
+    /// Stores `entry` in the cells of a prefix, and below them, that hold a leaf of which `over` is true.
+    fn paint(&self, path: Path, entry: Entry, over: &impl Fn(Entry) -> bool) {
+        let depth = depth::<ROOT, NODE>(path.length);
+        let (mut row, mut first_bit, mut width) = (self.root, 0, ROOT);
+        for _ in 0..depth {
+            let index = (path.bits << first_bit >> (128 - width)) as usize;
+            let Some(node) = row[index].entry().node() else {
+                return;
+            };
+            (row, first_bit, width) = (self.cells(node), first_bit + width, NODE);
+        }
+        let index = (path.bits << first_bit >> (128 - width)) as usize;
+        let count = 1 << (first_bit + width - path.length);
+        self.paint_all(&row[index..index + count], entry, over);
+    }
+
+    fn paint_all(&self, cells: &[C], entry: Entry, over: &impl Fn(Entry) -> bool) {
+        for cell in cells {
+            let old = cell.entry();
+            match old.node() {
+                Some(node) => self.paint_all(self.cells(node), entry, over),
+                None if over(old) => cell.set(entry),
+                None => {}
+            }
+        }
+    }
+}
+
+/// How many nodes a prefix of this length goes through.
+fn depth<const ROOT: u32, const NODE: u32>(length: u32) -> u32 {
+    length.saturating_sub(ROOT).div_ceil(NODE)
+}

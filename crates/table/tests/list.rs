@@ -1,0 +1,216 @@
+//! Lists in every format: what is taken, with which values, and which line is refused.
+
+use corelane_table::{
+    BadLines, BadReason, ListError, ListFormat, ListOptions, ListSummary, Value, read_list,
+};
+use proptest::prelude::*;
+
+fn read_with(text: &[u8], options: &ListOptions) -> Result<(Vec<String>, ListSummary), ListError> {
+    let mut found = Vec::new();
+    let summary = read_list(text, options, |prefix, value| {
+        found.push(format!("{prefix}={value}"));
+        Ok(())
+    })?;
+    Ok((found, summary))
+}
+
+fn read(text: &str) -> (Vec<String>, ListSummary) {
+    read_with(text.as_bytes(), &ListOptions::default()).unwrap()
+}
+
+/// The line and the reason for which a list is refused.
+fn refused(text: &str) -> (u64, BadReason) {
+    match read_with(text.as_bytes(), &ListOptions::default()) {
+        Err(ListError::Line(bad)) => (bad.line, bad.reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_plain_list_has_addresses_prefixes_ranges_values_and_comments() {
+    let (found, summary) = read(
+        "# blocked\r\n\
+         192.0.2.1\r\n\
+         \n\
+         198.51.100.7/24 ; SBL1\n\
+         10.0.0.254-10.0.1.1 17 // a range\n\
+         \t2001:db8::/32\t4095\n\
+         ::1 # loopback",
+    );
+    assert_eq!(
+        found,
+        [
+            "192.0.2.1=0",
+            "198.51.100.0/24=0",
+            "10.0.0.254/31=17",
+            "10.0.1.0/31=17",
+            "2001:db8::/32=4095",
+            "::1=0"
+        ]
+    );
+    assert_eq!(
+        (summary.format, summary.elements, summary.prefixes),
+        (ListFormat::Plain, 5, 6)
+    );
+}
+
+#[test]
+fn a_wrong_line_is_refused_with_its_number() {
+    assert_eq!(refused("10.0.0.1\n10.0.0\n"), (2, BadReason::NotAnAddress));
+    assert_eq!(refused("\n\n10.0.0.1/40"), (3, BadReason::Length { longest: 32 }));
+    assert_eq!(refused("10.0.0.1 1 2"), (1, BadReason::Trailing));
+    assert!(matches!(refused("10.0.0.1 5000"), (1, BadReason::Value(_))));
+    let error = read_with(b"10.0.0.1\nexample.org\n", &ListOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("line 2: \"example.org\": not an address"),
+        "{error}"
+    );
+}
+
+#[test]
+fn wrong_lines_are_counted_when_they_are_skipped() {
+    let options = ListOptions {
+        bad_lines: BadLines::Skip,
+        value: Value::new(3).unwrap(),
+        ..Default::default()
+    };
+    let (found, summary) = read_with(b"10.0.0.1\nx\n\xff\xfe\n10.0.0.2\n10.0.0.300\n", &options).unwrap();
+    assert_eq!(found, ["10.0.0.1=3", "10.0.0.2=3"]);
+    assert_eq!((summary.elements, summary.skipped), (2, 3));
+    assert_eq!(summary.first_skipped.unwrap().line, 2);
+}
+
+const IPSET: &str = "\
+create blocked hash:ip family inet hashsize 1024 maxelem 65536 bucketsize 12 initval 0x1f6c3d2a
+add blocked 192.0.2.1
+add blocked 192.0.2.9 timeout 300 comment \"nomatch is a word\"
+create nets hash:net family inet6 hashsize 1024 maxelem 65536
+add nets 2001:db8::/32
+";
+
+#[test]
+fn a_dump_of_ipset_gives_the_elements_of_its_sets() {
+    let (found, summary) = read(IPSET);
+    assert_eq!(found, ["192.0.2.1=0", "192.0.2.9=0", "2001:db8::/32=0"]);
+    assert_eq!(summary.format, ListFormat::Ipset);
+    let one = ListOptions {
+        set: Some("nets".to_owned()),
+        ..Default::default()
+    };
+    assert_eq!(read_with(IPSET.as_bytes(), &one).unwrap().0, ["2001:db8::/32=0"]);
+    let none = ListOptions {
+        set: Some("allowed".to_owned()),
+        ..Default::default()
+    };
+    let error = read_with(IPSET.as_bytes(), &none).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "there is no set \"allowed\" in this dump; it has blocked, nets"
+    );
+}
+
+#[test]
+fn what_ipset_can_hold_and_a_table_cannot_is_refused() {
+    assert_eq!(refused("add s 10.0.0.1,tcp:80"), (1, BadReason::Concatenation));
+    assert_eq!(
+        refused("create s hash:net\nadd s 10.0.0.0/8 nomatch"),
+        (2, BadReason::Exception)
+    );
+    assert_eq!(refused("add s"), (1, BadReason::Command));
+    assert_eq!(refused("add s 10.0.0.1\ndel s 10.0.0.1"), (2, BadReason::Command));
+}
+
+const NFT: &str = "\
+table inet filter {
+\tset blocked { # with { braces }
+\t\ttype ipv4_addr
+\t\tflags interval,timeout
+\t\tcomment \"elements = { 1.1.1.1 }\"
+\t\telements = { 10.0.0.0/8, 192.0.2.1-192.0.2.2,
+\t\t\t     198.51.100.1 timeout 1d expires 23h59m comment \"a, b } c\",
+\t\t\t     198.51.100.2 counter packets 3 bytes 180 }
+\t}
+
+\tmap classes {
+\t\ttype ipv6_addr : mark
+\t\telements = { 2001:db8::1 : 0x0000001f,
+\t\t             2001:db8::2 counter packets 0 bytes 0 : 7, fe80::/10 : drop }
+\t}
+
+\tchain input {
+\t\ttype filter hook input priority filter; policy accept;
+\t\tip saddr @blocked drop
+\t}
+}
+";
+
+#[test]
+fn a_dump_of_nftables_gives_the_elements_of_its_sets_and_maps() {
+    let (found, summary) = read(NFT);
+    assert_eq!(
+        found,
+        [
+            "10.0.0.0/8=0",
+            "192.0.2.1=0",
+            "192.0.2.2=0",
+            "198.51.100.1=0",
+            "198.51.100.2=0",
+            "2001:db8::1=31",
+            "2001:db8::2=7",
+            "fe80::/10=0"
+        ]
+    );
+    assert_eq!((summary.format, summary.elements), (ListFormat::Nftables, 7));
+    let one = ListOptions {
+        set: Some("classes".to_owned()),
+        ..Default::default()
+    };
+    assert_eq!(read_with(NFT.as_bytes(), &one).unwrap().0.len(), 3);
+}
+
+#[test]
+fn what_nftables_can_hold_and_a_table_cannot_is_refused_with_its_line() {
+    let set = |elements: &str| {
+        format!("table ip t {{\n\tset s {{\n\t\telements = {{ 10.0.0.1,\n{elements} }}\n\t}}\n}}\n")
+    };
+    assert_eq!(refused(&set("10.0.0.1 . 80")), (4, BadReason::Concatenation));
+    assert_eq!(refused(&set("10.0.0.2,\n10.0.0.x")), (5, BadReason::NotAnAddress));
+    assert_eq!(refused(&set("* : drop")), (4, BadReason::Wildcard));
+    assert!(matches!(
+        refused(&set("10.0.0.2 : 0x1000")),
+        (4, BadReason::Value(_))
+    ));
+    assert_eq!(
+        refused("set s {\n elements = { 10.0.0.1, 10.0"),
+        (2, BadReason::CutOff)
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_whatever_makes_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        for format in [ListFormat::Detect, ListFormat::Plain, ListFormat::Ipset, ListFormat::Nftables] {
+            for bad_lines in [BadLines::Refuse, BadLines::Skip] {
+                let options = ListOptions { format, bad_lines, ..Default::default() };
+                let _ = read_with(&bytes, &options);
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_of_the_formats_words_makes_a_reader_panic(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "add", "create", "set", "map", "elements", "=", "{", "}", ",", ":", ".", "\"", "#", ";", "\n", "\r\n", "-", "/",
+            "10.0.0.1", "10.0.0.0/8", "::1", "::/0", "nomatch", "comment", "*", "0x1f", "4096", "\u{e9}",
+        ]), 0..60),
+        spaced: bool,
+    ) {
+        let text = words.join(if spaced { " " } else { "" });
+        for format in [ListFormat::Plain, ListFormat::Ipset, ListFormat::Nftables] {
+            let options = ListOptions { format, bad_lines: BadLines::Skip, ..Default::default() };
+            let _ = read_with(text.as_bytes(), &options);
+        }
+    }
+}
