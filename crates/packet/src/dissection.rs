@@ -2,11 +2,11 @@
 
 use crate::bytes::{array, number32};
 use crate::ethernet::{self, EtherType};
+use crate::layout::{ESP_HEADER, Layout, Marks, SCTP_HEADER, TCP_HEADER, UDP_HEADER};
 use crate::protocol::IpProtocol;
-use crate::refusal::{Layer, Refusal};
-use crate::{ipv4, ipv6};
+use crate::refusal::Refusal;
+use crate::{ipv4, ipv6, plain};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::num::NonZeroU16;
 
 /// What a frame says about its flow: where its headers stand, read once; addresses and ports are looked up where they
 /// stand.
@@ -32,14 +32,27 @@ impl<'frame> Dissection<'frame> {
         Dissection::of_packet_at(packet, 0)
     }
 
+    /// The facts of an untagged frame with a plain IPv4 packet, of no other.
+    #[inline(always)]
+    pub(crate) fn of_plain_v4(frame: &'frame [u8]) -> Option<Dissection<'frame>> {
+        let (ether_type, at) = ethernet::untagged(frame)?;
+        let layout = plain::v4(frame, at).filter(|_| ether_type == EtherType::IPV4)?;
+        Some(Dissection { frame, layout })
+    }
+
     /// As [`Dissection::of`], of the frame that starts at `start`; offsets count from the start of `frame`.
     #[inline(always)]
     pub(crate) fn of_frame_at(frame: &'frame [u8], start: usize) -> Result<Dissection<'frame>, Refusal> {
         let (ether_type, at) = ethernet::payload(frame, start)?;
-        let layout = match ether_type {
-            EtherType::IPV4 => ipv4::layout(frame, at)?,
-            EtherType::IPV6 => ipv6::layout(frame, at)?,
+        let plain = match ether_type {
+            EtherType::IPV4 => plain::v4(frame, at),
+            EtherType::IPV6 => plain::v6(frame, at),
             _ => return Err(Refusal::NotIp { ether_type }),
+        };
+        let layout = match (plain, ether_type) {
+            (Some(layout), _) => layout,
+            (None, EtherType::IPV4) => ipv4::layout(frame, at)?,
+            (None, _) => ipv6::layout(frame, at)?,
         };
         Ok(Dissection { frame, layout })
     }
@@ -59,8 +72,8 @@ impl<'frame> Dissection<'frame> {
         Dissection { frame, layout }
     }
 
-    pub(crate) fn layout(&self) -> &Layout {
-        &self.layout
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// The frame that was dissected.
@@ -84,27 +97,27 @@ impl<'frame> Dissection<'frame> {
     /// The address of a home address option (RFC 6275, section 6.3): whom the packet is really from.
     #[must_use]
     pub fn home_address(&self) -> Option<Ipv6Addr> {
-        self.address_at(self.layout.home)
+        self.address_at(self.layout.home())
     }
 
     /// The address of a routing header type 2 (RFC 6275, section 6.4): whom the packet is really for.
     #[must_use]
     pub fn routed_destination(&self) -> Option<Ipv6Addr> {
-        self.address_at(self.layout.routed)
+        self.address_at(self.layout.routed())
     }
 
     /// The protocol behind the IP header and its extension headers; of a fragment, what the datagram carries; where the
     /// walk ended early, the header that it could not read.
     #[must_use]
     pub fn protocol(&self) -> IpProtocol {
-        self.layout.protocol
+        self.layout.protocol()
     }
 
     /// What can be read of the transport header.
     #[must_use]
     #[inline]
     pub fn transport(&self) -> Transport {
-        Transport::read(self.frame, &self.layout)
+        Transport::read(self.frame, self.layout)
     }
 
     /// The ports of TCP, UDP or SCTP, also those of a first fragment.
@@ -117,11 +130,18 @@ impl<'frame> Dissection<'frame> {
     /// Is the packet a fragment, and which?
     #[must_use]
     pub fn fragment(&self) -> Fragment {
-        match self.layout.fragment {
-            Some(at) => ipv6::fragment(self.frame, at.get().into()),
+        match self.layout.fragment() {
+            Some(at) => ipv6::fragment(self.frame, at),
             None if self.has(Marks::V6) => Fragment::Whole,
-            None => ipv4::fragment(self.frame, self.layout.network.into()),
+            None => ipv4::fragment(self.frame, self.layout.network()),
         }
+    }
+
+    /// Is the packet a part of a datagram, the first included?
+    #[must_use]
+    #[inline]
+    pub fn is_part(&self) -> bool {
+        self.has(Marks::PART)
     }
 
     /// Does an IPv6 extension header (options, routing, fragment, authentication, mobility) follow the IP header?
@@ -141,14 +161,14 @@ impl<'frame> Dissection<'frame> {
     /// Where the IP header starts.
     #[must_use]
     pub fn network_offset(&self) -> usize {
-        self.layout.network.into()
+        self.layout.network()
     }
 
     /// Where the IP headers end and the transport header, or the data of a later fragment, starts. Where the walk ended
     /// early, the header that it could not read.
     #[must_use]
     pub fn transport_offset(&self) -> usize {
-        self.layout.upper.into()
+        self.layout.upper()
     }
 
     /// Where the packet ends in the frame: padding of Ethernet stands behind.
@@ -165,11 +185,11 @@ impl<'frame> Dissection<'frame> {
 
     #[inline(always)]
     pub(crate) fn has(&self, mark: Marks) -> bool {
-        self.layout.marks.has(mark)
+        self.layout.has(mark)
     }
 
-    fn address_at(&self, at: Option<NonZeroU16>) -> Option<Ipv6Addr> {
-        array::<16>(self.frame, at?.get().into()).map(Ipv6Addr::from)
+    fn address_at(&self, at: Option<usize>) -> Option<Ipv6Addr> {
+        array::<16>(self.frame, at?).map(Ipv6Addr::from)
     }
 
     /// Where both addresses stand, and how many bytes they have (RFC 791, section 3.1; RFC 8200, section 3).
@@ -182,6 +202,7 @@ impl<'frame> Dissection<'frame> {
     }
 
     /// The addresses of the IP header.
+    #[inline(always)]
     pub(crate) fn addresses(&self) -> Addresses<'frame> {
         let (at, _) = self.addresses_span();
         let addresses = match self.has(Marks::V6) {
@@ -250,13 +271,6 @@ pub enum Transport {
     Missing,
 }
 
-/// Bytes of the transport headers without options: a packet that says to be shorter has no such header
-/// (RFC 9293, section 3.1; RFC 768; RFC 9260, section 3.1; RFC 4303, section 2).
-const TCP_HEADER: usize = 20;
-const UDP_HEADER: usize = 8;
-const SCTP_HEADER: usize = 12;
-const ESP_HEADER: usize = 8;
-
 impl Transport {
     /// The ports, where the protocol has them.
     #[must_use]
@@ -269,14 +283,14 @@ impl Transport {
     }
 
     #[inline(always)]
-    fn read(frame: &[u8], layout: &Layout) -> Transport {
-        if layout.marks.has(Marks::CUT) {
+    fn read(frame: &[u8], layout: Layout) -> Transport {
+        if layout.has(Marks::CUT) {
             return Transport::Missing;
         }
-        if layout.marks.has(Marks::LATER) {
+        if layout.has(Marks::LATER) {
             return Transport::InFirstFragment;
         }
-        let at = usize::from(layout.upper);
+        let at = layout.upper();
         let promised = |bytes| layout.end().saturating_sub(at) >= bytes;
         let ports = |header: usize| {
             let found = array::<4>(frame, at).filter(|_| promised(header))?;
@@ -286,7 +300,7 @@ impl Transport {
                 destination: u16::from_be_bytes([c, d]),
             })
         };
-        let read = match layout.protocol {
+        let read = match layout.protocol() {
             IpProtocol::TCP => ports(TCP_HEADER).map(Transport::Tcp),
             IpProtocol::UDP => ports(UDP_HEADER).map(Transport::Udp),
             IpProtocol::SCTP => ports(SCTP_HEADER).map(Transport::Sctp),
@@ -332,101 +346,4 @@ pub struct FragmentPart {
     pub offset: u16,
     /// Do later parts follow?
     pub more: bool,
-}
-
-/// Where the headers of a frame stand and what they say, addresses and ports aside. Holds for the frame that it was read
-/// of: the whole fixed IP header is in it.
-///
-/// Sixteen bytes, so that it travels in two registers: copied through memory it takes longer than reading the headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    /// Where the packet ends by its own length; may lie past the frame.
-    pub end: u32,
-    /// Where the IP header starts.
-    pub network: u16,
-    /// Where the IP headers end.
-    pub upper: u16,
-    /// Where the fragment header of IPv6 stands.
-    pub fragment: Option<NonZeroU16>,
-    /// Where the address of a home address option stands.
-    pub home: Option<NonZeroU16>,
-    /// Where the address of a routing header type 2 stands.
-    pub routed: Option<NonZeroU16>,
-    pub protocol: IpProtocol,
-    pub marks: Marks,
-}
-
-impl Layout {
-    /// The furthest byte at which a header is looked for.
-    pub const FURTHEST: usize = u16::MAX as usize;
-
-    /// The layout of a header without extensions at `network`, which, like `upper`, is at most [`Layout::FURTHEST`].
-    #[inline(always)]
-    pub fn new(network: usize, upper: usize, end: usize, protocol: IpProtocol, marks: Marks) -> Layout {
-        Layout {
-            end: u32::try_from(end).unwrap_or(u32::MAX),
-            network: network as u16,
-            upper: upper as u16,
-            fragment: None,
-            home: None,
-            routed: None,
-            protocol,
-            marks,
-        }
-    }
-
-    /// Where the packet ends by its own length.
-    pub fn end(&self) -> usize {
-        self.end as usize
-    }
-}
-
-/// What is yes or no of a packet, one bit each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Marks(u8);
-
-impl Marks {
-    pub const NONE: Marks = Marks(0);
-    /// IPv6, not IPv4.
-    pub const V6: Marks = Marks(1);
-    /// A part of a datagram.
-    pub const PART: Marks = Marks(1 << 1);
-    /// A part that does not start with the transport header.
-    pub const LATER: Marks = Marks(1 << 2);
-    /// IPv6 extension headers follow the IP header.
-    pub const EXTENDED: Marks = Marks(1 << 3);
-    /// An authentication header stands before the transport header.
-    pub const AUTHENTICATED: Marks = Marks(1 << 4);
-    /// A routing header has segments left: the destination of the IP header is not the last one.
-    pub const UNDER_WAY: Marks = Marks(1 << 5);
-    /// The extension or authentication header where the walk ended is not whole.
-    pub const CUT: Marks = Marks(1 << 6);
-
-    #[inline(always)]
-    pub fn has(self, mark: Marks) -> bool {
-        self.0 & mark.0 != 0
-    }
-
-    #[inline(always)]
-    #[must_use]
-    pub fn with(self, mark: Marks) -> Marks {
-        Marks(self.0 | mark.0)
-    }
-}
-
-#[cold]
-/// The header at `at` needs `needed` bytes of which the frame has fewer.
-pub(crate) fn truncated(layer: Layer, needed: usize, frame: &[u8], at: usize) -> Refusal {
-    Refusal::Truncated {
-        layer,
-        needed,
-        captured: frame.len().saturating_sub(at),
-    }
-}
-
-/// What follows an authentication header at `at`, and where: its length counts words of 4 bytes, less two (RFC 4302,
-/// section 2.2).
-pub(crate) fn behind_authentication(frame: &[u8], at: usize) -> Option<(IpProtocol, usize)> {
-    let [next, length] = array(frame, at)?;
-    Some((IpProtocol(next), at + (usize::from(length) + 2) * 4))
 }

@@ -1,9 +1,10 @@
 //! Header edits in place: a frame and new addresses or ports enter; the frame with checksums that follow leaves.
 
 use crate::checksum;
-use crate::dissection::{Dissection, Layout, Marks, Transport};
+use crate::dissection::{Dissection, Transport};
 use crate::ethernet::MacAddress;
 use crate::ipv4;
+use crate::layout::{Layout, Marks};
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
 use std::net::IpAddr;
@@ -22,7 +23,7 @@ pub struct Editor<'frame> {
 impl<'frame> Editor<'frame> {
     /// An editor of an Ethernet frame; refused as [`Dissection::of`] refuses.
     pub fn of(frame: &'frame mut [u8]) -> Result<Editor<'frame>, Refusal> {
-        let layout = *Dissection::of(frame)?.layout();
+        let layout = Dissection::of(frame)?.layout();
         Ok(Editor { frame, layout })
     }
 
@@ -96,7 +97,7 @@ impl<'frame> Editor<'frame> {
             return Err(EditError::Authenticated);
         }
         if self.dissection().ports().is_none() {
-            let protocol = self.layout.protocol;
+            let protocol = self.layout.protocol();
             return Err(EditError::NoPorts { protocol });
         }
         let at = self.dissection().transport_offset() + end.pick(0, 2);
@@ -114,8 +115,8 @@ impl<'frame> Editor<'frame> {
     /// place of the destination (RFC 8200, section 8.1; RFC 791, section 3.1).
     fn checksum_over_addresses(&self, end: End) -> Result<Option<Checksum>, EditError> {
         let elsewhere = match (end, self.dissection().source()) {
-            (End::Source, _) => self.layout.home.is_some(),
-            (End::Destination, IpAddr::V6(_)) => self.layout.marks.has(Marks::UNDER_WAY),
+            (End::Source, _) => self.layout.home().is_some(),
+            (End::Destination, IpAddr::V6(_)) => self.layout.has(Marks::UNDER_WAY),
             (End::Destination, IpAddr::V4(_)) => ipv4::is_source_routed(
                 self.frame,
                 self.dissection().network_offset(),
@@ -131,7 +132,7 @@ impl<'frame> Editor<'frame> {
     /// The Internet checksum of the transport header whose sum includes the addresses; SCTP, ESP and protocols that this
     /// room does not know have none.
     fn transport_checksum(&self) -> Result<Option<Checksum>, EditError> {
-        if self.layout.marks.has(Marks::LATER) {
+        if self.layout.has(Marks::LATER) {
             return Ok(None);
         }
         let (offset, optional) = match self.dissection().protocol() {
@@ -142,7 +143,7 @@ impl<'frame> Editor<'frame> {
             _ => return Ok(None),
         };
         let at = self.dissection().transport_offset() + offset;
-        if self.layout.marks.has(Marks::CUT) || at + 2 > self.dissection().packet_end() {
+        if self.layout.has(Marks::CUT) || at + 2 > self.dissection().packet_end() {
             return Err(EditError::Truncated);
         }
         let never_zero = matches!(
@@ -183,7 +184,7 @@ impl<'frame> Editor<'frame> {
         if at + CHECKSUM + 4 > self.frame.len() {
             return Err(EditError::Truncated);
         }
-        if self.layout.marks.has(Marks::PART) {
+        if self.layout.has(Marks::PART) {
             return Err(EditError::Fragmented);
         }
         let word = |from: usize| [0, 1, 2, 3].map(|byte| self.frame[from + byte]);

@@ -93,6 +93,12 @@ pub fn vlan_tags(frame: &[u8]) -> impl Iterator<Item = VlanTag> + '_ {
     })
 }
 
+/// The type and offset of the payload of a frame without tags; of one with tags, those of the first.
+#[inline(always)]
+pub(crate) fn untagged(frame: &[u8]) -> Option<(EtherType, usize)> {
+    Some((EtherType(number16(frame, HEADER - 2)?), HEADER))
+}
+
 /// The type of the payload that starts at the offset returned, with every tag skipped. The frame starts at `start`.
 #[inline]
 pub(crate) fn payload(frame: &[u8], start: usize) -> Result<(EtherType, usize), Refusal> {

@@ -2,12 +2,13 @@
 //! leaves.
 
 use crate::bytes::{array, number16};
-use crate::dissection::{Fragment, FragmentPart, Layout, Marks, behind_authentication, truncated};
+use crate::dissection::{Fragment, FragmentPart};
+use crate::layout::{FURTHEST, Headers, Layout, Marks, behind_authentication, truncated};
 use crate::protocol::IpProtocol;
 use crate::refusal::{Layer, Refusal};
 
 /// Bytes of a header without options (RFC 791, section 3.1).
-const HEADER: usize = 20;
+pub(crate) const HEADER: usize = 20;
 
 /// Where the checksum of the header stands in it.
 pub(crate) const CHECKSUM: usize = 10;
@@ -20,7 +21,6 @@ const FRAGMENT_OFFSET: u16 = 0x1fff;
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
 
 /// What the header at `at` says.
-#[inline(always)]
 pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     let Some(fixed) = array::<HEADER>(frame, at) else {
         return Err(truncated(Layer::Ipv4, HEADER, frame, at));
@@ -40,15 +40,23 @@ pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
         return Err(truncated(Layer::Ipv4, header, frame, at));
     }
     let upper = at + header;
-    if upper > Layout::FURTHEST {
+    if upper > FURTHEST {
         return Err(Refusal::TooDeep { offset: at });
     }
-    let end = if total == 0 { frame.len() } else { at + total };
-    let layout = Layout::new(at, upper, end, IpProtocol(fixed[9]), part(&fixed));
-    if layout.protocol == IpProtocol::AUTHENTICATION && !layout.marks.has(Marks::LATER) {
-        return Ok(authenticated(frame, at, upper, end, layout.marks));
+    let headers = Headers {
+        network: at,
+        upper,
+        end: if total == 0 { frame.len() } else { at + total },
+        protocol: IpProtocol(fixed[9]),
+        marks: part(&fixed),
+        fragment: 0,
+        home: 0,
+        routed: 0,
+    };
+    if headers.protocol == IpProtocol::AUTHENTICATION && !headers.marks.has(Marks::LATER) {
+        return Ok(authenticated(frame, headers).into());
     }
-    Ok(layout)
+    Ok(headers.into())
 }
 
 /// Is the packet still on its way to the last stop of a source route? Transport checksums cover the address of that stop,
@@ -89,7 +97,6 @@ pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
     })
 }
 
-#[inline(always)]
 fn part(fixed: &[u8; HEADER]) -> Marks {
     let field = u16::from_be_bytes([fixed[6], fixed[7]]);
     match (field & FRAGMENT_OFFSET, field & MORE_FRAGMENTS) {
@@ -101,19 +108,18 @@ fn part(fixed: &[u8; HEADER]) -> Marks {
 
 /// Skips authentication headers.
 #[cold]
-fn authenticated(frame: &[u8], at: usize, mut upper: usize, end: usize, mut marks: Marks) -> Layout {
-    let mut protocol = IpProtocol::AUTHENTICATION;
-    let captured = end.min(frame.len()).min(Layout::FURTHEST);
-    while protocol == IpProtocol::AUTHENTICATION {
-        let next = behind_authentication(frame, upper);
-        let Some(next) = next.filter(|(_, upper)| *upper <= captured) else {
-            marks = marks.with(Marks::CUT);
+fn authenticated(frame: &[u8], mut headers: Headers) -> Headers {
+    let captured = headers.end.min(frame.len()).min(FURTHEST);
+    while headers.protocol == IpProtocol::AUTHENTICATION {
+        let next = behind_authentication(frame, headers.upper);
+        let Some((protocol, upper)) = next.filter(|(_, upper)| *upper <= captured) else {
+            headers.marks = headers.marks.with(Marks::CUT);
             break;
         };
-        (protocol, upper) = next;
-        marks = marks.with(Marks::AUTHENTICATED);
+        headers.marks = headers.marks.with(Marks::AUTHENTICATED);
+        (headers.protocol, headers.upper) = (protocol, upper);
     }
-    Layout::new(at, upper, end, protocol, marks)
+    headers
 }
 
 #[cfg(test)]
@@ -177,7 +183,7 @@ mod tests {
     #[test]
     fn a_packet_too_long_to_say_reaches_to_the_end_of_the_frame() {
         let bytes = header(|header| header[3] = 0);
-        assert_eq!(layout(&bytes, 0).unwrap().end, 40);
+        assert_eq!(layout(&bytes, 0).unwrap().end(), 40);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! IPv6: a frame and the offset of the header enter; what the header and its chain of extension headers say leaves.
 
 use crate::bytes::{array, number32};
-use crate::dissection::{Fragment, FragmentPart, Layout, Marks, behind_authentication, truncated};
+use crate::dissection::{Fragment, FragmentPart};
+use crate::layout::{FURTHEST, Headers, Layout, Marks, behind_authentication, truncated};
 use crate::protocol::IpProtocol;
 use crate::refusal::{Layer, Refusal};
-use std::num::NonZeroU16;
 
 /// Bytes of the fixed header (RFC 8200, section 3).
-const HEADER: usize = 40;
+pub(crate) const HEADER: usize = 40;
 
 /// Bytes of a fragment header (RFC 8200, section 4.5).
 const FRAGMENT_HEADER: usize = 8;
@@ -20,7 +20,6 @@ const HOME_ADDRESS: [u8; 2] = [0xc9, 16];
 const ROUTING_TYPE_2: [u8; 3] = [2, 2, 1];
 
 /// What the header at `at` and those behind it say.
-#[inline(always)]
 pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     let Some(fixed) = array::<HEADER>(frame, at) else {
         return Err(truncated(Layer::Ipv6, HEADER, frame, at));
@@ -32,19 +31,27 @@ pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     }
     let protocol = IpProtocol(fixed[6]);
     let upper = at + HEADER;
-    if upper > Layout::FURTHEST {
+    if upper > FURTHEST {
         return Err(Refusal::TooDeep { offset: at });
     }
-    let end = end(frame, upper, u16::from_be_bytes([fixed[4], fixed[5]]), protocol);
+    let headers = Headers {
+        network: at,
+        upper,
+        end: end(frame, upper, u16::from_be_bytes([fixed[4], fixed[5]]), protocol),
+        protocol,
+        marks: Marks::V6,
+        fragment: 0,
+        home: 0,
+        routed: 0,
+    };
     if is_extension(protocol) {
-        return Ok(walk(frame, at, end, protocol));
+        return Ok(walk(frame, headers).into());
     }
-    Ok(Layout::new(at, upper, end, protocol, Marks::V6))
+    Ok(headers.into())
 }
 
 /// Where the packet ends by its own length. A length of zero says that nothing follows, or that too much does: behind
 /// hop-by-hop options (RFC 2675, section 3), or where segmentation offload hands more than 65,535 bytes to a capture.
-#[inline(always)]
 fn end(frame: &[u8], upper: usize, payload_length: u16, protocol: IpProtocol) -> usize {
     let captured = frame.len() - upper;
     let jumbo = protocol == IpProtocol::HOP_BY_HOP || captured > usize::from(u16::MAX);
@@ -57,7 +64,6 @@ fn end(frame: &[u8], upper: usize, payload_length: u16, protocol: IpProtocol) ->
 
 /// The extension headers whose end can be told (IANA, "IPv6 Extension Header Types"). What follows an encapsulating
 /// security payload is encrypted, so that is where the chain ends.
-#[inline(always)]
 fn is_extension(protocol: IpProtocol) -> bool {
     matches!(
         protocol,
@@ -77,53 +83,47 @@ fn is_extension(protocol: IpProtocol) -> bool {
 /// Behind the header of a fragment no address is taken: only the first fragment has what follows, and all fragments
 /// must hash alike.
 #[cold]
-fn walk(frame: &[u8], network: usize, end: usize, protocol: IpProtocol) -> Layout {
-    let mut layout = Layout::new(network, network + HEADER, end, protocol, Marks::V6);
-    let captured = end.min(frame.len()).min(Layout::FURTHEST);
-    while is_extension(layout.protocol) && !layout.marks.has(Marks::LATER) {
-        let at = usize::from(layout.upper);
-        let extent = extent(frame, at, layout.protocol);
+fn walk(frame: &[u8], mut headers: Headers) -> Headers {
+    let captured = headers.end.min(frame.len()).min(FURTHEST);
+    while is_extension(headers.protocol) && !headers.marks.has(Marks::LATER) {
+        let extent = extent(frame, headers.upper, headers.protocol);
         let Some((next, upper)) = extent.filter(|(_, upper)| *upper <= captured) else {
-            layout.marks = layout.marks.with(Marks::CUT);
+            headers.marks = headers.marks.with(Marks::CUT);
             break;
         };
-        note(&frame[..upper], at, &mut layout);
-        layout.marks = layout.marks.with(Marks::EXTENDED);
-        (layout.protocol, layout.upper) = (next, upper as u16);
+        note(&frame[..upper], &mut headers);
+        headers.marks = headers.marks.with(Marks::EXTENDED);
+        (headers.protocol, headers.upper) = (next, upper);
     }
-    layout
+    headers
 }
 
-/// Takes note of what the extension header says that stands at `at`, and with which `frame` ends.
-fn note(frame: &[u8], at: usize, layout: &mut Layout) {
-    let whole = !layout.marks.has(Marks::PART);
-    match layout.protocol {
-        IpProtocol::AUTHENTICATION => layout.marks = layout.marks.with(Marks::AUTHENTICATED),
+/// Takes note of what the extension header says at which the walk is, and with which `frame` ends.
+fn note(frame: &[u8], headers: &mut Headers) {
+    let at = headers.upper;
+    let whole = !headers.marks.has(Marks::PART);
+    match headers.protocol {
+        IpProtocol::AUTHENTICATION => headers.marks = headers.marks.with(Marks::AUTHENTICATED),
         IpProtocol::FRAGMENT if whole => {
-            layout.fragment = offset(at);
-            layout.marks = layout.marks.with(part(fragment(frame, at)));
+            headers.fragment = at;
+            headers.marks = headers.marks.with(part(fragment(frame, at)));
         }
-        IpProtocol::DESTINATION_OPTIONS if whole => {
-            layout.home = layout.home.or(home_address(frame, at + 2).and_then(offset));
+        IpProtocol::DESTINATION_OPTIONS if whole && headers.home == 0 => {
+            headers.home = home_address(frame, at + 2).unwrap_or(0);
         }
         IpProtocol::ROUTING => {
             let Some([_, length, kind, segments_left]) = array(frame, at) else {
                 return;
             };
             if segments_left > 0 {
-                layout.marks = layout.marks.with(Marks::UNDER_WAY);
+                headers.marks = headers.marks.with(Marks::UNDER_WAY);
             }
             if whole && [length, kind, segments_left] == ROUTING_TYPE_2 {
-                layout.routed = offset(at + 8);
+                headers.routed = at + 8;
             }
         }
         _ => {}
     }
-}
-
-/// No header stands at the first byte, and none that is walked past [`Layout::FURTHEST`].
-fn offset(at: usize) -> Option<NonZeroU16> {
-    u16::try_from(at).ok().and_then(NonZeroU16::new)
 }
 
 /// What follows the extension header at `at`, and where.

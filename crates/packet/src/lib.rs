@@ -2,8 +2,8 @@
 //!
 //! What enters: whole Ethernet frames, or packets from their IP header on, as byte slices. What leaves: a [`Dissection`]
 //! (addresses, ports, fragment, offsets) and the [`RssInput`] that a network interface hashes; edited frames whose
-//! checksums still hold ([`Editor`]); and what a tunnel hides ([`tunnel`]). Nothing here does I/O, reads past a frame, or
-//! panics on what a frame holds.
+//! checksums still hold ([`Editor`]); what a tunnel hides ([`tunnel`]); and the verdict whether frames came where their
+//! hash says ([`verify`]). Nothing here does I/O, reads past a frame, or panics on what a frame holds.
 //!
 //! ```
 //! use corelane_packet::{Dissection, HashTypes};
@@ -29,10 +29,13 @@ mod edit;
 pub mod ethernet;
 mod ipv4;
 mod ipv6;
+mod layout;
+mod plain;
 mod protocol;
 mod refusal;
 mod rss_input;
 pub mod tunnel;
+pub mod verify;
 
 pub use dissection::{Dissection, Fragment, FragmentPart, Ports, Transport};
 pub use edit::{EditError, Editor};

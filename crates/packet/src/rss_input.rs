@@ -1,6 +1,8 @@
 //! What is hashed of a packet: a dissection and the enabled hash types enter; the input bytes and their hash type leave.
 
-use crate::dissection::{Addresses, Dissection, Marks, Transport, halves};
+use crate::dissection::{Addresses, Dissection, Transport, halves};
+use crate::layout::{Marks, PORTS};
+use crate::protocol::IpProtocol;
 use corelane_rss::{Hash, HashFields, HashInput, HashType, Toeplitz, Tuple};
 use std::net::{Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
@@ -60,7 +62,6 @@ impl HashTypes {
     }
 
     /// The first of these types that is enabled.
-    #[inline]
     fn first_of(self, candidates: &[HashType]) -> Option<HashType> {
         candidates
             .iter()
@@ -116,7 +117,6 @@ impl<'frame> RssInput<'frame> {
     }
 
     /// `parts` one after the other, no longer than an IPv6 4-tuple.
-    #[cold]
     fn assembled(parts: &[&[u8]], hash_type: HashType) -> RssInput<'frame> {
         let mut bytes = [0; HashInput::LONGEST];
         let mut length = 0;
@@ -137,9 +137,6 @@ impl PartialEq for RssInput<'_> {
 
 impl Eq for RssInput<'_> {}
 
-/// Bytes of both ports.
-const PORTS: usize = 4;
-
 impl<'frame> Dissection<'frame> {
     /// What is hashed of this packet where `enabled` types are; nothing when none of them fits it.
     ///
@@ -152,22 +149,59 @@ impl<'frame> Dissection<'frame> {
     #[must_use]
     #[inline(always)]
     pub fn rss_input(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
-        let hash_type = self.hash_type(enabled)?;
-        let (addresses, length) = self.addresses_span();
+        match self.plain_input(enabled) {
+            Some(input) => Some(input),
+            None => self.any_input(enabled),
+        }
+    }
+
+    /// The input of a plain packet that a type for those is enabled for.
+    #[inline(always)]
+    fn plain_input(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
+        if !self.has(Marks::PLAIN) {
+            return None;
+        }
+        let (four, two) = match (self.has(Marks::V6), self.protocol()) {
+            (false, IpProtocol::TCP) => (HashType::TCP_IPV4, HashType::IPV4),
+            (false, _) => (HashType::UDP_IPV4, HashType::IPV4),
+            (true, IpProtocol::TCP) => (HashType::TCP_IPV6, HashType::IPV6),
+            (true, _) => (HashType::UDP_IPV6, HashType::IPV6),
+        };
+        let (at, length) = self.addresses_span();
+        let (hash_type, length) = match enabled.contains(four) {
+            true => (four, length + PORTS),
+            false if enabled.contains(two) => (two, length),
+            false => return None,
+        };
+        let bytes = Bytes::InFrame(self.frame().get(at..at + length)?);
+        Some(RssInput { bytes, hash_type })
+    }
+
+    /// What would be hashed of this packet if it were no part of a datagram; of a later part that has no ports, what is.
+    pub(crate) fn rss_input_if_whole(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
+        self.input_of_type(self.hash_type(enabled, true)?)
+    }
+
+    /// The input of any packet.
+    fn any_input(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
+        self.input_of_type(self.hash_type(enabled, !self.is_part())?)
+    }
+
+    fn input_of_type(&self, hash_type: HashType) -> Option<RssInput<'frame>> {
         let ports = match hash_type.fields() {
             HashFields::TwoTuple => 0,
             HashFields::FourTuple => PORTS,
         };
-        let contiguous = ports == 0 || self.transport_offset() == addresses + length;
+        let (at, length) = self.addresses_span();
+        let contiguous = ports == 0 || self.transport_offset() == at + length;
         if !contiguous || uses_extensions(hash_type) {
             return self.assembled_input(hash_type, ports);
         }
-        let bytes = Bytes::InFrame(self.frame().get(addresses..addresses + length + ports)?);
+        let bytes = Bytes::InFrame(self.frame().get(at..at + length + ports)?);
         Some(RssInput { bytes, hash_type })
     }
 
     /// The input of a packet whose addresses and ports do not follow each other, or stand in extension headers.
-    #[cold]
     fn assembled_input(&self, hash_type: HashType, ports: usize) -> Option<RssInput<'frame>> {
         let ports = self.frame().get(self.transport_offset()..)?.get(..ports)?;
         Some(match self.addresses() {
@@ -204,10 +238,10 @@ impl<'frame> Dissection<'frame> {
         }
     }
 
-    #[inline]
-    fn hash_type(&self, enabled: HashTypes) -> Option<HashType> {
+    /// The type of the hash; ports are hashed of a `whole` packet only.
+    fn hash_type(&self, enabled: HashTypes, whole: bool) -> Option<HashType> {
         use HashType as T;
-        let ports_count = !self.has(Marks::PART) && !self.is_authenticated();
+        let ports_count = whole && !self.is_authenticated();
         let transport = if ports_count {
             self.transport()
         } else {
@@ -240,7 +274,6 @@ impl<'frame> Dissection<'frame> {
 }
 
 /// Do hashes of this type take the addresses of extension headers?
-#[inline]
 fn uses_extensions(hash_type: HashType) -> bool {
     matches!(
         hash_type,

@@ -4,8 +4,9 @@
 //! flow than the outer header names.
 
 use crate::bytes::{array, number16};
-use crate::dissection::{Dissection, Marks, Transport};
+use crate::dissection::{Dissection, Transport};
 use crate::ethernet::EtherType;
+use crate::layout::Marks;
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
 use std::fmt;

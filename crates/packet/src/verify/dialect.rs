@@ -1,0 +1,149 @@
+//! Hashes that devices make of the same key and bytes in other ways than the rule: a key and a tuple's bytes enter, the
+//! dialect's hash leaves.
+
+use corelane_rss::{HashInput, Key, Toeplitz};
+use std::fmt;
+
+/// A way of hashing that some device has in place of plain Toeplitz.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Dialect {
+    /// The key's bytes in reverse order.
+    ReversedKey,
+    /// The sum starts from ones, not zeros.
+    InitialOnes,
+    /// Both: what older ENA devices do.
+    ReversedKeyInitialOnes,
+    /// The key moved by one byte, a zero byte first: virtio_net of some kernels hands it over so.
+    ShiftedKey,
+    /// Each address and port replaced by both ends' exclusive or (`symmetric-xor` of ethtool).
+    SymmetricXor,
+    /// The first of each pair replaced by both ends' or, the second by their exclusive or (`symmetric-or-xor`).
+    SymmetricOrXor,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Dialect; 6] = [
+        Dialect::ReversedKey,
+        Dialect::InitialOnes,
+        Dialect::ReversedKeyInitialOnes,
+        Dialect::ShiftedKey,
+        Dialect::SymmetricXor,
+        Dialect::SymmetricOrXor,
+    ];
+
+    /// The dialect's name in documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::ReversedKey => "reversed-key",
+            Dialect::InitialOnes => "initial-ones",
+            Dialect::ReversedKeyInitialOnes => "reversed-key-initial-ones",
+            Dialect::ShiftedKey => "shifted-key",
+            Dialect::SymmetricXor => "symmetric-xor",
+            Dialect::SymmetricOrXor => "symmetric-or-xor",
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// A key compiled for every dialect.
+#[derive(Debug)]
+pub(super) struct Dialects {
+    plain: Toeplitz,
+    reversed: Toeplitz,
+    shifted: Toeplitz,
+}
+
+impl Dialects {
+    pub(super) fn new(key: &Key) -> Dialects {
+        let bytes = key.as_bytes();
+        let compiled = |bytes: Vec<u8>| {
+            let key = Key::from_bytes(&bytes).expect("as long as the key that it is made of");
+            Toeplitz::new(&key)
+        };
+        Dialects {
+            plain: Toeplitz::new(key),
+            reversed: compiled(bytes.iter().rev().copied().collect()),
+            shifted: compiled([&[0], &bytes[..bytes.len() - 1]].concat()),
+        }
+    }
+
+    /// The hash of a tuple's bytes, laid out as a device hashes them: 8, 12, 32 or 36.
+    pub(super) fn hash(&self, dialect: Dialect, input: &[u8]) -> u32 {
+        match dialect {
+            Dialect::ReversedKey => self.reversed.hash_input(input),
+            // A start value is added to the sum, and stays what it is added to.
+            Dialect::InitialOnes => !self.plain.hash_input(input),
+            Dialect::ReversedKeyInitialOnes => !self.reversed.hash_input(input),
+            Dialect::ShiftedKey => self.shifted.hash_input(input),
+            Dialect::SymmetricXor => self.paired(input, |a, b| (a ^ b, a ^ b)),
+            Dialect::SymmetricOrXor => self.paired(input, |a, b| (a | b, a ^ b)),
+        }
+    }
+
+    /// The hash of the input with every byte of the source's end, and its match of the destination's, replaced.
+    fn paired(&self, input: &[u8], replaced: impl Fn(u8, u8) -> (u8, u8)) -> u32 {
+        let mut bytes = [0; HashInput::LONGEST];
+        let bytes = &mut bytes[..input.len()];
+        bytes.copy_from_slice(input);
+        let address = if input.len() < 32 { 4 } else { 16 };
+        let (addresses, ports) = bytes.split_at_mut(2 * address);
+        for pair in [addresses, ports] {
+            let (source, destination) = pair.split_at_mut(pair.len() / 2);
+            for (first, second) in source.iter_mut().zip(destination) {
+                (*first, *second) = replaced(*first, *second);
+            }
+        }
+        self.plain.hash_input(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_rss::oracle;
+
+    /// 1.2.3.4:5 to 6.7.8.9:10.
+    const INPUT: [u8; 12] = [1, 2, 3, 4, 6, 7, 8, 9, 0, 5, 0, 10];
+
+    #[test]
+    fn symmetric_dialects_hash_both_directions_alike_and_as_ethtool_says() {
+        let dialects = Dialects::new(&Key::VERIFICATION);
+        let answer = [6, 7, 8, 9, 1, 2, 3, 4, 0, 10, 0, 5];
+        let xor = [7, 5, 11, 13, 7, 5, 11, 13, 0, 15, 0, 15];
+        let or_xor = [7, 7, 11, 13, 7, 5, 11, 13, 0, 15, 0, 15];
+        for (dialect, bytes) in [(Dialect::SymmetricXor, xor), (Dialect::SymmetricOrXor, or_xor)] {
+            let expected = oracle::toeplitz(&Key::VERIFICATION, &bytes);
+            assert_eq!(dialects.hash(dialect, &INPUT), expected, "{dialect}");
+            assert_eq!(dialects.hash(dialect, &answer), expected, "{dialect}");
+        }
+    }
+
+    #[test]
+    fn a_start_value_of_ones_is_the_complement() {
+        let dialects = Dialects::new(&Key::VERIFICATION);
+        let plain = oracle::toeplitz(&Key::VERIFICATION, &INPUT);
+        assert_eq!(dialects.hash(Dialect::InitialOnes, &INPUT), !plain);
+    }
+
+    #[test]
+    fn keys_turn_and_move_by_bytes() {
+        let dialects = Dialects::new(&Key::VERIFICATION);
+        let mut reversed = Key::VERIFICATION.as_bytes().to_vec();
+        reversed.reverse();
+        let reversed = oracle::toeplitz(&Key::from_bytes(&reversed).unwrap(), &INPUT);
+        assert_eq!(dialects.hash(Dialect::ReversedKey, &INPUT), reversed);
+        assert_eq!(dialects.hash(Dialect::ReversedKeyInitialOnes, &INPUT), !reversed);
+        // A key moved by a byte hashes what the plain key hashes of bytes moved the other way, but for the first byte.
+        let moved = oracle::toeplitz(&Key::VERIFICATION, &INPUT[1..]);
+        let mut without_first = INPUT;
+        without_first[0] = 0;
+        assert_eq!(dialects.hash(Dialect::ShiftedKey, &without_first), moved);
+    }
+}

@@ -1,0 +1,120 @@
+//! Logs of hashes and queues: a line enters, what it says of one frame leaves.
+//!
+//! A line holds a hash and a queue, separated by blanks, tabs or a comma; what follows is ignored. The hash is hexadecimal
+//! after `0x`, otherwise decimal. Empty lines and those that start with `#` say nothing.
+
+use super::Queue;
+use thiserror::Error;
+
+/// The hash and queue of one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The hash that the device computed.
+    pub hash: u32,
+    /// The queue that the frame came by.
+    pub queue: Queue,
+}
+
+/// What a line says, if anything; `number` is the line's, counted from one, for the error.
+pub fn pair(number: usize, line: &str) -> Result<Option<Pair>, LogError> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let mut fields = line
+        .split(|separator: char| separator.is_whitespace() || separator == ',')
+        .filter(|field| !field.is_empty());
+    let hash_field = fields.next().unwrap_or_default();
+    let queue_field = fields.next().ok_or(LogError::NoQueue { number })?;
+    let hash = match hash_field.strip_prefix("0x").or(hash_field.strip_prefix("0X")) {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => hash_field.parse(),
+    };
+    let hash = hash.map_err(|_| LogError::Hash {
+        number,
+        found: hash_field.to_owned(),
+    })?;
+    let queue = queue_field.parse().map(Queue).map_err(|_| LogError::Queue {
+        number,
+        found: queue_field.to_owned(),
+    })?;
+    Ok(Some(Pair { hash, queue }))
+}
+
+/// The pairs of a whole log, in order, an error in place of each line that is none.
+pub fn pairs(text: &str) -> impl Iterator<Item = Result<Pair, LogError>> + '_ {
+    (1..)
+        .zip(text.lines())
+        .filter_map(|(number, line)| pair(number, line).transpose())
+}
+
+/// Why a line is no pair.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LogError {
+    /// The first field is no hash.
+    #[error("line {number}: {found:?} is no hash: give 32 bits as 0x and hexadecimal digits, or in decimal")]
+    Hash {
+        /// The line, counted from one.
+        number: usize,
+        /// What stands there.
+        found: String,
+    },
+    /// The second field is no queue.
+    #[error("line {number}: {found:?} is no queue: give its number, from 0 to 65535")]
+    Queue {
+        /// The line, counted from one.
+        number: usize,
+        /// What stands there.
+        found: String,
+    },
+    /// There is no second field.
+    #[error("line {number}: a hash without a queue: give both, separated by a blank")]
+    NoQueue {
+        /// The line, counted from one.
+        number: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_with_blanks_tabs_commas_and_third_columns() {
+        let expected = Some(Pair {
+            hash: 0x21f7_db62,
+            queue: Queue(3),
+        });
+        for line in [
+            "0x21f7db62\t3\t2",
+            "  0x21F7DB62 3 ",
+            "0x21f7db62,3,2,1",
+            "569891682, 3",
+        ] {
+            assert_eq!(pair(1, line), Ok(expected), "{line}");
+        }
+        for line in ["", "   ", "# flowid ring"] {
+            assert_eq!(pair(1, line), Ok(None), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn bad_lines_are_refused_with_their_number() {
+        let log = "0x1 0\nflowid 0\n0x1\n0x100000000 1\n0x1 65536\n0x2 1";
+        let errors: Vec<String> = pairs(log)
+            .filter_map(Result::err)
+            .map(|error| error.to_string())
+            .collect();
+        let expected = [
+            "line 2: \"flowid\" is no hash",
+            "line 3: a hash without a queue",
+            "line 4: \"0x100000000\" is no hash",
+            "line 5: \"65536\" is no queue",
+        ];
+        assert_eq!(errors.len(), expected.len());
+        for (error, expected) in errors.iter().zip(expected) {
+            assert!(error.starts_with(expected), "{error}");
+        }
+        assert_eq!(pairs(log).filter(Result::is_ok).count(), 2);
+    }
+}

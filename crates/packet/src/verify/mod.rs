@@ -1,0 +1,279 @@
+//! Did frames come where their hash says? Frames with what a device said of them, or a log of hashes and queues, enter
+//! one by one; the [`Report`] leaves: what each bucket saw, what was misplaced, and why that is likely.
+//!
+//! The rule is the device's own: key, enabled hash types and indirection table. It was by hashing again in software, frame
+//! by frame, that a network interface was caught delivering to the wrong ring ("UDP RSS update: ixgbe(4) turned out to
+//! have issues.."). Memory is bounded, whatever enters.
+
+mod cause;
+mod dialect;
+mod ledger;
+pub mod log;
+mod misplaced;
+mod order;
+mod pending;
+mod report;
+mod suspects;
+
+pub use cause::Cause;
+pub use dialect::Dialect;
+pub use order::Reordering;
+pub use report::{BucketReport, CauseCount, Misplacement, Report};
+
+use crate::dissection::Dissection;
+use crate::rss_input::{HashTypes, RssInput};
+use corelane_rss::{Bucket, IndirectionTable, Key, Steering, TableError, Toeplitz};
+use ledger::Ledger;
+use misplaced::{Misplaced, Row};
+use order::{Order, Step};
+use pending::{Hashed, Pending};
+use serde::Serialize;
+use std::fmt;
+use suspects::{Examiner, Suspects};
+
+/// A receive ring of a device, counted from zero. The indirection table's bucket of a number is served by the queue of
+/// that number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Queue(pub u16);
+
+impl Queue {
+    /// Is this the queue of `bucket`?
+    #[must_use]
+    #[inline]
+    pub fn serves(self, bucket: Bucket) -> bool {
+        usize::from(self.0) == bucket.index()
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// How a device is set to steer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The key of its hash.
+    pub key: Key,
+    /// Which types it hashes.
+    pub hash_types: HashTypes,
+    /// From hash to bucket, which is the queue of that number.
+    pub table: IndirectionTable,
+}
+
+impl Rule {
+    /// The rule of a device of this many queues as drivers set it up: the verification suite's key, 128 entries that name
+    /// the queues in turn (82599 datasheet, 7.1.2.8), addresses hashed and ports of TCP. What is left to assume of a log
+    /// that says nothing of its device.
+    pub fn of_queues(queues: u16) -> Result<Rule, TableError> {
+        const ENTRIES: usize = 128;
+        Ok(Rule {
+            key: Key::VERIFICATION,
+            hash_types: HashTypes::DRIVER_DEFAULT,
+            table: IndirectionTable::round_robin(ENTRIES, queues.into())?,
+        })
+    }
+}
+
+impl From<&Steering> for Rule {
+    fn from(steering: &Steering) -> Rule {
+        Rule {
+            key: steering.key.clone(),
+            hash_types: HashTypes::of_fields(steering.hash_fields),
+            table: steering.table.clone(),
+        }
+    }
+}
+
+/// What was seen of one frame beside its bytes. Whatever is missing is not judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The hash that the device reported.
+    pub hash: Option<u32>,
+    /// The queue that the frame came by.
+    pub queue: Option<Queue>,
+    /// A number that the sender counts up a frame within the flow, from the payload for instance, for telling late frames;
+    /// TCP has its own.
+    pub sequence: Option<u32>,
+}
+
+/// Compares frames with a rule, one by one.
+#[derive(Debug)]
+pub struct Verifier {
+    hash_types: HashTypes,
+    toeplitz: Toeplitz,
+    table: IndirectionTable,
+    examiner: Examiner,
+    ledger: Ledger,
+    misplaced: Misplaced,
+    order: Order,
+    pending: Pending,
+    counts: Counts,
+}
+
+/// Frames, by how far they could be judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    frames: u64,
+    refused: u64,
+    not_hashed: u64,
+}
+
+impl Verifier {
+    /// A verifier of this rule that has seen nothing.
+    #[must_use]
+    pub fn new(rule: &Rule) -> Verifier {
+        Verifier {
+            hash_types: rule.hash_types,
+            toeplitz: Toeplitz::new(&rule.key),
+            table: rule.table.clone(),
+            examiner: Examiner::new(&rule.key),
+            ledger: Ledger::new(rule.table.size()),
+            misplaced: Misplaced::default(),
+            order: Order::default(),
+            pending: Pending::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes an Ethernet frame. One that carries no IP, or that no enabled hash type fits, is counted and not judged.
+    pub fn frame(&mut self, frame: &[u8], observed: Observed) {
+        self.counts.frames += 1;
+        match Dissection::of_plain_v4(frame) {
+            // Apart from the rest, so that all that is known of such frames is known to the compiler.
+            Some(dissection) => self.dissected(dissection, observed),
+            None => self.any_frame(frame, observed),
+        }
+    }
+
+    #[inline(never)]
+    fn any_frame(&mut self, frame: &[u8], observed: Observed) {
+        match Dissection::of(frame) {
+            Ok(dissection) => self.dissected(dissection, observed),
+            Err(_) => self.counts.refused += 1,
+        }
+    }
+
+    #[inline(always)]
+    fn dissected(&mut self, dissection: Dissection, observed: Observed) {
+        let Some(input) = dissection.rss_input(self.hash_types) else {
+            self.counts.not_hashed += 1;
+            return;
+        };
+        let step = Step::of(&dissection, observed.sequence);
+        if observed.hash.is_none() && observed.queue.is_none() {
+            let (table, ledger, order) = (&self.table, &mut self.ledger, &mut self.order);
+            let take = |batch: Hashed| take(batch, table, ledger, order);
+            self.pending.push(&input, step, &self.toeplitz, take);
+            return;
+        }
+        self.judge(&dissection, &input, step, observed);
+    }
+
+    /// Compares a frame with what was observed of it.
+    #[inline(always)]
+    fn judge(&mut self, dissection: &Dissection, input: &RssInput, step: Step, observed: Observed) {
+        let hash = self.toeplitz.hash_input(input.as_bytes());
+        let whole_hash = self.whole_hash(dissection, hash);
+        self.order.take(whole_hash, step, observed.queue);
+        if self.settle(hash, observed) {
+            return;
+        }
+        self.examine(dissection, input, hash, observed);
+    }
+
+    /// Looks for what misplaced a frame.
+    #[cold]
+    fn examine(&mut self, dissection: &Dissection, input: &RssInput, hash: u32, observed: Observed) {
+        let actual = observed.queue.expect("only a frame with a queue is misplaced");
+        let detail = self.examiner.detail(dissection);
+        let key = misplaced::Key {
+            hash,
+            actual,
+            reported: observed.hash,
+            detail,
+        };
+        let table = &self.table;
+        let examiner = &self.examiner;
+        self.misplaced.count(key, || Row {
+            entry: table.entry(hash),
+            suspects: match observed.hash {
+                Some(reported) if reported == hash => Suspects::NONE,
+                _ => examiner.examine(dissection, input, observed, table),
+            },
+            flow: Some(dissection.tuple()),
+        });
+    }
+
+    /// Takes a hash that a device computed and the queue that the frame came by; the hash is taken as right.
+    pub fn pair(&mut self, hash: u32, queue: Queue) {
+        self.counts.frames += 1;
+        let observed = Observed {
+            hash: None,
+            queue: Some(queue),
+            sequence: None,
+        };
+        if !self.settle(hash, observed) {
+            let key = misplaced::Key {
+                hash,
+                actual: queue,
+                reported: None,
+                detail: 0,
+            };
+            let entry = self.table.entry(hash);
+            self.misplaced.count(key, || Row {
+                entry,
+                suspects: Suspects::NONE,
+                flow: None,
+            });
+        }
+    }
+
+    /// What was found so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let (mut ledger, mut order) = (self.ledger.clone(), self.order.clone());
+        let take = |batch: Hashed| take(batch, &self.table, &mut ledger, &mut order);
+        self.pending.each(&self.toeplitz, take);
+        Report::new(
+            self.counts,
+            &self.table,
+            &ledger,
+            &self.misplaced,
+            order.reordering(),
+        )
+    }
+
+    /// The hash that the packet would have if it were no fragment: what it has in common with the whole packets of its flow.
+    /// A later fragment has not.
+    #[inline(always)]
+    fn whole_hash(&self, dissection: &Dissection, hash: u32) -> u32 {
+        if !dissection.is_part() {
+            return hash;
+        }
+        let whole = dissection.rss_input_if_whole(self.hash_types);
+        whole.map_or(hash, |input| self.toeplitz.hash_input(input.as_bytes()))
+    }
+
+    /// Enters a frame in the ledger, and says whether it is done with: not misplaced.
+    #[inline]
+    fn settle(&mut self, hash: u32, observed: Observed) -> bool {
+        let entry = self.table.entry(hash);
+        let bucket = self.table.bucket(hash);
+        self.ledger
+            .enter(entry, hash, bucket, observed, self.counts.frames);
+        observed.queue.is_none_or(|queue| queue.serves(bucket))
+    }
+}
+
+/// Enters a batch of frames of which nothing was observed.
+fn take(batch: Hashed, table: &IndirectionTable, ledger: &mut Ledger, order: &mut Order) {
+    for hash in batch.hashes {
+        ledger.see(table.entry(*hash));
+    }
+    for (which, step) in batch.steps {
+        order.take(batch.hashes[*which as usize], *step, None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Frames of which no hash and no queue was observed, put aside until there are enough of them to hash at once: a batch
+//! takes a fraction of the time of its frames one by one. Inputs enter, and the steps of flows that are followed; hashes
+//! leave, and the steps with theirs.
+
+use super::order::Step;
+use crate::rss_input::RssInput;
+use corelane_rss::Toeplitz;
+
+/// Inputs hashed at once: wide instructions take sixteen or more at a time.
+const BATCH: usize = 64;
+
+/// Inputs put aside, by their length.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    v4: Batch<8>,
+    v4_ports: Batch<12>,
+    v6: Batch<32>,
+    v6_ports: Batch<36>,
+}
+
+impl Default for Pending {
+    fn default() -> Pending {
+        Pending {
+            v4: Batch::new(),
+            v4_ports: Batch::new(),
+            v6: Batch::new(),
+            v6_ports: Batch::new(),
+        }
+    }
+}
+
+impl Pending {
+    /// Puts an input aside, and the step that its frame is in its flow; when that makes a batch, `take` gets it.
+    #[inline(always)]
+    pub fn push(&mut self, input: &RssInput, step: Step, toeplitz: &Toeplitz, take: impl FnMut(Hashed)) {
+        let bytes = input.as_bytes();
+        if let Ok(input) = bytes.try_into() {
+            self.v4_ports.push(input, step, toeplitz, take);
+        } else if let Ok(input) = bytes.try_into() {
+            self.v6_ports.push(input, step, toeplitz, take);
+        } else if let Ok(input) = bytes.try_into() {
+            self.v4.push(input, step, toeplitz, take);
+        } else if let Ok(input) = bytes.try_into() {
+            self.v6.push(input, step, toeplitz, take);
+        }
+    }
+
+    /// Gives `take` what is still put aside, which stays so.
+    pub fn each(&self, toeplitz: &Toeplitz, mut take: impl FnMut(Hashed)) {
+        self.v4.hashed(toeplitz, &mut take);
+        self.v4_ports.hashed(toeplitz, &mut take);
+        self.v6.hashed(toeplitz, &mut take);
+        self.v6_ports.hashed(toeplitz, &mut take);
+    }
+}
+
+/// What becomes of a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Hashed<'batch> {
+    /// The hash of every frame.
+    pub hashes: &'batch [u32],
+    /// Of the frames that are followed, in order: which it is, and its step.
+    pub steps: &'batch [(u32, Step)],
+}
+
+/// Inputs of one length.
+#[derive(Clone, Debug)]
+struct Batch<const N: usize> {
+    /// The first `count` are taken; below [`BATCH`].
+    inputs: [[u8; N]; BATCH],
+    count: usize,
+    /// The first `followed` are taken; at most `count`.
+    steps: [(u32, Step); BATCH],
+    followed: usize,
+}
+
+impl<const N: usize> Batch<N> {
+    fn new() -> Batch<N> {
+        Batch {
+            inputs: [[0; N]; BATCH],
+            count: 0,
+            steps: [(0, Step::default()); BATCH],
+            followed: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, input: &[u8; N], step: Step, toeplitz: &Toeplitz, take: impl FnMut(Hashed)) {
+        if !step.is_none() {
+            self.steps[self.followed] = (self.count as u32, step);
+            self.followed += 1;
+        }
+        self.inputs[self.count] = *input;
+        self.count += 1;
+        if self.count == BATCH {
+            self.hashed(toeplitz, take);
+            (self.count, self.followed) = (0, 0);
+        }
+    }
+
+    #[inline(never)]
+    fn hashed(&self, toeplitz: &Toeplitz, mut take: impl FnMut(Hashed)) {
+        let mut hashes = [0; BATCH];
+        let hashes = &mut hashes[..self.count];
+        toeplitz.hash_inputs(&self.inputs[..self.count], hashes);
+        let steps = &self.steps[..self.followed];
+        take(Hashed { hashes, steps });
+    }
+}

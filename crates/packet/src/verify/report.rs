@@ -1,0 +1,260 @@
+//! The verdict: accounts of entries and rows of misplaced frames enter; a report a bucket, with causes, leaves.
+
+use super::ledger::Ledger;
+use super::misplaced::{Misplaced, Row};
+use super::suspects::{ALTERNATIVES, Suspects};
+use super::{Cause, Counts, Queue, Reordering};
+use corelane_rss::{Bucket, HashFields, IndirectionTable, Toeplitz, Tuple};
+use serde::{Serialize, Serializer};
+use std::collections::{BTreeMap, HashMap};
+
+/// What was found. Numbers are frames unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// All that entered.
+    pub frames: u64,
+    /// Without IP, or damaged.
+    pub refused: u64,
+    /// Of no enabled hash type: a device gives them to its default queue.
+    pub not_hashed: u64,
+    /// Came by another queue than their hash names.
+    pub misplaced: u64,
+    /// By bucket, in order.
+    pub buckets: Vec<BucketReport>,
+    /// Why frames are likely misplaced, most frames first.
+    pub causes: Vec<CauseCount>,
+    /// Misplaced flows, most frames first; at most 16,384.
+    pub misplacements: Vec<Misplacement>,
+    /// Misplaced frames of flows past those, of unknown cause.
+    pub misplacements_left_off: u64,
+    /// Order within flows.
+    pub reordering: Reordering,
+}
+
+/// What became of the frames whose hash names one bucket.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BucketReport {
+    /// The bucket, and the number of its queue.
+    pub bucket: Bucket,
+    /// Frames whose hash names it.
+    pub seen: u64,
+    /// Of them, those with the hash that the rule gives; unknown where no device reported hashes.
+    pub right_hash: Option<u64>,
+    /// Those that came by its queue; unknown where no queue was observed.
+    pub right_queue: Option<u64>,
+    /// Those that came by another.
+    pub misplaced: u64,
+    /// Why, most frames first.
+    pub causes: Vec<CauseCount>,
+}
+
+/// How many misplaced frames have a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CauseCount {
+    /// The likely cause.
+    pub cause: Cause,
+    /// Frames.
+    pub frames: u64,
+}
+
+/// Misplaced frames of one hash that came by one queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Misplacement {
+    /// The hash by the rule.
+    #[serde(serialize_with = "hexadecimal")]
+    pub hash: u32,
+    /// The hash that the device reported, where it did.
+    #[serde(serialize_with = "optional_hexadecimal")]
+    pub reported_hash: Option<u32>,
+    /// The bucket, and so the queue, that the hash names.
+    pub expected: Bucket,
+    /// The queue that the frames came by.
+    pub actual: Queue,
+    /// How many.
+    pub frames: u64,
+    /// Why, likely.
+    pub cause: Cause,
+    /// The flows that have the hash, as far as known; at most eight.
+    #[serde(serialize_with = "flows")]
+    pub flows: Vec<Tuple>,
+}
+
+/// Flows named for one hash: a pool of 2^32 addresses has about one a hash, so who looks for one flow has it among them.
+const FLOWS_NAMED: usize = 8;
+
+impl Report {
+    pub(super) fn new(
+        counts: Counts,
+        table: &IndirectionTable,
+        ledger: &Ledger,
+        misplaced: &Misplaced,
+        reordering: Reordering,
+    ) -> Report {
+        let rows = misplaced.rows();
+        let likely = likely(rows.iter().map(|(_, row, _)| row.suspects), table);
+        let misplacements = merged(rows.iter().map(|(key, row, frames)| Misplacement {
+            hash: key.hash,
+            reported_hash: key.reported,
+            expected: table.bucket(key.hash),
+            actual: key.actual,
+            frames: *frames,
+            cause: cause(row, &likely, ledger),
+            flows: row.flow.into_iter().collect(),
+        }));
+        Report {
+            frames: counts.frames,
+            refused: counts.refused,
+            not_hashed: counts.not_hashed,
+            misplaced: ledger.entries().map(|(_, entry)| entry.misplaced).sum(),
+            buckets: buckets(table, ledger, &misplacements),
+            causes: causes(&misplacements),
+            misplacements,
+            misplacements_left_off: misplaced.left_off(),
+            reordering,
+        }
+    }
+
+    /// Names the flows of misplaced hashes out of `flows`, hashed over these fields: what a log of hashes does not say. Of
+    /// each hash at most eight are named.
+    pub fn name_flows(
+        &mut self,
+        toeplitz: &Toeplitz,
+        fields: HashFields,
+        flows: impl IntoIterator<Item = Tuple>,
+    ) {
+        let mut by_hash: HashMap<u32, Vec<Tuple>> = self
+            .misplacements
+            .iter()
+            .map(|misplacement| (misplacement.hash, Vec::new()))
+            .collect();
+        for flow in flows {
+            if let Some(named) = by_hash.get_mut(&toeplitz.hash(&flow, fields))
+                && named.len() < FLOWS_NAMED
+            {
+                named.push(flow);
+            }
+        }
+        for misplacement in &mut self.misplacements {
+            let named = by_hash.get(&misplacement.hash).into_iter().flatten();
+            let new: Vec<_> = named
+                .filter(|flow| !misplacement.flows.contains(flow))
+                .copied()
+                .collect();
+            misplacement.flows.extend(new);
+        }
+    }
+}
+
+/// One misplacement for all that differ in their flows only; those of most frames first.
+fn merged(rows: impl Iterator<Item = Misplacement>) -> Vec<Misplacement> {
+    let mut by_hash: BTreeMap<_, Misplacement> = BTreeMap::new();
+    for row in rows {
+        let key = (row.hash, row.reported_hash, row.actual, row.cause);
+        let Some(merged) = by_hash.get_mut(&key) else {
+            by_hash.insert(key, row);
+            continue;
+        };
+        merged.frames += row.frames;
+        let new = row.flows.into_iter().filter(|flow| !merged.flows.contains(flow));
+        let new: Vec<_> = new
+            .take(FLOWS_NAMED - merged.flows.len().min(FLOWS_NAMED))
+            .collect();
+        merged.flows.extend(new);
+    }
+    let mut merged: Vec<_> = by_hash.into_values().collect();
+    merged.sort_by_key(|misplacement| std::cmp::Reverse(misplacement.frames));
+    merged
+}
+
+/// Of the alternatives to the rule, those that explain frames whose hash nobody reported: they fit nearly all such flows
+/// that have them, and too many to do so by chance.
+fn likely(suspects: impl Iterator<Item = Suspects>, table: &IndirectionTable) -> Vec<usize> {
+    let mut counts = [(0_u32, 0_u32); ALTERNATIVES.len()];
+    for suspects in suspects.filter(|suspects| !suspects.certain) {
+        for (alternative, (having, fitting)) in counts.iter_mut().enumerate() {
+            *having += u32::from(suspects.has(alternative));
+            *fitting += u32::from(suspects.fits(alternative));
+        }
+    }
+    // A hash that has nothing to do with the frame names the queue that it came by once in so many times.
+    let queues = table.buckets() as f64;
+    let mut likely: Vec<usize> = (0..counts.len())
+        .filter(|alternative| {
+            let (having, fitting) = counts[*alternative];
+            // At most one in twenty otherwise, and a chance below one in a thousand.
+            f64::from(fitting) >= 0.95 * f64::from(having)
+                && f64::from(fitting) * queues.ln() >= 1000_f64.ln()
+        })
+        .collect();
+    likely.sort_by_key(|alternative| std::cmp::Reverse(counts[*alternative].1));
+    likely
+}
+
+/// The cause of a row: a hash of something else where that fits, otherwise what the entry's account says.
+fn cause(row: &Row, likely: &[usize], ledger: &Ledger) -> Cause {
+    if row.suspects.certain {
+        let fitting = (0..ALTERNATIVES.len()).find(|alternative| row.suspects.fits(*alternative));
+        return fitting.map_or(Cause::OtherHash, |alternative| ALTERNATIVES[alternative]);
+    }
+    let fitting = likely.iter().find(|alternative| row.suspects.fits(**alternative));
+    fitting.map_or_else(
+        || ledger.cause(row.entry),
+        |alternative| ALTERNATIVES[*alternative],
+    )
+}
+
+fn buckets(table: &IndirectionTable, ledger: &Ledger, misplacements: &[Misplacement]) -> Vec<BucketReport> {
+    let mut reports: Vec<_> = (0..table.buckets())
+        .map(|number| BucketReport {
+            bucket: Bucket::new(number as u16),
+            seen: 0,
+            right_hash: ledger.hashes.then_some(0),
+            right_queue: ledger.queues.then_some(0),
+            misplaced: 0,
+            causes: Vec::new(),
+        })
+        .collect();
+    for (bucket, (seen, entry)) in table.entries().iter().zip(ledger.entries()) {
+        let report = &mut reports[bucket.index()];
+        report.seen += seen;
+        report.misplaced += entry.misplaced;
+        report.right_hash = report.right_hash.map(|sum| sum + entry.right_hashes);
+        report.right_queue = report.right_queue.map(|sum| sum + entry.right.count);
+    }
+    for report in &mut reports {
+        report.causes = causes(
+            misplacements
+                .iter()
+                .filter(|misplacement| misplacement.expected == report.bucket),
+        );
+    }
+    reports
+}
+
+fn causes<'a>(misplacements: impl IntoIterator<Item = &'a Misplacement>) -> Vec<CauseCount> {
+    let mut frames: BTreeMap<Cause, u64> = BTreeMap::new();
+    for misplacement in misplacements {
+        *frames.entry(misplacement.cause).or_default() += misplacement.frames;
+    }
+    let mut counts: Vec<_> = frames
+        .into_iter()
+        .map(|(cause, frames)| CauseCount { cause, frames })
+        .collect();
+    counts.sort_by_key(|count| std::cmp::Reverse(count.frames));
+    counts
+}
+
+fn hexadecimal<S: Serializer>(hash: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("0x{hash:08x}"))
+}
+
+fn optional_hexadecimal<S: Serializer>(hash: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
+    match hash {
+        Some(hash) => hexadecimal(hash, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn flows<S: Serializer>(flows: &[Tuple], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(flows.iter().map(Tuple::to_string))
+}

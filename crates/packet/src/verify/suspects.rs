@@ -1,0 +1,166 @@
+//! What else a device could have hashed of a frame: the frame and what was observed enter; which of the alternatives there
+//! are, and which of them fit, leave.
+
+use super::dialect::Dialects;
+use super::{Cause, Dialect, Observed, Queue};
+use crate::bytes::number32;
+use crate::dissection::{Dissection, Fragment};
+use crate::rss_input::{HashTypes, RssInput};
+use crate::tunnel;
+use corelane_rss::{IndirectionTable, Key};
+
+/// Alternatives, the likelier first: what a frame's own shape suggests before what a device as a whole may do.
+pub(super) const ALTERNATIVES: [Cause; 10] = [
+    Cause::Fragment,
+    Cause::Tunnel,
+    Cause::Fields,
+    Cause::NotHashed,
+    Cause::Dialect(Dialect::ALL[0]),
+    Cause::Dialect(Dialect::ALL[1]),
+    Cause::Dialect(Dialect::ALL[2]),
+    Cause::Dialect(Dialect::ALL[3]),
+    Cause::Dialect(Dialect::ALL[4]),
+    Cause::Dialect(Dialect::ALL[5]),
+];
+
+/// Of the alternatives, those that a frame has and those that fit what was observed, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Suspects {
+    /// The alternative would hash the frame otherwise.
+    applicable: u16,
+    /// And so it would have come as it did.
+    fitting: u16,
+    /// The device reported a hash: what fits is no chance.
+    pub certain: bool,
+}
+
+impl Suspects {
+    /// The hash is right, only the queue is not.
+    pub const NONE: Suspects = Suspects {
+        applicable: 0,
+        fitting: 0,
+        certain: false,
+    };
+
+    /// Does the frame have this alternative?
+    pub fn has(self, alternative: usize) -> bool {
+        self.applicable >> alternative & 1 == 1
+    }
+
+    /// Does this alternative fit?
+    pub fn fits(self, alternative: usize) -> bool {
+        self.fitting >> alternative & 1 == 1
+    }
+
+    fn note(&mut self, cause: Cause, applicable: bool, fitting: bool) {
+        let place = ALTERNATIVES.iter().position(|alternative| *alternative == cause);
+        let bit = 1 << place.expect("every alternative stands in the list");
+        self.applicable |= if applicable { bit } else { 0 };
+        self.fitting |= if applicable && fitting { bit } else { 0 };
+    }
+}
+
+/// Tries the alternatives under one key.
+#[derive(Debug)]
+pub(super) struct Examiner {
+    dialects: Dialects,
+    plain: corelane_rss::Toeplitz,
+}
+
+impl Examiner {
+    pub fn new(key: &Key) -> Examiner {
+        Examiner {
+            dialects: Dialects::new(key),
+            plain: corelane_rss::Toeplitz::new(key),
+        }
+    }
+
+    /// Tells apart frames that the rule hashes alike and that a device which looks further does not: by the packet inside a
+    /// tunnel, otherwise by what stands where ports do.
+    pub fn detail(&self, dissection: &Dissection) -> u32 {
+        let inside =
+            tunnel::inner(dissection).and_then(|inner| inner.dissection.rss_input(HashTypes::FOUR_TUPLE));
+        if let Some(input) = inside {
+            return self.plain.hash_input(input.as_bytes());
+        }
+        let at = dissection.transport_offset();
+        number32(dissection.frame(), at).unwrap_or(0)
+    }
+
+    /// Tries every alternative on a frame that was not hashed as the rule says, or of whose hash nothing is known.
+    pub fn examine(
+        &self,
+        dissection: &Dissection,
+        input: &RssInput,
+        observed: Observed,
+        table: &IndirectionTable,
+    ) -> Suspects {
+        let fits = |hash: u32| match (observed.hash, observed.queue) {
+            (Some(reported), _) => reported == hash,
+            (None, Some(queue)) => queue.serves(table.bucket(hash)),
+            (None, None) => false,
+        };
+        let any_fits = |inputs: &[Vec<u8>]| inputs.iter().any(|input| fits(self.plain.hash_input(input)));
+        let mut suspects = Suspects {
+            certain: observed.hash.is_some(),
+            ..Suspects::NONE
+        };
+        // Devices report zero for a frame without hash, and give it to their first queue.
+        let not_hashed = observed
+            .hash
+            .map_or(observed.queue == Some(Queue(0)), |hash| hash == 0);
+        let part = matches!(dissection.fragment(), Fragment::Part(_));
+        if part {
+            let fitting = any_fits(&with_whatever_stands_for_ports(dissection)) || not_hashed;
+            suspects.note(Cause::Fragment, true, fitting);
+        }
+        let inside = inside(dissection);
+        suspects.note(Cause::Tunnel, !inside.is_empty(), any_fits(&inside));
+        let others = other_fields(dissection, input);
+        suspects.note(Cause::Fields, !others.is_empty(), any_fits(&others));
+        // By its queue alone such a frame cannot be told from one whose entry names the first queue.
+        suspects.note(Cause::NotHashed, !part && suspects.certain, not_hashed);
+        for dialect in Dialect::ALL {
+            let hash = self.dialects.hash(dialect, input.as_bytes());
+            suspects.note(Cause::Dialect(dialect), true, fits(hash));
+        }
+        suspects
+    }
+}
+
+/// What a device hashes that takes no notice of fragments: a first one's ports, a later one's data.
+fn with_whatever_stands_for_ports(dissection: &Dissection) -> Vec<Vec<u8>> {
+    let at = dissection.transport_offset();
+    let ports = dissection.frame().get(at..at + 4);
+    let addresses = dissection.rss_input(HashTypes::TWO_TUPLE);
+    match (addresses, ports) {
+        (Some(addresses), Some(ports)) => vec![[addresses.as_bytes(), ports].concat()],
+        _ => Vec::new(),
+    }
+}
+
+/// Both inputs of the packet inside a tunnel.
+fn inside(dissection: &Dissection) -> Vec<Vec<u8>> {
+    tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner.dissection))
+}
+
+/// The inputs of the packet that are not the rule's: other fields, or the addresses of other headers.
+fn other_fields(dissection: &Dissection, input: &RssInput) -> Vec<Vec<u8>> {
+    let mut others = inputs(dissection);
+    if let (Some(ports), Some(addresses)) = (dissection.ports(), dissection.rss_input(HashTypes::TWO_TUPLE)) {
+        // Also where the types have no ports: of SCTP, and behind an authentication header.
+        let ports = [ports.source, ports.destination].map(u16::to_be_bytes).concat();
+        others.push([addresses.as_bytes(), &ports].concat());
+    }
+    others.retain(|other| other != input.as_bytes());
+    others
+}
+
+fn inputs(dissection: &Dissection) -> Vec<Vec<u8>> {
+    let extended = HashTypes::ALL;
+    let policies = [HashTypes::TWO_TUPLE, HashTypes::FOUR_TUPLE, extended];
+    let inputs = policies
+        .into_iter()
+        .filter_map(|policy| dissection.rss_input(policy));
+    inputs.map(|input| input.as_bytes().to_vec()).collect()
+}
