@@ -12,6 +12,7 @@ pub mod drops;
 pub mod histogram;
 pub mod html;
 pub mod observed;
+pub mod memory;
 pub mod published;
 pub mod quantity;
 pub mod scalability;

@@ -1,0 +1,194 @@
+//! Which memory nodes this machine has, and from which of them a thread's memory is to come.
+//!
+//! What enters: `/sys/devices/system/node/has_memory`, `/proc/thread-self/status`, a policy as the user writes it. What
+//! leaves: the nodes ([`nodes`]), and a [`MemoryPolicy`] that names only nodes there are. Applying it is the worker's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::HostError;
+use crate::cpus::list;
+use crate::tree::Tree;
+
+/// The most nodes a kernel is built for: `1 << NODES_SHIFT`, which is at most 10 (`arch/x86/Kconfig`, `arch/arm64/Kconfig`).
+pub const MAXIMUM_NODES: u32 = 1024;
+
+/// From which node memory comes when it is touched for the first time. Written `first-touch`, `local`, `interleave` or
+/// `node:N`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum MemoryPolicy {
+    /// From the node of the CPU that touches it first, and the kernel may move it later to where it is used (automatic
+    /// NUMA balancing, `kernel.numa_balancing`): the kernel's default, `MPOL_DEFAULT`.
+    #[default]
+    FirstTouch,
+    /// From the node of the CPU that touches it first, and it stays there: `MPOL_LOCAL`.
+    Local,
+    /// Page by page from every node in turn: `MPOL_INTERLEAVE`.
+    Interleave,
+    /// From this node alone; without room there, memory is refused and never taken from elsewhere: `MPOL_BIND`.
+    Node(u32),
+}
+
+impl fmt::Display for MemoryPolicy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemoryPolicy::FirstTouch => out.write_str("first-touch"),
+            MemoryPolicy::Local => out.write_str("local"),
+            MemoryPolicy::Interleave => out.write_str("interleave"),
+            MemoryPolicy::Node(node) => write!(out, "node:{node}"),
+        }
+    }
+}
+
+impl From<MemoryPolicy> for String {
+    fn from(policy: MemoryPolicy) -> Self {
+        policy.to_string()
+    }
+}
+
+/// Why a memory policy cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MemoryPolicyError {
+    /// It is written in no known way.
+    #[error("there is no memory policy {0:?}: give first-touch, local, interleave or node:N")]
+    Unknown(String),
+
+    /// It names a node without memory, or one that this process may not use.
+    #[error("node {node} does not exist here or may not be used: the memory nodes are {}", list::format(.nodes))]
+    NoNode {
+        /// The node asked for.
+        node: u32,
+        /// The nodes there are.
+        nodes: Vec<u32>,
+    },
+}
+
+impl FromStr for MemoryPolicy {
+    type Err = MemoryPolicyError;
+
+    fn from_str(text: &str) -> Result<Self, MemoryPolicyError> {
+        let unknown = || MemoryPolicyError::Unknown(text.to_owned());
+        match text {
+            "first-touch" => Ok(MemoryPolicy::FirstTouch),
+            "local" => Ok(MemoryPolicy::Local),
+            "interleave" => Ok(MemoryPolicy::Interleave),
+            _ => {
+                let node = text.strip_prefix("node:").ok_or_else(unknown)?;
+                node.parse().map(MemoryPolicy::Node).map_err(|_| unknown())
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for MemoryPolicy {
+    type Error = MemoryPolicyError;
+
+    fn try_from(text: String) -> Result<Self, MemoryPolicyError> {
+        text.parse()
+    }
+}
+
+impl MemoryPolicy {
+    /// Whether every node that it names is among `nodes`.
+    ///
+    /// # Errors
+    /// [`MemoryPolicyError::NoNode`] with the nodes there are.
+    pub fn check(self, nodes: &[u32]) -> Result<(), MemoryPolicyError> {
+        match self {
+            MemoryPolicy::Node(node) if !nodes.contains(&node) => Err(MemoryPolicyError::NoNode {
+                node,
+                nodes: nodes.to_vec(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The nodes that have memory and that the calling thread may take it from, ascending; node 0 alone in a kernel without
+/// NUMA.
+///
+/// # Errors
+/// [`HostError::Format`] where a file is not as documented in `Documentation/ABI/stable/sysfs-devices-node` or
+/// `proc_pid_status(5)`.
+pub fn nodes() -> Result<Vec<u32>, HostError> {
+    nodes_in(&Tree::machine())
+}
+
+fn nodes_in(tree: &Tree) -> Result<Vec<u32>, HostError> {
+    const PRESENT: &str = "/sys/devices/system/node/has_memory";
+    const STATUS: &str = "/proc/thread-self/status";
+    const FIELD: &str = "Mems_allowed_list:";
+    let read = |place: &str, text: &str| {
+        list::parse(text).ok_or_else(|| HostError::format(place, "a node list such as 0-1", text))
+    };
+    let present = match tree.text(PRESENT) {
+        Ok(text) => read(PRESENT, &text)?,
+        Err(_) => return Ok(vec![0]),
+    };
+    // Where the file or the field is missing the kernel has no cpusets, and nothing is forbidden.
+    let status = tree.text(STATUS).unwrap_or_default();
+    let Some(allowed) = status.lines().find_map(|line| line.strip_prefix(FIELD)) else {
+        return Ok(present);
+    };
+    let allowed = read(STATUS, allowed)?;
+    Ok(present
+        .into_iter()
+        .filter(|node| allowed.contains(node))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::recorded::Recorded;
+
+    #[test]
+    fn a_policy_is_read_back_as_it_is_written() {
+        for text in ["first-touch", "local", "interleave", "node:0", "node:17"] {
+            assert_eq!(text.parse::<MemoryPolicy>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_policy_is_refused_with_the_ways_to_write_one() {
+        for text in ["", "node", "node:", "node:-1", "node:one", "Local", "first touch"] {
+            let refused = text.parse::<MemoryPolicy>().unwrap_err().to_string();
+            assert!(
+                refused.contains("first-touch, local, interleave or node:N"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_named_with_those_that_are() {
+        assert_eq!(MemoryPolicy::Node(1).check(&[0, 1]), Ok(()));
+        assert_eq!(MemoryPolicy::Interleave.check(&[0]), Ok(()));
+        let refused = MemoryPolicy::Node(7).check(&[0, 1, 2]).unwrap_err().to_string();
+        assert!(refused.contains("node 7") && refused.contains("0-2"), "{refused}");
+    }
+
+    #[test]
+    fn nodes_are_those_with_memory_that_the_cpuset_allows() {
+        let recorded = Recorded::new([
+            ("/sys/devices/system/node/has_memory", "0-2\n"),
+            ("/proc/thread-self/status", "Name:\tx\nMems_allowed_list:\t1-3\n"),
+        ]);
+        assert_eq!(nodes_in(&recorded.tree()).unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn a_kernel_without_nodes_has_node_zero() {
+        let recorded = Recorded::new([("/proc/thread-self/status", "Name:\tx\n")]);
+        assert_eq!(nodes_in(&recorded.tree()).unwrap(), [0]);
+    }
+
+    #[test]
+    fn this_machine_has_a_node() {
+        assert!(!nodes().unwrap().is_empty());
+    }
+}
