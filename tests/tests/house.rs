@@ -14,6 +14,7 @@ const RANKS: &[(&str, u32)] = &[
     ("packet", 1),
     ("host", 1),
     ("observe", 1),
+    ("guest", 1),
     ("worker", 2),
     ("serve", 3),
     ("load", 3),

@@ -1,0 +1,195 @@
+//! Running a guest: the emulator as a child process, bounded in time, its result read from its first serial port.
+
+use crate::image::{self, STATUS};
+use crate::{GuestError, GuestParts, GuestPlan};
+use std::fs::File;
+use std::io::{self, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the emulator is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Lines of the console's end that an error shows: a panic with its trace.
+const SHOWN_CONSOLE_LINES: usize = 40;
+
+/// The kernel's command line: its console on the second serial port, nothing that is not worth a warning, no mitigations
+/// that only cost time in emulation, and a reboot at once on panic, which ends the emulator.
+const KERNEL_ARGUMENTS: &str = "console=ttyS1 quiet panic=-1 mitigations=off";
+
+/// What came out of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestOutput {
+    /// What the command printed, on standard output and standard error.
+    pub output: String,
+    /// The exit status that the shell saw.
+    pub status: i32,
+    /// What the kernel printed on its console.
+    pub console: String,
+    /// How long it all took, boot included.
+    pub took: Duration,
+}
+
+/// Boots a guest, runs its command, and returns when the guest is off. The emulator dies with the calling thread,
+/// however that ends, and has no file on disk.
+///
+/// # Errors
+/// [`GuestError`]; a command that ran and failed is no error, but a status.
+pub fn boot(plan: &GuestPlan, parts: &GuestParts) -> Result<GuestOutput, GuestError> {
+    plan.check()?;
+    let started = Instant::now();
+    let image = image::build(plan, parts)?;
+    let mut emulator = Emulator::start(plan, parts, image).map_err(|cause| GuestError::Emulator {
+        program: parts.qemu.clone(),
+        cause,
+    })?;
+    let ended = emulator.wait(started + plan.limit);
+    let (output, console) = emulator.printed();
+    let console_end = || {
+        let lines: Vec<&str> = console.lines().collect();
+        lines[lines.len().saturating_sub(SHOWN_CONSOLE_LINES)..].join("\n")
+    };
+    let Some(status) = ended else {
+        return Err(GuestError::TooLong {
+            limit: plan.limit,
+            output,
+            console: console_end(),
+        });
+    };
+    match split(&output) {
+        Some((output, status)) => Ok(GuestOutput {
+            output: output.to_owned(),
+            status,
+            console,
+            took: started.elapsed(),
+        }),
+        None => Err(GuestError::Ended {
+            status,
+            output,
+            console: console_end(),
+        }),
+    }
+}
+
+/// The output before the line of the status, and the status.
+fn split(output: &str) -> Option<(&str, i32)> {
+    let (before, after) = output.rsplit_once(STATUS)?;
+    Some((before, after.lines().next()?.trim().parse().ok()?))
+}
+
+/// The running emulator. Dropping it ends it.
+struct Emulator {
+    process: Child,
+    output: Reading,
+    console: Reading,
+}
+
+impl Emulator {
+    /// The image comes on standard input, which the emulator opens as a file; the first serial port goes to standard
+    /// output, the second, with what the emulator itself says, to standard error.
+    fn start(plan: &GuestPlan, parts: &GuestParts, image: File) -> io::Result<Self> {
+        let mut process = Command::new(&parts.setpriv)
+            .args(["--pdeathsig", "KILL"])
+            .arg(&parts.qemu)
+            .args([
+                "-M",
+                "q35",
+                "-accel",
+                "tcg",
+                "-cpu",
+                "max",
+                "-nodefaults",
+                "-no-reboot",
+            ])
+            .args(["-display", "none"])
+            .args(["-serial", "file:/dev/stdout", "-serial", "file:/dev/stderr"])
+            .args(["-initrd", "/dev/stdin", "-kernel"])
+            .arg(&parts.kernel)
+            .arg("-append")
+            .arg(format!("{KERNEL_ARGUMENTS} {}", plan.kernel_arguments.join(" ")))
+            .args(plan.machine_arguments())
+            .args(&plan.devices)
+            .stdin(image)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let output = Reading::of(process.stdout.take().expect("standard output is piped"));
+        let console = Reading::of(process.stderr.take().expect("standard error is piped"));
+        Ok(Self {
+            process,
+            output,
+            console,
+        })
+    }
+
+    /// How it ended; `None` when it had to be ended.
+    fn wait(&mut self, deadline: Instant) -> Option<String> {
+        loop {
+            match self.process.try_wait() {
+                Ok(Some(status)) => return Some(status.to_string()),
+                Err(error) => return Some(error.to_string()),
+                Ok(None) if Instant::now() >= deadline => {
+                    self.end();
+                    return None;
+                }
+                Ok(None) => thread::sleep(LOOK),
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        // It may have ended on its own meanwhile; then there is nothing to do.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// What the two serial ports said, once it has ended.
+    fn printed(&mut self) -> (String, String) {
+        (self.output.text(), self.console.text())
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A stream read to its end on a thread of its own, so that its writer never waits.
+struct Reading {
+    text: mpsc::Receiver<String>,
+}
+
+impl Reading {
+    fn of(mut stream: impl Read + Send + 'static) -> Self {
+        let (send, text) = mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // What was read before an error still counts.
+            let _ = stream.read_to_end(&mut bytes);
+            let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
+        });
+        Self { text }
+    }
+
+    fn text(&mut self) -> String {
+        self.text.recv().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_the_last_line_and_not_part_of_the_output() {
+        assert_eq!(
+            split("one\ntwo\ncorelane-guest-status: 3\n"),
+            Some(("one\ntwo\n", 3))
+        );
+        assert_eq!(split("one\n"), None);
+        assert_eq!(split("corelane-guest-status: "), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! The guest's first file system, in memory: busybox, the plan's programs with their libraries, its files, and an `init`
+//! that runs the command.
+
+use crate::archive::Archive;
+use crate::plan::GuestPlan;
+use crate::{GuestError, GuestParts};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Begins the line of the command's exit status; nothing else that a command prints is likely to.
+pub(crate) const STATUS: &str = "corelane-guest-status:";
+
+/// What runs first. The terminal is raw, so that lines end as the command wrote them; closing it waits until all was
+/// sent.
+const INIT: &str = "#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /tmp
+ip link set lo up
+stty -F /dev/ttyS0 raw
+sh /command > /dev/ttyS0 2>&1 < /dev/null
+echo \"corelane-guest-status: $?\" > /dev/ttyS0
+poweroff -f
+";
+
+/// Writes the image into memory that goes with its last descriptor, so that nothing is left on disk.
+pub(crate) fn build(plan: &GuestPlan, parts: &GuestParts) -> Result<File, GuestError> {
+    let image = PathBuf::from("the image");
+    let fail = |cause: io::Error| GuestError::File {
+        path: image.clone(),
+        cause,
+    };
+    let memory = memfd_create("corelane-guest", MFdFlags::MFD_CLOEXEC).map_err(|errno| fail(errno.into()))?;
+    let mut archive = Archive::new(BufWriter::new(File::from(memory)));
+    for directory in ["proc", "sys", "dev", "tmp"] {
+        archive.directory(directory).map_err(fail)?;
+    }
+    // The kernel opens it for init before devtmpfs is mounted.
+    archive.character_device("dev/console", 5, 1).map_err(fail)?;
+    archive.file("init", INIT.as_bytes()).map_err(fail)?;
+    archive.file("command", plan.command.as_bytes()).map_err(fail)?;
+    put(&mut archive, &parts.busybox, "bin/busybox")?;
+    let mut libraries = BTreeSet::new();
+    for program in &plan.programs {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        put(&mut archive, program, &format!("bin/{name}"))?;
+        libraries.extend(libraries_of(program)?);
+    }
+    for library in &libraries {
+        put(&mut archive, library, &library.to_string_lossy())?;
+    }
+    for file in &plan.files {
+        put(&mut archive, &file.source, &file.target)?;
+    }
+    archive
+        .finish()
+        .and_then(|out| out.into_inner().map_err(io::IntoInnerError::into_error))
+        .map_err(fail)
+}
+
+fn put<W: io::Write>(archive: &mut Archive<W>, source: &Path, target: &str) -> Result<(), GuestError> {
+    let written = fs::read(source).and_then(|bytes| archive.file(target, &bytes));
+    written.map_err(|cause| GuestError::File {
+        path: source.to_owned(),
+        cause,
+    })
+}
+
+/// The shared libraries that a program is linked with, and its loader, as `ldd` tells them.
+fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, GuestError> {
+    let told = Command::new("ldd").arg(program).output();
+    let told = told.map_err(|cause| GuestError::File {
+        path: program.to_owned(),
+        cause,
+    })?;
+    Ok(libraries_in(&told.stdout))
+}
+
+/// The paths in what `ldd` prints: `name => /path (address)` and `/path (address)`. A static program has none.
+fn libraries_in(told: &[u8]) -> Vec<PathBuf> {
+    told.split(|byte| *byte == b'\n')
+        .filter_map(|line| {
+            let mut words = line
+                .split(u8::is_ascii_whitespace)
+                .filter(|word| !word.is_empty());
+            words.find(|word| word.starts_with(b"/"))
+        })
+        .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_what_ldd_names_by_path() {
+        let told = "\tlinux-vdso.so.1 (0x00007ffe)\n\
+            \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
+            \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        let expected = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from);
+        assert_eq!(libraries_in(told.as_bytes()), expected);
+        assert!(libraries_in(b"\tnot a dynamic executable\n").is_empty());
+    }
+
+    #[test]
+    fn init_tells_the_status_as_it_is_looked_for() {
+        assert!(INIT.contains(&format!("echo \"{STATUS} $?\"")));
+    }
+}

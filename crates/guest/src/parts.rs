@@ -1,0 +1,91 @@
+//! The programs and the kernel that a guest is made of, where this machine has them.
+
+use crate::GuestError;
+use std::path::{Path, PathBuf};
+
+/// What brings the packages.
+const INSTALL: &str = "apt-get install --no-install-recommends qemu-system-x86 busybox-static util-linux";
+
+/// What brings the kernel, without making it this machine's own.
+const UNPACK: &str = "run tests/prepare.sh, which unpacks Debian's package linux-image-cloud-amd64 there";
+
+/// Everything a guest is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestParts {
+    /// The emulator.
+    pub qemu: PathBuf,
+    /// A shell and its tools in one static file.
+    pub busybox: PathBuf,
+    /// Starts the emulator so that it dies with the thread that started it (`setpriv --pdeathsig`).
+    pub setpriv: PathBuf,
+    /// The kernel, a `bzImage`.
+    pub kernel: PathBuf,
+}
+
+impl GuestParts {
+    /// Looks for the programs where Debian installs them, and for the newest kernel `vmlinuz-*` in the directories given,
+    /// the first that has one. Debian's cloud kernel is meant: it has consoles, NUMA and most else built in.
+    ///
+    /// # Errors
+    /// [`GuestError::Missing`], which names the package.
+    pub fn find(kernel_directories: &[PathBuf]) -> Result<Self, GuestError> {
+        Ok(Self {
+            qemu: program("an x86-64 emulator", &["/usr/bin/qemu-system-x86_64"], INSTALL)?,
+            busybox: program(
+                "busybox as one static file",
+                &["/bin/busybox", "/usr/bin/busybox"],
+                INSTALL,
+            )?,
+            setpriv: program("setpriv", &["/usr/bin/setpriv", "/bin/setpriv"], INSTALL)?,
+            kernel: kernel(kernel_directories)?,
+        })
+    }
+}
+
+fn program(what: &'static str, places: &[&str], mend: &'static str) -> Result<PathBuf, GuestError> {
+    let tried: Vec<PathBuf> = places.iter().map(PathBuf::from).collect();
+    let found = tried.iter().find(|path| path.is_file()).cloned();
+    found.ok_or(GuestError::Missing { what, tried, mend })
+}
+
+fn kernel(directories: &[PathBuf]) -> Result<PathBuf, GuestError> {
+    directories
+        .iter()
+        .find_map(|directory| newest(directory))
+        .ok_or_else(|| GuestError::Missing {
+            what: "a kernel (vmlinuz-*-cloud-amd64)",
+            tried: directories.to_vec(),
+            mend: UNPACK,
+        })
+}
+
+/// The cloud kernel that was written last: version numbers do not sort as text.
+fn newest(directory: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?.flatten();
+    let kernels = entries.filter(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with("vmlinuz-") && name.contains("cloud")
+    });
+    kernels
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .max()
+        .map(|(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_part_is_named_with_the_places_and_what_brings_it() {
+        let nowhere = vec![PathBuf::from("/nowhere/boot")];
+        let missing = kernel(&nowhere).unwrap_err().to_string();
+        assert!(
+            missing.contains("/nowhere/boot") && missing.contains("linux-image-cloud-amd64"),
+            "{missing}"
+        );
+        let missing = program("an emulator", &["/nowhere/qemu"], INSTALL).unwrap_err();
+        assert!(missing.to_string().contains("apt-get install"), "{missing}");
+    }
+}

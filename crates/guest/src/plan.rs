@@ -1,0 +1,148 @@
+//! What a guest is to be and to do, as data.
+
+use crate::GuestError;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The most CPUs: each is a thread of the emulator.
+const MOST_CPUS: u32 = 64;
+
+/// The most nodes, each with a CPU of its own.
+const MOST_NODES: u32 = 8;
+
+/// Memory below which the kernel and its unpacked image may not fit into one node.
+const LEAST_NODE_BYTES: u64 = 128 << 20;
+
+/// A guest, fully decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestPlan {
+    /// CPUs in all, spread over the nodes in equal runs: with 4 CPUs and 2 nodes CPUs 0 and 1 are on node 0.
+    pub cpus: u32,
+    /// Memory nodes; `cpus` is a multiple of it.
+    pub nodes: u32,
+    /// Memory of each node, in bytes; rounded up to whole MiB.
+    pub node_bytes: u64,
+    /// Further arguments of the emulator, such as `-netdev` and `-device` with their values.
+    pub devices: Vec<String>,
+    /// Words added to the kernel's command line.
+    pub kernel_arguments: Vec<String>,
+    /// Programs of this machine: each is put into `/bin` with the shared libraries it needs.
+    pub programs: Vec<PathBuf>,
+    /// Other files.
+    pub files: Vec<GuestFile>,
+    /// What a shell (busybox's) runs, as root, with `/proc`, `/sys`, `/dev` and `/tmp` mounted and loopback up. What it
+    /// prints, on standard output and standard error, is the guest's output.
+    pub command: String,
+    /// When all this must have ended, boot included.
+    pub limit: Duration,
+}
+
+/// A file to be put into the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestFile {
+    /// Where it is on this machine.
+    pub source: PathBuf,
+    /// Where it is to be in the guest, from its root.
+    pub target: String,
+}
+
+impl GuestPlan {
+    /// A guest of one node with one CPU and 512 MiB that runs `command`, within a minute.
+    #[must_use]
+    pub fn new(command: impl Into<String>) -> Self {
+        Self {
+            cpus: 1,
+            nodes: 1,
+            node_bytes: 512 << 20,
+            devices: Vec::new(),
+            kernel_arguments: Vec::new(),
+            programs: Vec::new(),
+            files: Vec::new(),
+            command: command.into(),
+            limit: Duration::from_secs(60),
+        }
+    }
+
+    /// Whether such a machine can be.
+    pub(crate) fn check(&self) -> Result<(), GuestError> {
+        let refuse = |what: String, mend| Err(GuestError::Plan { what, mend });
+        if self.nodes == 0 || self.nodes > MOST_NODES {
+            return refuse(format!("{} nodes", self.nodes), "give 1 to 8");
+        }
+        if self.cpus == 0 || self.cpus > MOST_CPUS || !self.cpus.is_multiple_of(self.nodes) {
+            let what = format!("{} CPUs on {} nodes", self.cpus, self.nodes);
+            return refuse(what, "give 1 to 64, as many on each node");
+        }
+        if self.node_bytes < LEAST_NODE_BYTES {
+            return refuse(
+                format!("{} bytes a node", self.node_bytes),
+                "give at least 128 MiB",
+            );
+        }
+        Ok(())
+    }
+
+    /// What the emulator is told of CPUs, memory and nodes.
+    pub(crate) fn machine_arguments(&self) -> Vec<String> {
+        let mebibytes = self.node_bytes.div_ceil(1 << 20);
+        let mut arguments = vec![
+            "-smp".to_owned(),
+            self.cpus.to_string(),
+            "-m".to_owned(),
+            format!("{}M", mebibytes * u64::from(self.nodes)),
+        ];
+        let share = self.cpus / self.nodes;
+        for node in 0..self.nodes {
+            let (first, last) = (node * share, node * share + share - 1);
+            arguments.extend([
+                "-object".to_owned(),
+                format!("memory-backend-ram,id=node{node},size={mebibytes}M"),
+                "-numa".to_owned(),
+                format!("node,nodeid={node},cpus={first}-{last},memdev=node{node}"),
+            ]);
+        }
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_spread_over_nodes_in_equal_runs() {
+        let plan = GuestPlan {
+            cpus: 4,
+            nodes: 2,
+            ..GuestPlan::new("true")
+        };
+        let arguments = plan.machine_arguments().join(" ");
+        assert!(arguments.starts_with("-smp 4 -m 1024M "), "{arguments}");
+        assert!(
+            arguments.contains("nodeid=0,cpus=0-1,memdev=node0"),
+            "{arguments}"
+        );
+        assert!(
+            arguments.contains("nodeid=1,cpus=2-3,memdev=node1"),
+            "{arguments}"
+        );
+    }
+
+    #[test]
+    fn machines_that_cannot_be_are_refused_with_what_can() {
+        for (cpus, nodes) in [(0, 1), (1, 0), (3, 2), (65, 1), (9, 9)] {
+            let plan = GuestPlan {
+                cpus,
+                nodes,
+                ..GuestPlan::new("true")
+            };
+            assert!(plan.check().unwrap_err().to_string().contains("give 1 to"));
+        }
+        let small = GuestPlan {
+            node_bytes: 1 << 20,
+            ..GuestPlan::new("true")
+        };
+        assert!(small.check().is_err());
+        assert!(GuestPlan::new("true").check().is_ok());
+    }
+}
