@@ -4,6 +4,9 @@
 # Rounds with and without alternate, each in turn first, so that a machine that drifts spoils neither; the ratio is of the
 # medians over the rounds, for every step of exact steering with aligned clients. Watching may cost 5 %: 0.95 or more.
 #
+# Where other programs take CPU time, rates tell how the scheduler shared it out. The server's CPU time a frame, which
+# stands behind the rate, does not depend on that as much; it leaves out the collecting threads' own.
+#
 #   bench/watching.sh [ROUNDS [DURATION]]      default: 7 rounds, trials of 1s
 #   CORELANE=./target/release/corelane WATCH="--profile" bench/watching.sh
 set -euo pipefail
@@ -37,16 +40,19 @@ done
 refused=$(jq -r '.steps[].observed.unknown // {} | to_entries[] | "\(.key): \(.value)"' "$folder"/with.*.json | sort -u)
 [ -z "$refused" ] || { printf 'not observed, so that nothing can be compared:\n%s\n' "$refused" >&2; exit 77; }
 
-# A line each: kind, step, rate.
+# A line each: kind, step, rate, CPU microseconds a frame.
 for kind in with without; do
   jq -r --arg kind "$kind" '.steps[]
     | select(.model == "exact" and .placement == "aligned" and .rate_spread)
-    | [$kind, "\(.mode), \(.buckets_active) active", .rate_spread.median] | @tsv' "$folder/$kind".*.json
+    | [$kind, "\(.mode), \(.buckets_active) active", .rate_spread.median, .cpu_us_per_frame] | @tsv' "$folder/$kind".*.json
 done | jq -Rrn --arg watch "${watch[*]}" --arg rounds "$rounds" '
   def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
-  [inputs | split("\t") | {kind: .[0], step: .[1], rate: (.[2] | tonumber)}]
-  | "rate with \($watch) over the rate without: medians of \($rounds) interleaved rounds",
+  [inputs | split("\t") | {kind: .[0], step: .[1], rate: (.[2] | tonumber), cost: (.[3] | tonumber)}]
+  | "with \($watch) over without: medians of \($rounds) interleaved rounds",
     (group_by(.step)[]
-      | ([.[] | select(.kind == "with") | .rate] | median) as $with
-      | ([.[] | select(.kind == "without") | .rate] | median) as $without
-      | "\(.[0].step): \($with | floor)/s over \($without | floor)/s = \($with / $without * 1000 | round / 1000)")'
+      | (map(select(.kind == "with"))) as $with
+      | (map(select(.kind == "without"))) as $without
+      | ($with | map(.rate) | median) as $rate | ($without | map(.rate) | median) as $free_rate
+      | ($with | map(.cost) | median) as $cost | ($without | map(.cost) | median) as $free_cost
+      | "\(.[0].step): rate \($rate | floor)/s over \($free_rate | floor)/s = \($rate / $free_rate * 1000 | round / 1000); "
+        + "server CPU a frame \($cost / $free_cost * 1000 | round / 1000)")'
