@@ -4,7 +4,7 @@ use crate::arguments::{BedArgument, ScaleUdpArguments};
 use crate::interrupt::Interrupt;
 use crate::outcome::{CannotRun, Done, Outcome, usage};
 use crate::serve::moving;
-use crate::steering;
+use crate::steering::{self, Asking};
 use anyhow::Context;
 use corelane_host::bed::{self, Bed, BedPlan};
 use corelane_host::conditions::{self, Severity, Snapshot};
@@ -24,6 +24,14 @@ use std::path::Path;
 const SERVER: &str = "10.11.2.1";
 const CLIENTS: &str = "10.11.2.0/24";
 
+/// Where the posts' pool does not reach every bucket: 254 addresses are on all of 32 buckets and more, whatever the table.
+const MORE_CLIENTS: &str = "10.11.0.0/16";
+const BUCKETS_OF_CLIENTS: usize = 32;
+
+/// Bytes of IPv4 and UDP headers before the payload, and the MTU of a link that is not told otherwise.
+const HEADER_BYTES: u32 = 28;
+const USUAL_MTU: u32 = 1500;
+
 /// The posts' port.
 const PORT: u16 = 8080;
 
@@ -36,7 +44,11 @@ pub fn scale_udp(arguments: &ScaleUdpArguments) -> Outcome {
         // A refusal is no error here: the bed says what it could not have, and why.
         let _ = bed::enter_user_namespace();
     }
-    let bed = build_bed(arguments.bed)?;
+    let bed = build_bed(
+        arguments.bed,
+        request.steering.table.buckets(),
+        arguments.size as u32,
+    )?;
     let snapshot = snapshot(&bed);
     let plan = ScalePlan::new(request, &bed, PORT);
     if arguments.dry_run {
@@ -66,7 +78,10 @@ pub fn scale_udp(arguments: &ScaleUdpArguments) -> Outcome {
 }
 
 fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
-    let cpus = steering::place(arguments.cpus.as_deref(), arguments.buckets, arguments.share_cpus)?;
+    let asking = Asking::Buckets {
+        share: arguments.share_cpus,
+    };
+    let cpus = steering::place(arguments.cpus.as_deref(), arguments.buckets, asking)?;
     let table = IndirectionTable::round_robin(arguments.table_size, cpus.len())
         .map_err(|error| usage("--table-size and --buckets", error))?;
     let moving = moving(&arguments.moving);
@@ -96,13 +111,21 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
     })
 }
 
-fn build_bed(wanted: BedArgument) -> anyhow::Result<Bed> {
+/// A bed for so many buckets, over which a payload of `size` bytes passes whole: the device counts frames, and a fragment is
+/// one.
+fn build_bed(wanted: BedArgument, buckets: usize, size: u32) -> anyhow::Result<Bed> {
     let constant = "the bed's addresses are constants of the right form";
+    let clients = if buckets > BUCKETS_OF_CLIENTS {
+        MORE_CLIENTS
+    } else {
+        CLIENTS
+    };
     let plan = BedPlan {
+        mtu: Some((size + HEADER_BYTES).max(USUAL_MTU)),
         loopback_ok: wanted != BedArgument::Namespaces,
         ..BedPlan::new(
             SERVER.parse().expect(constant),
-            vec![CLIENTS.parse().expect(constant)],
+            vec![clients.parse().expect(constant)],
         )
     };
     let bed = match wanted {
@@ -210,7 +233,7 @@ mod tests {
 
     #[test]
     fn loopback_is_had_when_asked_for() {
-        let bed = build_bed(BedArgument::Loopback).unwrap();
+        let bed = build_bed(BedArgument::Loopback, 1, 510).unwrap();
         assert_eq!(bed.kind(), BedKind::Loopback);
         assert!(bed.reason().is_some());
     }

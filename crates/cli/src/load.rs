@@ -4,7 +4,7 @@ use crate::arguments::{LoadUdpArguments, SpreadArgument};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Done, Outcome, usage};
 use crate::serve::moving;
-use crate::steering;
+use crate::steering::{self, Asking};
 use corelane_host::limits;
 use corelane_load::pace::Pace;
 use corelane_load::udp::{Progress, Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpRequest, Until};
@@ -65,7 +65,7 @@ fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
         .map(steering::from_file)
         .transpose()?;
     let workers = arguments.workers.map(|workers| workers as usize);
-    let cpus = steering::place(arguments.cpus.as_deref(), workers, true)?;
+    let cpus = steering::place(arguments.cpus.as_deref(), workers, Asking::Workers)?;
     let pace = match (arguments.rate, arguments.window) {
         (Some(per_second), _) if per_second <= 0.0 => return Err(usage("--rate", "a rate is more than 0")),
         (Some(per_second), _) => Pace::Rate { per_second },
@@ -108,9 +108,10 @@ fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
 fn name_flag(error: UdpLoadError) -> anyhow::Error {
     let flag = match &error {
         UdpLoadError::Payload(_) => "--size",
-        UdpLoadError::EmptyPool { .. } | UdpLoadError::Unreached { .. } | UdpLoadError::Source { .. } => {
-            "--sources"
-        }
+        UdpLoadError::NoSources
+        | UdpLoadError::EmptyPool { .. }
+        | UdpLoadError::Unreached { .. }
+        | UdpLoadError::Source { .. } => "--sources",
         UdpLoadError::Ports { .. } => "--sockets",
         UdpLoadError::NoSteering | UdpLoadError::Plan(_) => "--steering",
         UdpLoadError::Spawn(_) | UdpLoadError::Worker { .. } => return error.into(),
@@ -164,6 +165,13 @@ fn summary(loaded: &UdpLoaded) -> String {
     for (cause, count) in &total.refused {
         table.row([
             &format!("refused: {cause}"),
+            &quantity::count(*count),
+            &per_second(*count),
+        ]);
+    }
+    for (cause, count) in &total.network_errors {
+        table.row([
+            &format!("answered by ICMP: {cause}"),
             &quantity::count(*count),
             &per_second(*count),
         ]);

@@ -3,7 +3,7 @@
 use crate::arguments::{MovingArguments, ServeUdpArguments};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Done, Outcome, usage};
-use crate::steering;
+use crate::steering::{self, Asking};
 use corelane_report::quantity;
 use corelane_report::scale::{Mode, Model};
 use corelane_report::table::{Column, Table};
@@ -23,6 +23,8 @@ pub fn udp(arguments: &ServeUdpArguments) -> Outcome {
         writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
         return Ok(Done);
     }
+    // One socket a bucket, and the count of what each dropped: more than the usual soft limit for many buckets.
+    corelane_host::limits::open_descriptors()?;
     let interrupt = Interrupt::catch()?;
     let mut server = UdpServer::start(plan).map_err(|error| match error {
         UdpServeError::Group(error) => usage("ADDRESS", error),
@@ -66,7 +68,9 @@ fn plan(arguments: &ServeUdpArguments) -> anyhow::Result<UdpPlan> {
             let cpus = steering::place(
                 arguments.cpus.as_deref(),
                 arguments.rule.buckets,
-                arguments.share_cpus,
+                Asking::Buckets {
+                    share: arguments.share_cpus,
+                },
             )?;
             steering::from_rule(&arguments.rule, arguments.hash, cpus)?
         }

@@ -63,19 +63,47 @@ pub fn usable_cpus() -> anyhow::Result<Vec<u32>> {
     Ok(usable)
 }
 
+/// Who asks for CPUs: the flag that a refusal names, and what it may suggest.
+#[derive(Debug, Clone, Copy)]
+pub enum Asking {
+    /// `--buckets`, which `--share-cpus` may put on fewer CPUs.
+    Buckets {
+        /// Whether it was given.
+        share: bool,
+    },
+    /// `--workers`.
+    Workers,
+}
+
+impl Asking {
+    fn refuse(self, what: impl std::fmt::Display) -> anyhow::Error {
+        match self {
+            Self::Buckets { .. } => usage(
+                "--buckets",
+                format!("{what} (--cpus LIST names them, --share-cpus shares)"),
+            ),
+            Self::Workers => usage("--workers", format!("{what} (--cpus LIST names them)")),
+        }
+    }
+
+    fn share(self) -> bool {
+        matches!(self, Self::Buckets { share: true })
+    }
+}
+
 /// One CPU a worker, from `--cpus` or from what the machine allows.
-pub fn place(list: Option<&str>, workers: Option<usize>, share: bool) -> anyhow::Result<Vec<u32>> {
+pub fn place(list: Option<&str>, workers: Option<usize>, asking: Asking) -> anyhow::Result<Vec<u32>> {
     let Some(list) = list else {
         let workers = match workers {
             Some(workers) => workers,
             None => return usable_cpus(),
         };
         let options = PlacementOptions {
-            share,
+            share: asking.share(),
             ..PlacementOptions::default()
         };
         return cpus::placement(&cpus::topology()?, &cpus::allowed()?, workers, options)
-            .map_err(|error| usage("--buckets", format!("{error} (--share-cpus)")));
+            .map_err(|error| asking.refuse(error));
     };
     let named = cpus::list::parse(list).filter(|cpus| !cpus.is_empty());
     let named = named.ok_or_else(|| usage("--cpus", format!("'{list}' is no CPU list: write 0-3,6")))?;
@@ -90,12 +118,9 @@ pub fn place(list: Option<&str>, workers: Option<usize>, share: bool) -> anyhow:
         ));
     }
     let workers = workers.unwrap_or(named.len());
-    if workers > named.len() && !share {
-        let what = format!(
-            "{workers} buckets need {workers} CPUs, and {} are named; or give --share-cpus",
-            named.len()
-        );
-        return Err(usage("--cpus", what));
+    if workers > named.len() && !asking.share() {
+        let what = format!("{workers} need {workers} CPUs, and {} are named", named.len());
+        return Err(asking.refuse(what));
     }
     Ok(named.iter().copied().cycle().take(workers).collect())
 }

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 /// As the terminal does on ^C, but to this process alone.
 fn interrupt(process: &Child) {
-    let killed = Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
+    let killed = Command::new("kill")
+        .args(["-INT", &process.id().to_string()])
+        .status()
+        .unwrap();
     assert!(killed.success());
 }
 
@@ -17,11 +20,20 @@ fn interrupt(process: &Child) {
 fn an_interrupted_lab_reports_the_trials_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("report.json");
-    let mut lab = common::corelane(&["lab", "scale", "udp", "--duration", "100ms", "--rounds", "100", "--json"])
-        .arg(&saved)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut lab = common::corelane(&[
+        "lab",
+        "scale",
+        "udp",
+        "--duration",
+        "100ms",
+        "--rounds",
+        "100",
+        "--json",
+    ])
+    .arg(&saved)
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while !saved.exists() {
         assert!(Instant::now() < deadline, "no trial was saved");
@@ -38,10 +50,18 @@ fn an_interrupted_lab_reports_the_trials_that_it_had() {
 #[test]
 fn an_interrupted_generator_reports_what_it_sent() {
     let server = common::Server::start(&["127.0.0.1:0", "--buckets", "1"]);
-    let mut load = common::corelane(&["load", "udp", &server.address, "--rate", "1k", "--duration", "60s"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut load = common::corelane(&[
+        "load",
+        "udp",
+        &server.address,
+        "--rate",
+        "1k",
+        "--duration",
+        "60s",
+    ])
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
     let mut output = BufReader::new(load.stdout.take().unwrap());
     let mut first = String::new();
     output.read_line(&mut first).unwrap();

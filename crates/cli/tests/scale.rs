@@ -75,11 +75,23 @@ fn every_frame_is_accounted_for_under_either_engine_and_both_give_the_same_table
     for engine in ["epoll", "io_uring"] {
         let report = lab(&["--bed", "namespaces", "--engine", engine]);
         assert_eq!(report["schema"], "corelane/scale/1");
+        for trial in report["trials"].as_array().unwrap() {
+            assert_eq!(
+                trial["raw"]["engine"], engine,
+                "{}",
+                trial["raw"]["engine_reason"]
+            );
+        }
         assert_in_namespaces(&report);
         assert!(report["limit"]["sentence"].as_str().unwrap().ends_with('.'));
         shapes.push(shape(&report));
     }
     assert_eq!(shapes[0], shapes[1]);
+}
+
+#[test]
+fn payloads_beyond_the_usual_frame_are_accounted_for_too() {
+    assert_in_namespaces(&lab(&["--bed", "namespaces", "--size", "4000", "--buckets", "1"]));
 }
 
 #[test]

@@ -53,6 +53,60 @@ fn every_datagram_of_a_window_comes_back_under_either_engine() {
 }
 
 #[test]
+fn the_smallest_and_the_largest_payload_come_back() {
+    let server = Server::start(&["127.0.0.1:0", "--buckets", "1"]);
+    for size in ["16", "65507"] {
+        let loaded = run_json(&[
+            "load",
+            "udp",
+            &server.address,
+            "--window",
+            "1",
+            "--count",
+            "100",
+            "--workers",
+            "1",
+            "--size",
+            size,
+            "--json",
+        ]);
+        assert_eq!(
+            loaded["total"]["returned"], 100,
+            "{size} bytes: {}",
+            loaded["total"]
+        );
+        assert_eq!(loaded["total"]["corrupted"], 0, "{size} bytes");
+    }
+}
+
+#[test]
+fn a_closed_port_is_told_as_what_it_is() {
+    let closed = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let loaded = run_json(&[
+        "load",
+        "udp",
+        &closed,
+        "--rate",
+        "200",
+        "--count",
+        "20",
+        "--workers",
+        "1",
+        "--json",
+    ]);
+    assert_eq!(loaded["total"]["returned"], 0);
+    assert!(
+        loaded["total"]["network_errors"]["refused"].as_u64().unwrap() > 0,
+        "{}",
+        loaded["total"]
+    );
+}
+
+#[test]
 fn planned_sources_hit_every_bucket_and_no_other() {
     let server = Server::start(&[
         "127.11.2.1:0",
@@ -226,6 +280,14 @@ fn bad_input_is_refused_with_the_flag_named() {
     assert!(in_use.contains(&address), "{in_use}");
     let many = refused(&["serve", "udp", "127.0.0.1:0", "--buckets", "5000"], 2);
     assert!(many.contains("--buckets") && many.contains("5000"), "{many}");
+    let workers = refused(
+        &["load", "udp", "127.0.0.1:9", "--workers", "5000", "--count", "1"],
+        2,
+    );
+    assert!(
+        workers.contains("--workers") && workers.contains("5000"),
+        "{workers}"
+    );
     let far = refused(
         &[
             "load",

@@ -24,6 +24,10 @@ pub const CHILD_ARGUMENT: &str = "attend-parent";
 /// How often parent and child look whether something else is to be done while they wait for each other.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
+/// How often a generator is looked at: idle time after its last datagram would be booked as the trial's, and 2 ms are 1 %
+/// of the shortest trials that tests run.
+const SENDING_LOOK: Duration = Duration::from_millis(2);
+
 /// What a parent tells its child, first a plan, then questions.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,6 +46,8 @@ enum Order {
 enum Answer {
     /// A server's counts; the first one says that it is ready.
     Served(Box<UdpServed>),
+    /// A generator has sent its last datagram; it may still wait for answers.
+    Sent,
     /// A generator's report, its last word.
     Loaded(Box<UdpLoaded>),
     /// What went wrong, its last word.
@@ -133,7 +139,7 @@ impl Child {
     }
 
     /// As [`answer`](Self::answer), but tells the child to end as soon as `interrupt` is set.
-    fn last_answer(&mut self, interrupt: &AtomicBool) -> Result<Answer, ChildError> {
+    fn answer_unless(&mut self, interrupt: &AtomicBool) -> Result<Answer, ChildError> {
         let mut told = false;
         loop {
             match self.answers.recv_timeout(LOOK_INTERVAL) {
@@ -256,15 +262,24 @@ impl LoadProcess {
         self.child.process.id()
     }
 
-    /// Sends as planned and waits for the report; ends it early when `interrupt` is set.
+    /// Sends as planned and waits for the report; ends it early when `interrupt` is set. `sent` is called when the last
+    /// datagram has left.
     ///
     /// # Errors
     /// When it is gone, and what it said when it could not send.
-    pub fn run(mut self, plan: UdpLoadPlan, interrupt: &AtomicBool) -> Result<UdpLoaded, ChildError> {
+    pub fn run(
+        mut self,
+        plan: UdpLoadPlan,
+        interrupt: &AtomicBool,
+        mut sent: impl FnMut(),
+    ) -> Result<UdpLoaded, ChildError> {
         self.child.tell(&Order::LoadUdp(Box::new(plan)))?;
-        match self.child.last_answer(interrupt)? {
-            Answer::Loaded(loaded) => Ok(*loaded),
-            _ => Err(self.child.unexpected()),
+        loop {
+            match self.child.answer_unless(interrupt)? {
+                Answer::Sent => sent(),
+                Answer::Loaded(loaded) => return Ok(*loaded),
+                _ => return Err(self.child.unexpected()),
+            }
         }
     }
 }
@@ -321,7 +336,13 @@ fn attend_load(
     output: &mut impl Write,
 ) -> Result<(), String> {
     let mut load = UdpLoad::start(plan).map_err(|error| error.to_string())?;
-    while !load.wait(LOOK_INTERVAL) {
+    let mut tell = |answer: &Answer| write_line(output, answer).map_err(|error| error.to_string());
+    let mut told = false;
+    while !load.wait(SENDING_LOOK) {
+        if load.sending_ended() && !told {
+            tell(&Answer::Sent)?;
+            told = true;
+        }
         match orders.try_recv() {
             Err(mpsc::TryRecvError::Empty) => {}
             Ok(_) => load.stop(),
@@ -329,7 +350,10 @@ fn attend_load(
         }
     }
     let loaded = load.finish().map_err(|error| error.to_string())?;
-    write_line(output, &Answer::Loaded(Box::new(loaded))).map_err(|error| error.to_string())
+    if !told {
+        tell(&Answer::Sent)?;
+    }
+    tell(&Answer::Loaded(Box::new(loaded)))
 }
 
 fn write_line(output: &mut impl Write, document: &impl Serialize) -> io::Result<()> {

@@ -97,6 +97,8 @@ pub struct UdpStatistics {
     pub ip_v4: IpCounters,
     /// IPv6 itself, all protocols.
     pub ip_v6: IpCounters,
+    /// ICMP messages received, of both families (`InMsgs`).
+    pub icmp_received: u64,
 }
 
 impl UdpStatistics {
@@ -129,6 +131,7 @@ impl UdpStatistics {
             })
         };
         let lite_v4 = pairs(snmp, "UdpLite")?.unwrap_or_default();
+        let icmp_v4 = pairs(snmp, "Icmp")?.unwrap_or_default();
         let named6 = |prefix: &'static str| move |name: &str| lookup6(snmp6, prefix, name);
         Ok(Self {
             ipv4: UdpCounters::by_name(lookup(&required("Udp")?)),
@@ -143,6 +146,8 @@ impl UdpStatistics {
                     name
                 })
             }),
+            icmp_received: lookup(&icmp_v4)("InMsgs").unwrap_or(0)
+                + lookup6(snmp6, "Icmp6", "InMsgs").unwrap_or(0),
         })
     }
 
@@ -154,6 +159,7 @@ impl UdpStatistics {
             lite: self.lite.since(&earlier.lite),
             ip_v4: self.ip_v4.since(&earlier.ip_v4),
             ip_v6: self.ip_v6.since(&earlier.ip_v6),
+            icmp_received: self.icmp_received.saturating_sub(earlier.icmp_received),
         }
     }
 

@@ -1,9 +1,9 @@
 //! From readings to a trial: where every frame went. Pure: readings of both ends before and after, the server's and the
 //! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes out.
 
-use super::collect::{Reading, SideReading};
+use super::collect::{SideReading, Sides, Spent};
 use super::plan::{PlannedStep, ScalePlan};
-use corelane_host::counters::UdpCounters;
+use corelane_host::counters::{ClockRate, UdpCounters};
 use corelane_load::udp::UdpLoaded;
 use corelane_report::drops::{Cause, LinuxUdpCounters, Side, UdpAccount};
 use corelane_report::scale::{CpuShare, Mode, Share, Trial, TrialBucket, TrialStatus, Unexplained};
@@ -12,8 +12,11 @@ use serde_json::json;
 
 /// Everything that was read around one trial.
 pub(super) struct Evidence<'a> {
-    pub(super) before: &'a Reading,
-    pub(super) after: &'a Reading,
+    pub(super) sides_before: Sides,
+    pub(super) sides: Sides,
+    pub(super) spent_before: &'a Spent,
+    pub(super) spent: &'a Spent,
+    pub(super) clock: &'a ClockRate,
     pub(super) served_before: &'a UdpServed,
     pub(super) served: &'a UdpServed,
     pub(super) loaded: &'a UdpLoaded,
@@ -32,23 +35,24 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
         sum(|bucket| bucket.answered.unwrap_or(0)),
     );
     let answers = step.mode == Mode::Echo;
-    let (before, after) = (evidence.before, evidence.after);
-    let switches = after.server_switches.since(&before.server_switches);
+    let (spent, earlier) = (evidence.spent, evidence.spent_before);
+    let switches = spent.server_switches.since(&earlier.server_switches);
     let mut trial = Trial {
         generated: loaded.total.sent,
         seen,
         answered: answers.then_some(answered),
         returned: answers.then_some(loaded.total.returned + loaded.total.duplicated),
         seen_bytes: Some(seen_bytes(evidence)),
-        server_cpu_us: Some(after.server_process.since(&before.server_process).total_ns as f64 / 1e3),
+        server_cpu_us: Some(spent.server_process.since(&earlier.server_process).total_ns as f64 / 1e3),
         locality: pooled(per_bucket.iter().filter_map(|bucket| bucket.locality)),
         steering: pooled(per_bucket.iter().filter_map(|bucket| bucket.steering)),
         cpu_shares: cpu_shares(plan, step, evidence),
         context_switches: Some(switches.voluntary + switches.involuntary),
-        effective_mhz: after.clock.hertz.map(|hertz| hertz / 1e6),
+        effective_mhz: evidence.clock.hertz.map(|hertz| hertz / 1e6),
         round_trip: loaded.round_trip_histogram.clone(),
         per_bucket,
-        raw: json!({ "loaded": loaded.total, "workers": loaded.workers, "sources": loaded.sources,
+        raw: json!({ "engine": evidence.served.engine, "engine_reason": evidence.served.engine_reason,
+            "loaded": loaded.total, "workers": loaded.workers, "sources": loaded.sources,
             "served_causes": evidence.served.dropped() }),
         ..Trial::new(index, round, loaded.sending_s)
     };
@@ -60,7 +64,7 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
     {
         trial.unknown.insert("locality".to_owned(), reason);
     }
-    if let Some(reason) = &after.clock.unknown_because {
+    if let Some(reason) = &evidence.clock.unknown_because {
         trial.unknown.insert("effective_mhz".to_owned(), reason.clone());
     }
     if let Some(limit) = &loaded.limited_by {
@@ -79,9 +83,9 @@ fn count_places(trial: &mut Trial, evidence: &Evidence<'_>) {
         trial.unknown.insert("received_pps".to_owned(), reason.to_owned());
         return;
     }
-    let server = evidence.after.server.since(&evidence.before.server);
-    let client = evidence.after.client.since(&evidence.before.client);
-    trial.received = Some(server.device.rx_packets);
+    let server = evidence.sides.server.since(&evidence.sides_before.server);
+    let client = evidence.sides.client.since(&evidence.sides_before.client);
+    trial.received = Some(server.received());
     add(
         trial,
         Cause::TransmitQueue,
@@ -149,7 +153,7 @@ fn server_drops(trial: &mut Trial, evidence: &Evidence<'_>) {
             "full_buffers" => Cause::FullBuffers,
             "queue_full" => Cause::AnswerBuffersFull,
             "refused_port" | "refused_peer" => Cause::Refused,
-            "truncated" => Cause::BadLength,
+            "truncated" => Cause::Corrupted,
             _ => Cause::SendFailed,
         };
         add(trial, cause, Side::Server, frames);
@@ -204,7 +208,7 @@ fn pooled(shares: impl Iterator<Item = Share>) -> Option<Share> {
 
 /// How the CPUs of the step spent the trial.
 fn cpu_shares(plan: &ScalePlan, step: PlannedStep, evidence: &Evidence<'_>) -> Vec<CpuShare> {
-    let spent = evidence.after.cpus.since(&evidence.before.cpus);
+    let spent = evidence.spent.cpus.since(&evidence.spent_before.cpus);
     let share = |cpu: &u32| {
         let time = spent.cpu(*cpu);
         CpuShare {

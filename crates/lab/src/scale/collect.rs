@@ -1,25 +1,29 @@
 //! What is read around a trial: the counters of both sides of the bed, the CPUs, and the server's process.
 
-use crate::child::ServerProcess;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
 use corelane_host::counters::{
     ClockRate, ContextSwitches, CpuTimes, DeviceStatistics, ProcessCpu, Switches, UdpStatistics,
 };
+use std::thread;
 use std::time::Duration;
 
 /// How long the effective clock is measured: long enough for 1 % with a 4 kHz timer's interruptions, and outside the trial.
 const CLOCK_MEASUREMENT: Duration = Duration::from_millis(2);
 
-/// Everything read at one moment.
-#[derive(Debug, Clone)]
-pub(super) struct Reading {
+/// What both sides counted up to one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sides {
     pub(super) server: SideReading,
     pub(super) client: SideReading,
+}
+
+/// What the CPUs and the server's process did up to one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Spent {
     pub(super) cpus: CpuTimes,
     pub(super) server_process: ProcessCpu,
     pub(super) server_switches: Switches,
-    pub(super) clock: ClockRate,
 }
 
 /// The counters of one side's namespace.
@@ -29,18 +33,36 @@ pub(super) struct SideReading {
     pub(super) device: DeviceStatistics,
 }
 
-impl Reading {
-    /// Reads everything. The sides come first and last the CPUs, so that the experiment's own reading is in no trial.
-    pub(super) fn take(bed: &Bed, server: &ServerProcess) -> Result<Self, HostError> {
+impl Sides {
+    /// Reads both sides.
+    pub(super) fn take(bed: &Bed) -> Result<Self, HostError> {
         Ok(Self {
             server: SideReading::take(&bed.server)?,
             client: SideReading::take(&bed.client)?,
-            server_process: ProcessCpu::read(server.pid())?,
-            server_switches: ContextSwitches::read(server.pid())?.total(),
-            clock: ClockRate::measure(CLOCK_MEASUREMENT),
+        })
+    }
+}
+
+impl Spent {
+    /// Reads the CPUs and the server's process.
+    pub(super) fn take(server: u32) -> Result<Self, HostError> {
+        Ok(Self {
+            server_process: ProcessCpu::read(server)?,
+            server_switches: ContextSwitches::read(server)?.total(),
             cpus: CpuTimes::read()?,
         })
     }
+}
+
+/// The clock at which `cpu` runs now, which is to say right after load: measured on a thread that is pinned there.
+pub(super) fn clock(cpu: u32) -> ClockRate {
+    let measure = move || {
+        // Measured elsewhere, it still says on which CPU.
+        let _ = corelane_host::pin::current_thread(cpu);
+        ClockRate::measure(CLOCK_MEASUREMENT)
+    };
+    thread::scope(|scope| scope.spawn(measure).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 impl SideReading {
@@ -55,6 +77,11 @@ impl SideReading {
         })
     }
 
+    /// Frames that the device received, less ICMP's own messages: those are the kernel's, not the experiment's.
+    pub(super) fn received(&self) -> u64 {
+        self.device.rx_packets.saturating_sub(self.udp.icmp_received)
+    }
+
     /// What was counted since `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -67,7 +94,8 @@ impl SideReading {
     /// Linux counts them only when they are read.
     pub(super) fn queued(&self) -> u64 {
         let ip = self.udp.ip_total();
-        let ended = self.udp.total().arrived() + ip.in_header_errors + ip.in_discards;
+        let ended =
+            self.udp.total().arrived() + ip.in_header_errors + ip.in_discards + self.udp.icmp_received;
         self.device.rx_packets.saturating_sub(ended)
     }
 }

@@ -1,7 +1,7 @@
 //! The conclusion: what stopped growth, from the report alone. A pure function, so that it can be read and tested.
 
 use super::plan::ScalePlan;
-use corelane_report::drops::label;
+use corelane_report::drops::{Cause, label};
 use corelane_report::quantity;
 use corelane_report::scale::{Limit, LimitCause, Mode, ScaleReport, Step};
 
@@ -79,7 +79,11 @@ fn cause(step: &Step) -> (LimitCause, String) {
     }
     if let Some((cause, share)) = lost.filter(|(_, share)| *share > MATERIAL_LOSS) {
         let because = format!("{} of frames {}", quantity::percent(share), label(&cause));
-        return (LimitCause::SocketBuffers, because);
+        let kind = match Cause::of_key(&cause) {
+            Some((Cause::FullBuffers | Cause::Memory | Cause::StillQueued, _)) => LimitCause::SocketBuffers,
+            _ => LimitCause::Path,
+        };
+        return (kind, because);
     }
     match (idle, step.mode) {
         (Some(idle), Mode::Echo) => {

@@ -8,8 +8,9 @@ use super::plan::UdpPlan;
 use crate::pace::{Pace, Schedule};
 use corelane_proto::probe::{Arrival, Probe, Stamp};
 use corelane_report::histogram::Histogram;
-use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
+use corelane_worker::engine::{Engine, Event, FailureCounts, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,11 +20,16 @@ use std::time::Duration;
 /// `UDP_SEGMENT` send (`UDP_MAX_SEGMENTS` is 64 in older kernels).
 const BURST: u32 = 64;
 
+/// How long a turn waits while the kernel does not take what is queued.
+const QUEUE_LOOK: Duration = Duration::from_millis(1);
+
 /// What anyone may read while a worker runs.
 #[derive(Debug, Default)]
 pub(super) struct LiveCounters {
     pub(super) sent: Counter,
     pub(super) returned: Counter,
+    /// 1 once nothing more will be sent.
+    pub(super) sending_ended: Counter,
 }
 
 /// One worker's generator.
@@ -83,6 +89,8 @@ impl Generator {
         }
         let sending = engine.now().since(start);
         self.budget = 0;
+        self.empty_queues(engine)?;
+        self.live.sending_ended.set(1);
         if self.plan.answers {
             self.drain(engine)?;
         }
@@ -184,11 +192,28 @@ impl Generator {
         Ok(())
     }
 
+    /// Lets the kernel take what is queued: all of it, or what it takes within the loss timeout.
+    fn empty_queues<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
+        let give_up = engine.now() + self.plan.loss_timeout();
+        while self.queued(engine.ops()) > 0 && engine.now() < give_up {
+            engine.turn(engine.now() + QUEUE_LOOK, self)?;
+        }
+        self.counts.unsent += self.queued(engine.ops());
+        Ok(())
+    }
+
+    /// Datagrams handed to the engine that the kernel has neither taken nor refused.
+    fn queued(&self, ops: &Ops) -> u64 {
+        let counters = ops.counters();
+        self.issued() - counters.sent - counters.send_failed.total()
+    }
+
     /// Waits until everything has come back, or nothing has for the loss timeout.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let mut returned = self.counts.returned;
         let mut give_up = engine.now() + self.plan.loss_timeout();
-        while self.counts.returned < self.issued() && engine.now() < give_up {
+        let sent = engine.ops().counters().sent;
+        while self.counts.returned < sent && engine.now() < give_up {
             engine.turn(give_up, self)?;
             if self.counts.returned > returned {
                 returned = self.counts.returned;
@@ -264,12 +289,8 @@ impl Generator {
         if self.plan.answers {
             self.counts.lost = counters.sent.saturating_sub(self.counts.returned);
         }
-        let refused = counters
-            .send_failed
-            .by_cause()
-            .into_iter()
-            .filter(|(_, count)| *count > 0);
-        self.counts.refused = refused.map(|(cause, count)| (cause.to_owned(), count)).collect();
+        self.counts.refused = by_cause(&counters.send_failed);
+        self.counts.network_errors = by_cause(&counters.errors);
         Outcome {
             counts: self.counts,
             leases: self.leases,
@@ -278,6 +299,12 @@ impl Generator {
             sending,
         }
     }
+}
+
+/// The causes that occurred, with their counts.
+fn by_cause(failures: &FailureCounts) -> BTreeMap<String, u64> {
+    let occurred = failures.by_cause().into_iter().filter(|(_, count)| *count > 0);
+    occurred.map(|(cause, count)| (cause.to_owned(), count)).collect()
 }
 
 impl Handler for Generator {

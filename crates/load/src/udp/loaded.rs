@@ -59,6 +59,9 @@ pub struct Counts {
     pub unsent: u64,
     /// Datagrams that the kernel refused, by cause.
     pub refused: BTreeMap<String, u64>,
+    /// Errors that the network sent back (ICMP), by cause; the datagrams that they are about count as sent.
+    #[serde(default)]
+    pub network_errors: BTreeMap<String, u64>,
 }
 
 impl Counts {
@@ -73,9 +76,14 @@ impl Counts {
         self.corrupted += other.corrupted;
         self.too_late += other.too_late;
         self.unsent += other.unsent;
-        for (cause, count) in &other.refused {
-            *self.refused.entry(cause.clone()).or_default() += count;
-        }
+        add_causes(&mut self.refused, &other.refused);
+        add_causes(&mut self.network_errors, &other.network_errors);
+    }
+}
+
+fn add_causes(sum: &mut BTreeMap<String, u64>, other: &BTreeMap<String, u64>) {
+    for (cause, count) in other {
+        *sum.entry(cause.clone()).or_default() += count;
     }
 }
 
@@ -99,7 +107,7 @@ pub struct SourceLoaded {
     pub bucket: Option<u16>,
     /// Sockets on it.
     pub sockets: usize,
-    /// Datagrams handed to the kernel.
+    /// Datagrams queued to be sent from it.
     pub sent: u64,
     /// Answers returned for the first time.
     pub returned: u64,

@@ -173,6 +173,9 @@ pub enum UdpLoadError {
     /// Spreading over buckets without knowing them.
     #[error("--spread buckets needs the server's steering document: give its file with --steering")]
     NoSteering,
+    /// Spreading over buckets without knowing where from.
+    #[error("--spread buckets chooses sources by their addresses: give those of this machine with --sources")]
+    NoSources,
     /// A source that could not be had.
     #[error("source {from}: {error}{}", hint(.error))]
     Source {

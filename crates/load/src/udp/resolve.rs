@@ -13,6 +13,7 @@ use corelane_rss::plan as rss_plan;
 use corelane_rss::{HashFields, Steering};
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Sockets of one address that the kernel is left to choose ports for: its default range holds 28,232.
@@ -240,10 +241,11 @@ impl UdpRequest {
         let target = self.target.ip();
         let Some(pool) = &self.sources else {
             let any = match (target, self.spread) {
-                // The hash needs the address that the routing table would choose; to a loopback target it is the same.
+                // The hash needs the address itself. To a loopback target the routing table chooses the target's own.
                 (target, Spread::Buckets) if target.is_loopback() => target,
-                (IpAddr::V4(_), _) => Ipv4Addr::UNSPECIFIED.into(),
-                (IpAddr::V6(_), _) => Ipv6Addr::UNSPECIFIED.into(),
+                (_, Spread::Buckets) => return Err(UdpLoadError::NoSources),
+                (IpAddr::V4(_), Spread::Even) => Ipv4Addr::UNSPECIFIED.into(),
+                (IpAddr::V6(_), Spread::Even) => Ipv6Addr::UNSPECIFIED.into(),
             };
             return Ok(vec![any]);
         };
@@ -290,11 +292,15 @@ fn add_sockets(leases: &mut Vec<Lease>, address: IpAddr, sockets: usize) {
     }
 }
 
-/// Leases of more ports than the kernel would give take them from the whole range.
+/// Addresses of which more ports are leased, over all workers, than the kernel would give take them from the whole range.
 fn widen(workers: &mut [PlannedWorker]) {
+    let mut leased: HashMap<IpAddr, usize> = HashMap::new();
+    for lease in workers.iter().flat_map(|worker| &worker.leases) {
+        *leased.entry(lease.address).or_default() += lease.ports.count();
+    }
     for lease in workers.iter_mut().flat_map(|worker| &mut worker.leases) {
         if let Ports::Any(count) = lease.ports
-            && count > MOST_KERNEL_PORTS
+            && leased[&lease.address] > MOST_KERNEL_PORTS
         {
             lease.ports = Ports::Wide(count);
         }

@@ -130,6 +130,14 @@ impl UdpLoad {
             })
     }
 
+    /// Whether every worker has sent its last datagram; answers may still be waited for.
+    #[must_use]
+    pub fn sending_ended(&self) -> bool {
+        self.workers
+            .iter()
+            .all(|worker| worker.live.sending_ended.get() == 1)
+    }
+
     /// Waits at most `timeout` for the run's end; says whether it has ended.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let deadline = Time::now() + timeout;

@@ -314,10 +314,14 @@ fn drops_section(report: &ScaleReport) -> String {
             }
         }
     }
-    let verdict = if report.unexplained_frames() == 0 {
-        "every frame missing between two places has a cause"
-    } else {
-        "some frames are missing without a cause"
+    let uncounted = report
+        .steps
+        .iter()
+        .any(|step| step.trials > 0 && step.received_pps.is_none());
+    let verdict = match (report.unexplained_frames(), uncounted) {
+        (0, false) => "every frame missing between two places has a cause",
+        (0, true) => "received was not counted, so the account has a gap",
+        _ => "some frames are missing without a cause",
     };
     if table.is_empty() {
         return "drops by cause, over all valid trials: none\n".to_owned();
