@@ -103,3 +103,14 @@ proptest! {
         invariants::hold_for(&bytes);
     }
 }
+
+#[test]
+fn what_fuzzing_found_worth_keeping_holds() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/dissect");
+    let mut inputs = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        invariants::hold_for(&std::fs::read(entry.unwrap().path()).unwrap());
+        inputs += 1;
+    }
+    assert!(inputs > 0, "{folder} is empty");
+}
