@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const SETTLING_LOOK: Duration = Duration::from_millis(2);
 
 /// How long without change before what is still queued counts as that: a worker publishes its counts every 20 ms.
-const SETTLED_AFTER: Duration = Duration::from_millis(60);
+const SETTLED_AFTER: Duration = Duration::from_millis(100);
 
 /// The longest that settling may take: 4 MiB of socket buffer a bucket is read within milliseconds.
 const LONGEST_SETTLING: Duration = Duration::from_secs(2);

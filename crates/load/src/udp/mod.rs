@@ -9,6 +9,8 @@ mod loaded;
 mod plan;
 mod resolve;
 mod run;
+#[cfg(test)]
+mod simulated_tests;
 
 pub use loaded::{SourceLoaded, UdpLoaded, WorkerLoaded};
 pub use plan::{Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan, Until};

@@ -1,0 +1,182 @@
+//! The generator as it is, against an echo server in a simulated network: every datagram's fate is told right, under loss,
+//! duplication and reordering, and a schedule is kept to the nanosecond.
+
+use super::flow::Flow;
+use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
+use super::loaded::Counts;
+use super::plan::{UdpPlan, Until};
+use crate::pace::Pace;
+use corelane_proto::probe::Stamp;
+use corelane_report::histogram::Histogram;
+use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedSocket};
+use corelane_worker::engine::{DatagramOptions, Engine, EngineSettings, Event, Id, Ops};
+use corelane_worker::{CachePadded, Time};
+use proptest::prelude::*;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SERVER: &str = "10.0.0.1:8080";
+
+/// Echoes what arrives, and damages every `damage`-th answer (0: none); ends when nothing came for a second.
+fn echo(seat: Seat, socket: SimulatedSocket, damage: u64) {
+    let mut engine = seat.engine(&EngineSettings::default()).unwrap();
+    engine
+        .ops()
+        .datagrams(socket, DatagramOptions::default())
+        .unwrap();
+    let (mut last, mut answered) = (engine.now(), 0_u64);
+    while engine.now().since(last) < Duration::from_secs(1) {
+        let mut answer = |ops: &mut Ops, now: Time, id: Id, event: Event<'_>| {
+            let Event::Datagrams(datagrams) = event else {
+                return;
+            };
+            last = now;
+            for datagram in datagrams {
+                answered += 1;
+                let fill = |out: &mut [u8]| {
+                    out.copy_from_slice(datagram.payload);
+                    out[20] ^= u8::from(damage > 0 && answered.is_multiple_of(damage));
+                };
+                ops.send_to(id, Some(datagram.peer), datagram.payload.len(), fill)
+                    .unwrap();
+            }
+        };
+        let until = engine.now() + Duration::from_millis(100);
+        engine.turn(until, &mut answer).unwrap();
+    }
+}
+
+/// Runs a generator of three sockets to its end.
+fn run(settings: NetworkSettings, pace: Pace, until: Until, damage: u64) -> Outcome {
+    let network = Network::new(settings);
+    let server: SocketAddr = SERVER.parse().unwrap();
+    let socket = network.socket(server).unwrap();
+    let (server_seat, client_seat) = (network.seat(), network.seat());
+    let sources: Vec<SimulatedSocket> = (1..=3)
+        .map(|port| {
+            let source = network.socket(SocketAddr::from(([10, 0, 0, 2], port))).unwrap();
+            source.connect(server);
+            source
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        scope.spawn(move || echo(server_seat, socket, damage));
+        let mut engine = client_seat.engine(&EngineSettings::default()).unwrap();
+        let generator = generator(&mut engine, sources, pace, until);
+        let start = engine.now() + Duration::from_millis(1);
+        generator.run(&mut engine, start).unwrap()
+    })
+}
+
+fn generator(engine: &mut impl Engine, sources: Vec<SimulatedSocket>, pace: Pace, until: Until) -> Generator {
+    let plan = UdpPlan {
+        target: SERVER.parse().unwrap(),
+        payload_bytes: 64,
+        pace,
+        until,
+        answers: true,
+        loss_timeout_s: 0.2,
+        engine: None,
+        batch: 64,
+        coalesce: false,
+        gro: false,
+        workers: Vec::new(),
+    };
+    let mut flows = Vec::new();
+    let mut flow_of_slot = Vec::new();
+    for source in sources {
+        let id = engine
+            .ops()
+            .datagrams(source, DatagramOptions::default())
+            .unwrap();
+        flow_of_slot.resize(flow_of_slot.len().max(id.slot() + 1), 0);
+        flow_of_slot[id.slot()] = flows.len() as u32;
+        flows.push(Flow::new(id, 0));
+    }
+    Generator {
+        stamp: Stamp::new(plan.payload_bytes).unwrap(),
+        stop: Arc::default(),
+        live: Arc::<CachePadded<LiveCounters>>::default(),
+        place: 0,
+        flows,
+        flow_of_slot,
+        leases: vec![LeaseCounts::default()],
+        budget: until.datagrams.unwrap_or(u64::MAX),
+        counts: Counts::default(),
+        round_trip: Histogram::new(),
+        schedule_lag: Histogram::new(),
+        cursor: 0,
+        starved: Vec::new(),
+        plan: Arc::new(plan),
+    }
+}
+
+fn datagrams(count: u64) -> Until {
+    Until {
+        duration_s: None,
+        datagrams: Some(count),
+    }
+}
+
+#[test]
+fn a_schedule_is_kept_to_the_nanosecond_under_a_virtual_clock() {
+    let pace = Pace::Rate { per_second: 10_000.0 };
+    let until = Until {
+        duration_s: Some(0.1),
+        datagrams: None,
+    };
+    let outcome = run(NetworkSettings::default(), pace, until, 0);
+    assert_eq!((outcome.counts.sent, outcome.counts.returned), (1000, 1000));
+    assert_eq!((outcome.counts.lost, outcome.counts.unsent), (0, 0));
+    assert_eq!(outcome.schedule_lag.summary().unwrap().max_ns, 0);
+    let delay = NetworkSettings::default().delay.as_nanos() as u64;
+    let shortest = outcome.round_trip.summary().unwrap().min_ns;
+    // The histogram keeps three digits.
+    assert!(
+        shortest.abs_diff(2 * delay) * 1000 <= 2 * delay,
+        "{shortest} ns, not twice {delay}"
+    );
+}
+
+#[test]
+fn damaged_answers_are_told_from_lost_ones() {
+    let outcome = run(
+        NetworkSettings::default(),
+        Pace::Window { datagrams: 8 },
+        datagrams(1000),
+        10,
+    );
+    let counts = &outcome.counts;
+    assert_eq!((counts.sent, counts.corrupted, counts.returned), (1000, 100, 900));
+    assert_eq!(counts.lost, 100, "a damaged answer is no answer");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn every_datagram_has_one_fate_under_any_faults(
+        seed: u64,
+        loss in 0.0..0.3,
+        duplication in 0.0..0.3,
+        reordering in 0.0..0.3,
+        window in 1_u32..64,
+        count in 1_u64..1500,
+    ) {
+        let settings = NetworkSettings { seed, loss, duplication, reordering, ..NetworkSettings::default() };
+        let counts = run(settings, Pace::Window { datagrams: window }, datagrams(count), 0).counts;
+        prop_assert_eq!(counts.sent, count, "losses do not stop a window for ever");
+        prop_assert_eq!(counts.returned + counts.lost, counts.sent);
+        prop_assert_eq!(counts.corrupted, 0);
+        if loss == 0.0 {
+            prop_assert_eq!(counts.lost, 0);
+        }
+        if duplication == 0.0 {
+            prop_assert_eq!(counts.duplicated, 0);
+        }
+        if reordering == 0.0 && duplication == 0.0 {
+            prop_assert_eq!(counts.reordered, 0);
+        }
+    }
+}
