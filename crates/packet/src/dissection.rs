@@ -44,15 +44,10 @@ impl<'frame> Dissection<'frame> {
     #[inline(always)]
     pub(crate) fn of_frame_at(frame: &'frame [u8], start: usize) -> Result<Dissection<'frame>, Refusal> {
         let (ether_type, at) = ethernet::payload(frame, start)?;
-        let plain = match ether_type {
-            EtherType::IPV4 => plain::v4(frame, at),
-            EtherType::IPV6 => plain::v6(frame, at),
+        let layout = match ether_type {
+            EtherType::IPV4 => ipv4::layout(frame, at)?,
+            EtherType::IPV6 => ipv6::layout(frame, at)?,
             _ => return Err(Refusal::NotIp { ether_type }),
-        };
-        let layout = match (plain, ether_type) {
-            (Some(layout), _) => layout,
-            (None, EtherType::IPV4) => ipv4::layout(frame, at)?,
-            (None, _) => ipv6::layout(frame, at)?,
         };
         Ok(Dissection { frame, layout })
     }

@@ -4,6 +4,7 @@
 use crate::bytes::{array, number16};
 use crate::dissection::{Fragment, FragmentPart};
 use crate::layout::{FURTHEST, Headers, Layout, Marks, behind_authentication, truncated};
+use crate::plain;
 use crate::protocol::IpProtocol;
 use crate::refusal::{Layer, Refusal};
 
@@ -21,7 +22,16 @@ const FRAGMENT_OFFSET: u16 = 0x1fff;
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
 
 /// What the header at `at` says.
+#[inline(always)]
 pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
+    match plain::v4(frame, at) {
+        Some(layout) => Ok(layout),
+        None => walked(frame, at),
+    }
+}
+
+/// As [`layout`], of any packet.
+pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     let Some(fixed) = array::<HEADER>(frame, at) else {
         return Err(truncated(Layer::Ipv4, HEADER, frame, at));
     };

@@ -3,6 +3,7 @@
 use crate::bytes::{array, number32};
 use crate::dissection::{Fragment, FragmentPart};
 use crate::layout::{FURTHEST, Headers, Layout, Marks, behind_authentication, truncated};
+use crate::plain;
 use crate::protocol::IpProtocol;
 use crate::refusal::{Layer, Refusal};
 
@@ -20,7 +21,16 @@ const HOME_ADDRESS: [u8; 2] = [0xc9, 16];
 const ROUTING_TYPE_2: [u8; 3] = [2, 2, 1];
 
 /// What the header at `at` and those behind it say.
+#[inline(always)]
 pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
+    match plain::v6(frame, at) {
+        Some(layout) => Ok(layout),
+        None => walked(frame, at),
+    }
+}
+
+/// As [`layout`], of any packet.
+pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     let Some(fixed) = array::<HEADER>(frame, at) else {
         return Err(truncated(Layer::Ipv6, HEADER, frame, at));
     };

@@ -107,8 +107,8 @@ mod tests {
                 *byte = value;
             }
             for (plain, walked) in [
-                (v4(&frame, before), ipv4::layout(&frame, before)),
-                (v6(&frame, before), ipv6::layout(&frame, before)),
+                (v4(&frame, before), ipv4::walked(&frame, before)),
+                (v6(&frame, before), ipv6::walked(&frame, before)),
             ] {
                 if let Some(plain) = plain {
                     prop_assert_eq!(walked.map(said), Ok(said(plain)));

@@ -3,8 +3,10 @@
 use crate::dissection::{Addresses, Dissection, Transport, halves};
 use crate::layout::{Marks, PORTS};
 use crate::protocol::IpProtocol;
-use corelane_rss::{Hash, HashFields, HashInput, HashType, Toeplitz, Tuple};
+use corelane_rss::{Hash, HashFields, HashInput, HashType, Toeplitz, Tuple, UnknownName};
+use std::fmt;
 use std::net::{Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::str::FromStr;
 
 /// The hash types that a device has enabled: its policy which fields of which packets are hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -62,11 +64,30 @@ impl HashTypes {
     }
 
     /// The first of these types that is enabled.
-    fn first_of(self, candidates: &[HashType]) -> Option<HashType> {
-        candidates
-            .iter()
-            .copied()
-            .find(|hash_type| self.contains(*hash_type))
+    fn first_of(self, mut candidates: impl Iterator<Item = HashType>) -> Option<HashType> {
+        candidates.find(|hash_type| self.contains(*hash_type))
+    }
+}
+
+/// The names of the types, separated by commas; `none` for none.
+impl fmt::Display for HashTypes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.iter().map(HashType::name).collect();
+        match names[..] {
+            [] => formatter.pad("none"),
+            _ => formatter.pad(&names.join(",")),
+        }
+    }
+}
+
+impl FromStr for HashTypes {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<HashTypes, UnknownName> {
+        match text {
+            "none" => Ok(HashTypes::NONE),
+            names => names.split(',').map(str::parse).collect(),
+        }
     }
 }
 
@@ -142,8 +163,8 @@ impl<'frame> Dissection<'frame> {
     ///
     /// The rule is Microsoft's ("RSS Hashing Types") in the order that virtio gives it ("Virtual I/O Device", "Hash
     /// calculation for incoming packets"): ports of TCP and UDP if their type is enabled, otherwise addresses. Packets
-    /// with extension headers try all types ending in `_EX` first; those without try them last, and then they hash the
-    /// addresses of the IP header. Parts of a datagram hash as a 2-tuple, the first included, and so does what stands
+    /// with extension headers try all types ending in `_EX` first; those without try them last, and hash the addresses of
+    /// the IP header as these. Parts of a datagram hash as a 2-tuple, the first included, and so does what stands
     /// behind an authentication header: devices that tell it apart (mlx5's flow types) do not look behind it. Nor has
     /// NDIS a type with ports for SCTP.
     #[must_use]
@@ -241,34 +262,28 @@ impl<'frame> Dissection<'frame> {
     /// The type of the hash; ports are hashed of a `whole` packet only.
     fn hash_type(&self, enabled: HashTypes, whole: bool) -> Option<HashType> {
         use HashType as T;
-        let ports_count = whole && !self.is_authenticated();
-        let transport = if ports_count {
-            self.transport()
-        } else {
-            Transport::Other
+        let transport = match whole && !self.is_authenticated() {
+            true => self.transport(),
+            false => Transport::Other,
         };
         if !self.has(Marks::V6) {
-            return match transport {
-                Transport::Tcp(_) => enabled.first_of(&[T::TCP_IPV4, T::IPV4]),
-                Transport::Udp(_) => enabled.first_of(&[T::UDP_IPV4, T::IPV4]),
-                _ => enabled.first_of(&[T::IPV4]),
+            let with_ports = match transport {
+                Transport::Tcp(_) => Some(T::TCP_IPV4),
+                Transport::Udp(_) => Some(T::UDP_IPV4),
+                _ => None,
             };
+            return enabled.first_of(with_ports.into_iter().chain([T::IPV4]));
         }
-        match (transport, self.has_extension_headers()) {
-            (Transport::Tcp(_), false) => {
-                enabled.first_of(&[T::TCP_IPV6, T::TCP_IPV6_EX, T::IPV6, T::IPV6_EX])
-            }
-            (Transport::Tcp(_), true) => {
-                enabled.first_of(&[T::TCP_IPV6_EX, T::IPV6_EX, T::TCP_IPV6, T::IPV6])
-            }
-            (Transport::Udp(_), false) => {
-                enabled.first_of(&[T::UDP_IPV6, T::UDP_IPV6_EX, T::IPV6, T::IPV6_EX])
-            }
-            (Transport::Udp(_), true) => {
-                enabled.first_of(&[T::UDP_IPV6_EX, T::IPV6_EX, T::UDP_IPV6, T::IPV6])
-            }
-            (_, false) => enabled.first_of(&[T::IPV6, T::IPV6_EX]),
-            (_, true) => enabled.first_of(&[T::IPV6_EX, T::IPV6]),
+        let (with_ports, with_ports_extended) = match transport {
+            Transport::Tcp(_) => (Some(T::TCP_IPV6), Some(T::TCP_IPV6_EX)),
+            Transport::Udp(_) => (Some(T::UDP_IPV6), Some(T::UDP_IPV6_EX)),
+            _ => (None, None),
+        };
+        let types = with_ports.into_iter().chain([T::IPV6]);
+        let extended = with_ports_extended.into_iter().chain([T::IPV6_EX]);
+        match self.has_extension_headers() {
+            true => enabled.first_of(extended.chain(types)),
+            false => enabled.first_of(types.chain(extended)),
         }
     }
 }
@@ -279,4 +294,57 @@ fn uses_extensions(hash_type: HashType) -> bool {
         hash_type,
         HashType::IPV6_EX | HashType::TCP_IPV6_EX | HashType::UDP_IPV6_EX
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without options: TCP or UDP behind IPv4 or IPv6.
+    fn plain_packets() -> [Vec<u8>; 4] {
+        let packet = |head: &[u8], length: usize| {
+            let mut packet = head.to_vec();
+            packet.extend((head.len()..length).map(|byte| byte as u8));
+            packet
+        };
+        [
+            packet(&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6], 40),
+            packet(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17], 28),
+            packet(&[0x60, 0, 0, 0, 0, 20, 6, 64], 60),
+            packet(&[0x60, 0, 0, 0, 0, 8, 17, 64], 48),
+        ]
+    }
+
+    #[test]
+    fn the_short_way_takes_what_the_long_way_does_under_every_policy() {
+        for packet in plain_packets() {
+            let dissection = Dissection::of_packet(&packet).unwrap();
+            assert!(dissection.has(Marks::PLAIN));
+            for types in 0..512_u32 {
+                let enabled = HashTypes(types << 8);
+                let found = dissection.rss_input(enabled);
+                assert_eq!(found, dissection.any_input(enabled), "{enabled}");
+            }
+        }
+    }
+
+    #[test]
+    fn policies_are_the_types_that_they_name() {
+        let rows = [
+            (HashTypes::NONE, "none"),
+            (HashTypes::TWO_TUPLE, "IPV4,IPV6"),
+            (HashTypes::DRIVER_DEFAULT, "IPV4,TCP_IPV4,IPV6,TCP_IPV6"),
+            (
+                HashTypes::FOUR_TUPLE,
+                "IPV4,TCP_IPV4,IPV6,TCP_IPV6,UDP_IPV4,UDP_IPV6",
+            ),
+        ];
+        for (types, names) in rows {
+            assert_eq!(types.to_string(), names);
+            assert_eq!(names.parse(), Ok(types));
+        }
+        assert_eq!(HashTypes::ALL.iter().count(), 9);
+        assert_eq!(HashTypes::ALL.iter().collect::<HashTypes>(), HashTypes::ALL);
+        assert!("IPV4,SCTP".parse::<HashTypes>().is_err());
+    }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// Flows remembered at a time, a power of two. Each has one place, where a newer flow displaces an older. At 24 bytes a
 /// flow they stay within a CPU's own cache.
-const FLOWS: usize = 1 << 13;
+const FLOWS: usize = 1 << 12;
 
 /// Order within flows, as far as it could be followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
