@@ -435,6 +435,29 @@ fn datagrams_are_followed_by_the_sequence_that_is_given() {
 }
 
 #[test]
+fn a_flow_is_followed_through_its_fragments() {
+    let whole = datagrams(1).remove(0);
+    let first = V4 {
+        fragment: 0x2000,
+        source: source(0),
+        ..V4::SUITE
+    }
+    .frame(&datagram(0));
+    let mut verifier = Verifier::new(&rule());
+    for (frame, sequence) in [(&whole, 0), (&whole, 2), (&first, 1), (&whole, 3)] {
+        verifier.frame(
+            frame,
+            Observed {
+                sequence: Some(sequence),
+                ..Observed::default()
+            },
+        );
+    }
+    let order = verifier.report().reordering;
+    assert_eq!((order.followed, order.late, order.forgotten), (4, 1, 0));
+}
+
+#[test]
 fn flows_past_what_memory_is_kept_for_are_counted() {
     let mut verifier = Verifier::new(&rule());
     for hash in 0..100_000 {

@@ -163,11 +163,16 @@ impl Verifier {
             return;
         };
         let step = Step::of(&dissection, observed.sequence);
-        if observed.hash.is_none() && observed.queue.is_none() {
-            let (table, ledger, order) = (&self.table, &mut self.ledger, &mut self.order);
-            let take = |batch: Hashed| take(batch, table, ledger, order);
+        if observed.hash.is_none() && observed.queue.is_none() && !dissection.is_part() {
+            let take = |batch: Hashed| take(batch, &self.table, &mut self.ledger, &mut self.order);
             self.pending.push(&input, step, &self.toeplitz, take);
             return;
+        }
+        // What was put aside came before.
+        if !self.pending.is_empty() {
+            let pending = std::mem::take(&mut self.pending);
+            let take = |batch: Hashed| take(batch, &self.table, &mut self.ledger, &mut self.order);
+            pending.each(&self.toeplitz, take);
         }
         self.judge(&dissection, &input, step, observed);
     }
@@ -178,10 +183,9 @@ impl Verifier {
         let hash = self.toeplitz.hash_input(input.as_bytes());
         let whole_hash = self.whole_hash(dissection, hash);
         self.order.take(whole_hash, step, observed.queue);
-        if self.settle(hash, observed) {
-            return;
+        if !self.settle(hash, observed) {
+            self.examine(dissection, input, hash, observed);
         }
-        self.examine(dissection, input, hash, observed);
     }
 
     /// Looks for what misplaced a frame.

@@ -45,6 +45,12 @@ impl Pending {
         }
     }
 
+    /// Is nothing put aside?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.v4.count + self.v4_ports.count + self.v6.count + self.v6_ports.count == 0
+    }
+
     /// Gives `take` what is still put aside, which stays so.
     pub fn each(&self, toeplitz: &Toeplitz, mut take: impl FnMut(Hashed)) {
         self.v4.hashed(toeplitz, &mut take);
