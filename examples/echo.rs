@@ -62,6 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let settings = WorkerSettings {
             name: format!("echo {cpu}"),
             cpu: *cpu,
+            memory: Default::default(),
             own_descriptors: false,
         };
         workers.push(spawn(settings, move || {

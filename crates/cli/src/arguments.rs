@@ -1,6 +1,7 @@
 //! What a user may type: verbs, flags and their help. Nothing here decides anything.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use corelane_host::memory::MemoryPolicy;
 use corelane_load::pool::Pool;
 use corelane_report::quantity;
 use corelane_rss::{HashFields, Key};
@@ -205,6 +206,8 @@ pub struct ServeUdpArguments {
     pub watch: Option<String>,
     #[command(flatten)]
     pub moving: MovingArguments,
+    #[command(flatten)]
+    pub placing: MemoryArguments,
     /// End after so long [default: on SIGINT]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
@@ -231,6 +234,17 @@ pub struct MovingArguments {
     /// Receive runs of datagrams of one flow as one (UDP_GRO)
     #[arg(long)]
     pub gro: bool,
+}
+
+/// Where the workers' memory comes from.
+#[derive(Debug, Args)]
+pub struct MemoryArguments {
+    /// Node of all memory of each worker: first-touch, local, interleave, node:N
+    #[arg(long, value_name = "POLICY", default_value = "first-touch")]
+    pub memory: MemoryPolicy,
+    /// Node of each worker's datagram buffers alone [default: as --memory]
+    #[arg(long, value_name = "POLICY")]
+    pub buffer_memory: Option<MemoryPolicy>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -283,6 +297,8 @@ pub struct LoadUdpArguments {
     pub no_answers: bool,
     #[command(flatten)]
     pub moving: MovingArguments,
+    #[command(flatten)]
+    pub placing: MemoryArguments,
     /// Print the plan and end
     #[arg(long)]
     pub dry_run: bool,
@@ -340,6 +356,8 @@ pub struct ScaleUdpArguments {
     pub moving: MovingArguments,
     #[command(flatten)]
     pub observe: ObserveArguments,
+    #[command(flatten)]
+    pub placing: MemoryArguments,
     /// Seed of the order of trials
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -3,7 +3,7 @@
 use crate::arguments::{BedArgument, ScaleUdpArguments};
 use crate::interrupt::Interrupt;
 use crate::outcome::{CannotRun, Done, Outcome, usage};
-use crate::serve::moving;
+use crate::serve::{check_memory, moving};
 use crate::steering::{self, Asking};
 use anyhow::Context;
 use corelane_host::bed::{self, Bed, BedPlan};
@@ -85,6 +85,7 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
     let table = IndirectionTable::round_robin(arguments.table_size, cpus.len())
         .map_err(|error| usage("--table-size and --buckets", error))?;
     let moving = moving(&arguments.moving);
+    check_memory(&arguments.placing)?;
     Ok(ScaleRequest {
         steering: Steering {
             key: arguments.key.clone().unwrap_or(Key::VERIFICATION),
@@ -102,6 +103,8 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
         batch: moving.datagram_batch,
         gso: moving.coalesce,
         gro: moving.gro,
+        memory: arguments.placing.memory,
+        buffer_memory: arguments.placing.buffer_memory,
         seed: arguments.seed,
         observe: Observe {
             profile: arguments.observe.profile,

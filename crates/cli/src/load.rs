@@ -3,7 +3,7 @@
 use crate::arguments::{LoadUdpArguments, SpreadArgument};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Done, Outcome, usage};
-use crate::serve::moving;
+use crate::serve::{check_memory, moving};
 use crate::steering::{self, Asking};
 use corelane_host::limits;
 use corelane_load::pace::Pace;
@@ -11,6 +11,7 @@ use corelane_load::udp::{Progress, Spread, UdpLoad, UdpLoadError, UdpLoaded, Udp
 use corelane_report::histogram::Summary;
 use corelane_report::quantity;
 use corelane_report::table::{Column, Table};
+use corelane_worker::engine::EngineSettings;
 use std::io::Write;
 use std::time::Duration;
 
@@ -64,6 +65,7 @@ fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
         .as_deref()
         .map(steering::from_file)
         .transpose()?;
+    check_memory(&arguments.placing)?;
     let workers = arguments.workers.map(|workers| workers as usize);
     let cpus = steering::place(arguments.cpus.as_deref(), workers, Asking::Workers)?;
     let pace = match (arguments.rate, arguments.window) {
@@ -99,7 +101,11 @@ fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
         },
         answers: !arguments.no_answers,
         engine: arguments.moving.engine,
-        moving: moving(&arguments.moving),
+        memory: arguments.placing.memory,
+        moving: EngineSettings {
+            memory: arguments.placing.buffer_memory,
+            ..moving(&arguments.moving)
+        },
         descriptor_limit: limits::open_descriptors()?,
     })
 }

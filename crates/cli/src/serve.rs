@@ -1,9 +1,10 @@
 //! `corelane serve`: servers in the foreground.
 
-use crate::arguments::{MovingArguments, ServeUdpArguments};
+use crate::arguments::{MemoryArguments, MovingArguments, ServeUdpArguments};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Done, Outcome, usage};
 use crate::steering::{self, Asking};
+use corelane_host::memory::{self, MemoryPolicy};
 use corelane_report::quantity;
 use corelane_report::scale::{Mode, Model};
 use corelane_report::table::{Column, Table};
@@ -76,6 +77,7 @@ fn plan(arguments: &ServeUdpArguments) -> anyhow::Result<UdpPlan> {
         }
     };
     let moving = moving(&arguments.moving);
+    check_memory(&arguments.placing)?;
     Ok(UdpPlan {
         mode: if arguments.sink { Mode::Sink } else { Mode::Echo },
         model: if arguments.kernel_hash {
@@ -87,6 +89,8 @@ fn plan(arguments: &ServeUdpArguments) -> anyhow::Result<UdpPlan> {
         batch: moving.datagram_batch,
         coalesce: moving.coalesce,
         gro: moving.gro,
+        memory: arguments.placing.memory,
+        buffer_memory: arguments.placing.buffer_memory,
         receive_buffer_bytes: Some(arguments.receive_buffer as usize),
         device: arguments.watch.clone(),
         ..UdpPlan::new(arguments.address, steering)
@@ -101,6 +105,16 @@ pub fn moving(arguments: &MovingArguments) -> EngineSettings {
         gro: arguments.gro,
         ..EngineSettings::default()
     }
+}
+
+/// Refuses nodes that this machine does not have.
+pub fn check_memory(arguments: &MemoryArguments) -> anyhow::Result<()> {
+    let nodes = memory::nodes()?;
+    let check = |flag, policy: MemoryPolicy| policy.check(&nodes).map_err(|error| usage(flag, error));
+    check("--memory", arguments.memory)?;
+    arguments
+        .buffer_memory
+        .map_or(Ok(()), |policy| check("--buffer-memory", policy))
 }
 
 fn announce(served: &UdpServed) -> Outcome {
@@ -150,8 +164,33 @@ fn table(served: &UdpServed) -> String {
             quantity::count(count)
         ));
     }
+    text.push_str(&memory_lines(served));
     if let Some(reason) = &served.locality_unknown {
         text.push_str(&format!("locality unknown: {reason}\n"));
+    }
+    text
+}
+
+/// Where the buffers lie: told where there was a choice, by a policy or by several nodes.
+fn memory_lines(served: &UdpServed) -> String {
+    let mut text = String::new();
+    for bucket in &served.buckets {
+        let Some(memory) = &bucket.memory else { continue };
+        let nodes = memory
+            .buffer_pages_by_node
+            .as_ref()
+            .map_or(0, |nodes| nodes.len());
+        if memory.policy == MemoryPolicy::default().to_string()
+            && memory.buffers_policy == memory.policy
+            && nodes < 2
+        {
+            continue;
+        }
+        let found = memory.unknown.clone().unwrap_or_else(|| memory.words());
+        text.push_str(&format!(
+            "memory of bucket {}: {}, buffers {}; pages of buffers on {found}\n",
+            bucket.bucket, memory.policy, memory.buffers_policy
+        ));
     }
     text
 }

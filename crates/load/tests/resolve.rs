@@ -31,6 +31,7 @@ fn request(sources: &str, sockets: usize) -> UdpRequest {
         until: Until::default(),
         answers: true,
         engine: None,
+        memory: Default::default(),
         moving: EngineSettings::default(),
         descriptor_limit: 1_000_000,
     }

@@ -131,6 +131,7 @@ fn measure(way: &Way) -> f64 {
     let on = |cpu, name: &str| WorkerSettings {
         name: name.to_owned(),
         cpu,
+        memory: Default::default(),
         own_descriptors: false,
     };
     let server = way.server.clone();

@@ -2,7 +2,7 @@
 //!
 //! [`spawn`] starts a thread on one CPU; there [`run_engine`](engine::run_engine) builds the engine that moves its
 //! datagrams; [`group::udp`] gives each bucket its socket of one address; [`locality`] observes on which CPU the kernel
-//! received. See the room's README for an example.
+//! received, [`memory`] on which node the buffers lie. See the room's README for an example.
 
 #![deny(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod counter;
 pub mod engine;
 pub mod group;
 pub mod locality;
+pub mod memory;
 mod spawn;
 #[allow(unsafe_code)]
 mod system;

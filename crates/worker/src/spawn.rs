@@ -1,7 +1,9 @@
 //! The thread of one bucket: a CPU and a body in, a running worker out.
 
+use crate::memory;
 use crate::system::descriptor;
 use corelane_host::HostError;
+use corelane_host::memory::MemoryPolicy;
 use nix::sys::prctl;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -19,6 +21,8 @@ pub struct WorkerSettings {
     pub name: String,
     /// The CPU it is pinned to.
     pub cpu: u32,
+    /// From which node all memory that it touches first comes.
+    pub memory: MemoryPolicy,
     /// Gives the thread a descriptor table of its own, so that the limit of open descriptors holds for it alone. See
     /// [`spawn`].
     pub own_descriptors: bool,
@@ -39,6 +43,16 @@ pub enum SpawnError {
     /// Not on that CPU.
     #[error(transparent)]
     Pin(#[from] HostError),
+    /// Its memory may not come from there.
+    #[error("{name} cannot take its memory by the policy {policy}: {source}{}", memory::hint(.source))]
+    Memory {
+        /// The worker's name.
+        name: String,
+        /// The policy asked for.
+        policy: MemoryPolicy,
+        /// What the kernel said; `InvalidInput` for a node that is not there.
+        source: io::Error,
+    },
     /// No descriptor table of its own.
     #[error("cannot give {name} a descriptor table of its own (unshare, close_range: Linux 5.9): {source}")]
     Descriptors {
@@ -86,8 +100,9 @@ impl<R> Worker<R> {
     }
 }
 
-/// Starts a worker: the thread is pinned first, then the body runs, so that the memory it touches first lies on the node
-/// of its CPU. Timers of the thread are not delayed to join others.
+/// Starts a worker: the thread is pinned first, then its [memory policy](WorkerSettings::memory) is set, then the body
+/// runs, so that what the body touches first lies where the policy says: by default on the node of its CPU. What others
+/// touched before, such as what the body captures, stays where it is. Timers of the thread are not delayed to join others.
 ///
 /// With [`own_descriptors`](WorkerSettings::own_descriptors) the thread leaves the process's descriptor table. Everything
 /// but the standard streams is closed in its own, so that no pipe or socket of the process stays open because a worker
@@ -116,6 +131,7 @@ pub fn spawn_with<R: Send + 'static>(
     let WorkerSettings {
         name,
         cpu,
+        memory,
         own_descriptors,
     } = settings;
     let (settled, is_settled) = mpsc::channel();
@@ -127,7 +143,7 @@ pub fn spawn_with<R: Send + 'static>(
     };
     let own_name = name.clone();
     let thread = thread::Builder::new().name(name.clone()).spawn(move || {
-        let prepared = prepare(own_name, cpu, own_descriptors, numbers, shared);
+        let prepared = prepare(own_name, cpu, memory, own_descriptors, numbers, shared);
         let (outcome, descriptors) = match prepared {
             Ok(descriptors) => (Ok(()), Some(descriptors)),
             Err(error) => (Err(error), None),
@@ -148,15 +164,19 @@ pub fn spawn_with<R: Send + 'static>(
     outcome.map(|()| Worker { name, cpu, thread })
 }
 
-/// Pins the thread and settles its descriptors: the handed ones, or copies of them in a table of its own.
+/// Pins the thread, sets where its memory comes from, and settles its descriptors: the handed ones, or copies of them in a table of its own.
 fn prepare(
     name: String,
     cpu: u32,
+    policy: MemoryPolicy,
     own_descriptors: bool,
     numbers: Vec<RawFd>,
     shared: Vec<OwnedFd>,
 ) -> Result<Vec<OwnedFd>, SpawnError> {
     corelane_host::pin::current_thread(cpu)?;
+    if let Err(source) = memory::set_of_thread(policy) {
+        return Err(SpawnError::Memory { name, policy, source });
+    }
     // Without it timers are up to 50 µs late and the worker works all the same.
     let _ = prctl::set_timerslack(TIMER_SLACK);
     if !own_descriptors {
@@ -177,6 +197,7 @@ mod tests {
         WorkerSettings {
             name: "worker 0".to_owned(),
             cpu: cpu.unwrap() as u32,
+            memory: MemoryPolicy::FirstTouch,
             own_descriptors,
         }
     }
@@ -203,6 +224,34 @@ mod tests {
         };
         let error = spawn(absent, || panic!("the body must not run")).unwrap_err();
         assert!(error.to_string().contains("CPU 1023"), "{error}");
+    }
+
+    #[test]
+    fn a_worker_of_a_node_that_is_not_there_never_starts() {
+        let absent = WorkerSettings {
+            memory: MemoryPolicy::Node(999),
+            ..settings(false)
+        };
+        let error = spawn(absent, || panic!("the body must not run")).unwrap_err();
+        assert!(error.to_string().contains("node 999"), "{error}");
+    }
+
+    #[test]
+    fn a_worker_bound_to_a_node_has_its_memory_there() {
+        let node = corelane_host::memory::nodes().unwrap()[0];
+        let bound = WorkerSettings {
+            memory: MemoryPolicy::Node(node),
+            ..settings(false)
+        };
+        let worker = match spawn(bound, || memory::pages_by_node(&vec![1; 1 << 20])) {
+            Err(SpawnError::Memory { source, .. }) if source.raw_os_error() != Some(libc::EINVAL) => {
+                eprintln!("skipped: set_mempolicy: {source}");
+                return;
+            }
+            worker => worker.unwrap(),
+        };
+        let nodes: Vec<u32> = worker.join().unwrap().unwrap().into_keys().collect();
+        assert_eq!(nodes, [node]);
     }
 
     #[test]

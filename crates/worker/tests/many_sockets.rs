@@ -2,6 +2,7 @@
 //! tables of their own, and what a socket costs in memory.
 
 use corelane_host::cpus;
+use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::Waker;
 use corelane_worker::engine::{
     DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, Event, Id, Ops, choose, run_engine,
@@ -109,6 +110,7 @@ fn worker(name: &str, index: usize) -> WorkerSettings {
     WorkerSettings {
         name: name.to_owned(),
         cpu: cpus[index % cpus.len()],
+        memory: MemoryPolicy::FirstTouch,
         own_descriptors: true,
     }
 }

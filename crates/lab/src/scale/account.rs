@@ -192,6 +192,7 @@ fn buckets(step: PlannedStep, evidence: &Evidence<'_>) -> Vec<TrialBucket> {
                     after.steering_right - before.steering_right,
                     after.steering_samples - before.steering_samples,
                 ),
+                memory: after.memory.clone(),
             }
         })
         .collect()

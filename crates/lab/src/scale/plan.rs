@@ -2,6 +2,7 @@
 
 use super::observe::{Observe, crossed_sink};
 use corelane_host::bed::Bed;
+use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
 use corelane_load::udp::{Spread, UdpLoadError, UdpPlan as UdpLoadPlan, UdpRequest, Until};
 use corelane_report::scale::{Mode, Model, Placement};
@@ -42,6 +43,12 @@ pub struct ScaleRequest {
     pub gso: bool,
     /// Receive with `UDP_GRO`.
     pub gro: bool,
+    /// From which node the memory of every worker, of server and clients, comes.
+    #[serde(default)]
+    pub memory: MemoryPolicy,
+    /// From which node the buffers of datagrams come, where that is to differ.
+    #[serde(default)]
+    pub buffer_memory: Option<MemoryPolicy>,
     /// Seed of the order of trials.
     pub seed: u64,
     /// What is observed while each trial is measured.
@@ -130,6 +137,8 @@ impl ScalePlan {
             batch: request.batch,
             coalesce: request.gso,
             gro: request.gro,
+            memory: request.memory,
+            buffer_memory: request.buffer_memory,
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
             device: Some(self.device.clone()),
             ..UdpServePlan::new(self.server, request.steering.clone())
@@ -163,10 +172,12 @@ impl ScalePlan {
             },
             answers: step.mode == Mode::Echo,
             engine: request.engine,
+            memory: request.memory,
             moving: EngineSettings {
                 datagram_batch: request.batch,
                 coalesce: request.gso,
                 gro: request.gro,
+                memory: request.buffer_memory,
                 ..EngineSettings::default()
             },
             descriptor_limit,

@@ -163,6 +163,7 @@ mod tests {
             seen_pps: None,
             locality: None,
             steering_ok: Some(1.0),
+            memory: None,
         };
         Step {
             steering_ok: Some(1.0),

@@ -1,6 +1,7 @@
 //! What a UDP generator sent and got back: the document that `load udp` ends with.
 
 use corelane_report::histogram::{Histogram, Summary};
+use corelane_report::memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -96,6 +97,9 @@ pub struct WorkerLoaded {
     pub bucket: Option<u16>,
     /// Its counts.
     pub counts: Counts,
+    /// Where its memory lies; `None` in reports of versions that did not ask.
+    #[serde(default)]
+    pub memory: Option<WorkerMemory>,
 }
 
 /// One source address's part.

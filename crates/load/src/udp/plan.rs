@@ -2,6 +2,7 @@
 //! other.
 
 use crate::pace::Pace;
+use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::SizeError;
 use corelane_rss::plan::PlanError;
 use corelane_worker::SpawnError;
@@ -35,6 +36,12 @@ pub struct UdpPlan {
     pub coalesce: bool,
     /// Receive `UDP_GRO` super-datagrams.
     pub gro: bool,
+    /// From which node each worker's memory comes.
+    #[serde(default)]
+    pub memory: MemoryPolicy,
+    /// From which node the buffers of datagrams come, where that is to differ.
+    #[serde(default)]
+    pub buffer_memory: Option<MemoryPolicy>,
     /// Who sends from where.
     pub workers: Vec<PlannedWorker>,
 }
@@ -115,6 +122,7 @@ impl UdpPlan {
             datagram_batch: self.batch,
             coalesce: self.coalesce,
             gro: self.gro,
+            memory: self.buffer_memory,
             ..EngineSettings::default()
         }
     }

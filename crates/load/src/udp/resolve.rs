@@ -8,6 +8,7 @@ use super::plan::{
 };
 use crate::pace::Pace;
 use crate::pool::Pool;
+use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::Stamp;
 use corelane_rss::plan as rss_plan;
 use corelane_rss::{HashFields, Steering};
@@ -65,7 +66,9 @@ pub struct UdpRequest {
     pub answers: bool,
     /// The engine asked for.
     pub engine: Option<EngineKind>,
-    /// How datagrams are moved: batch size, `UDP_SEGMENT`, `UDP_GRO`.
+    /// From which node each worker's memory comes.
+    pub memory: MemoryPolicy,
+    /// How datagrams are moved: batch size, `UDP_SEGMENT`, `UDP_GRO`, the node of the buffers.
     pub moving: EngineSettings,
     /// Descriptors that one table may hold.
     pub descriptor_limit: usize,
@@ -97,6 +100,8 @@ impl UdpRequest {
             batch: self.moving.datagram_batch,
             coalesce: self.moving.coalesce,
             gro: self.moving.gro,
+            memory: self.memory,
+            buffer_memory: self.moving.memory,
             workers: fit_descriptors(workers, self.descriptor_limit),
         })
     }

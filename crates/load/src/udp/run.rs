@@ -7,7 +7,9 @@ use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, Ports, UdpLoadError, U
 use crate::pace::Pace;
 use corelane_proto::probe::Stamp;
 use corelane_report::histogram::Histogram;
+use corelane_report::memory::WorkerMemory;
 use corelane_worker::engine::{Chosen, DatagramOptions, Engine, EngineBody, Waker, choose, run_engine};
+use corelane_worker::memory::Buffers;
 use corelane_worker::{CachePadded, Time, Worker, WorkerSettings, spawn};
 use std::collections::BTreeMap;
 use std::io;
@@ -36,6 +38,7 @@ pub struct UdpLoad {
 struct Running {
     live: Arc<CachePadded<LiveCounters>>,
     waker: Waker,
+    buffers: Buffers,
     handle: Worker<Result<Outcome, UdpLoadError>>,
 }
 
@@ -93,6 +96,7 @@ impl UdpLoad {
         let thread = WorkerSettings {
             name: format!("load {place}"),
             cpu: planned.cpu,
+            memory: self.plan.memory,
             own_descriptors: planned.own_descriptors,
         };
         let sending = Sending {
@@ -111,7 +115,15 @@ impl UdpLoad {
         };
         let handle = spawn(thread, body)?;
         match ready.recv() {
-            Ok(waker) => Ok((Running { live, waker, handle }, tell_start)),
+            Ok(Ready { waker, buffers }) => {
+                let running = Running {
+                    live,
+                    waker,
+                    buffers,
+                    handle,
+                };
+                Ok((running, tell_start))
+            }
             Err(_) => {
                 let ended_early = || fail(io::Error::other("the worker ended early"));
                 Err(joined(handle).err().unwrap_or_else(ended_early))
@@ -165,18 +177,20 @@ impl UdpLoad {
     pub fn finish(mut self) -> Result<UdpLoaded, UdpLoadError> {
         let mut outcomes = Vec::new();
         for running in self.workers.drain(..) {
-            outcomes.push(joined(running.handle)?);
+            let outcome = joined(running.handle)?;
+            let memory = running.buffers.told(self.plan.memory, self.plan.buffer_memory);
+            outcomes.push((outcome, memory));
         }
         Ok(self.add_up(outcomes))
     }
 
-    fn add_up(&self, outcomes: Vec<Outcome>) -> UdpLoaded {
+    fn add_up(&self, outcomes: Vec<(Outcome, WorkerMemory)>) -> UdpLoaded {
         let mut total = Counts::default();
         let (mut round_trip, mut lag) = (Histogram::new(), Histogram::new());
         let mut sending = Duration::ZERO;
         let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
         let mut workers = Vec::new();
-        for (planned, outcome) in self.plan.workers.iter().zip(outcomes) {
+        for (planned, (outcome, memory)) in self.plan.workers.iter().zip(outcomes) {
             total.add(&outcome.counts);
             round_trip.merge(&outcome.round_trip);
             lag.merge(&outcome.schedule_lag);
@@ -198,6 +212,7 @@ impl UdpLoad {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
                 counts: outcome.counts,
+                memory: Some(memory),
             });
         }
         let lag = matches!(self.plan.pace, Pace::Rate { .. })
@@ -254,7 +269,7 @@ struct Sending {
     plan: Arc<UdpPlan>,
     stop: Arc<AtomicBool>,
     live: Arc<CachePadded<LiveCounters>>,
-    ready: mpsc::Sender<Waker>,
+    ready: mpsc::Sender<Ready>,
     start: mpsc::Receiver<Time>,
 }
 
@@ -293,13 +308,22 @@ impl EngineBody<Result<Outcome, UdpLoadError>> for Sending {
             error,
         };
         // Both ends of these channels outlive a start that goes well; otherwise the run is being given up.
-        let _ = self.ready.send(engine.waker());
+        let _ = self.ready.send(Ready {
+            waker: engine.waker(),
+            buffers: engine.buffers(),
+        });
         let start = self
             .start
             .recv()
             .map_err(|_| fail(io::Error::other("the run was given up")))?;
         generator.run(&mut engine, start).map_err(fail)
     }
+}
+
+/// What a worker hands out once its sockets are open.
+struct Ready {
+    waker: Waker,
+    buffers: Buffers,
 }
 
 /// This worker's share of a limited number of datagrams.

@@ -6,6 +6,7 @@ use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
 use super::loaded::Counts;
 use super::plan::{UdpPlan, Until};
 use crate::pace::Pace;
+use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::Stamp;
 use corelane_report::histogram::Histogram;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedSocket};
@@ -81,6 +82,8 @@ fn generator(engine: &mut impl Engine, sources: Vec<SimulatedSocket>, pace: Pace
         batch: 64,
         coalesce: false,
         gro: false,
+        memory: MemoryPolicy::FirstTouch,
+        buffer_memory: None,
         workers: Vec::new(),
     };
     let mut flows = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::Unexplained;
 use crate::histogram::Summary;
+use crate::memory::WorkerMemory;
 use crate::observed::Observed;
 use crate::statistics::Spread;
 use serde::{Deserialize, Serialize};
@@ -190,6 +191,10 @@ pub struct PerBucket {
     pub locality: Option<f64>,
     /// Share of its sampled frames whose hash names it.
     pub steering_ok: Option<f64>,
+    /// Where its worker's memory lay at the end of the last valid trial; `None` in documents of versions that did not
+    /// ask.
+    #[serde(default)]
+    pub memory: Option<WorkerMemory>,
 }
 
 impl Step {

@@ -184,6 +184,7 @@ fn per_bucket(trials: &[&Trial]) -> Vec<PerBucket> {
                 seen_pps: statistics::median(&rates),
                 locality: pooled(parts.iter().filter_map(|(_, part)| part.locality)),
                 steering_ok: pooled(parts.iter().filter_map(|(_, part)| part.steering)),
+                memory: parts.iter().rev().find_map(|(_, part)| part.memory.clone()),
             }
         })
         .collect()

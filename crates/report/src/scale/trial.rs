@@ -3,6 +3,7 @@
 use super::CpuShare;
 use crate::drops::{Cause, Gap};
 use crate::histogram::Histogram;
+use crate::memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -95,6 +96,9 @@ pub struct TrialBucket {
     pub locality: Option<Share>,
     /// Of its sampled frames, those whose hash names it.
     pub steering: Option<Share>,
+    /// Where its worker's memory lay at the end; `None` in documents of versions that did not ask.
+    #[serde(default)]
+    pub memory: Option<WorkerMemory>,
 }
 
 /// How many of how many. Kept as counts, so that trials can be pooled without weighing them.

@@ -115,6 +115,7 @@ fn trial(
             dropped: full,
             locality: Some(hit(placement == Placement::Aligned)),
             steering: (model == Model::Exact).then(|| hit(true)),
+            memory: None,
         });
     }
     trial.locality = Some(hit(placement == Placement::Aligned));

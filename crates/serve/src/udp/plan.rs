@@ -1,5 +1,6 @@
 //! What a UDP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
 
+use corelane_host::memory::MemoryPolicy;
 use corelane_report::scale::{Mode, Model};
 use corelane_rss::Steering;
 use corelane_rss::steer::SteerError;
@@ -30,6 +31,12 @@ pub struct UdpPlan {
     pub coalesce: bool,
     /// Receive `UDP_GRO` super-datagrams.
     pub gro: bool,
+    /// From which node each worker's memory comes.
+    #[serde(default)]
+    pub memory: MemoryPolicy,
+    /// From which node the buffers of datagrams come, where that is to differ.
+    #[serde(default)]
+    pub buffer_memory: Option<MemoryPolicy>,
     /// Socket receive buffer asked for, bytes; `None` keeps the system's default.
     pub receive_buffer_bytes: Option<usize>,
     /// Device to watch for the CPU that the receive path ran on; `None` leaves locality unknown.
@@ -49,6 +56,8 @@ impl UdpPlan {
             batch: EngineSettings::default().datagram_batch,
             coalesce: false,
             gro: false,
+            memory: MemoryPolicy::default(),
+            buffer_memory: None,
             receive_buffer_bytes: None,
             device: None,
         }
@@ -61,6 +70,7 @@ impl UdpPlan {
             datagram_batch: self.batch,
             coalesce: self.coalesce,
             gro: self.gro,
+            memory: self.buffer_memory,
             ..EngineSettings::default()
         }
     }

@@ -1,5 +1,6 @@
 //! What a UDP server saw and did, per bucket: the document that `serve udp` ends with.
 
+use corelane_report::memory::WorkerMemory;
 use corelane_rss::Steering;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -48,6 +49,9 @@ pub struct BucketServed {
     pub locality_samples: u64,
     /// Those received on this worker's CPU.
     pub locality_right: u64,
+    /// Where its memory lies; `None` in reports of versions that did not ask.
+    #[serde(default)]
+    pub memory: Option<WorkerMemory>,
 }
 
 impl BucketServed {

@@ -11,6 +11,7 @@ use corelane_worker::engine::{
 };
 use corelane_worker::group::{self, GroupSettings};
 use corelane_worker::locality::{Observer, ObserverSettings};
+use corelane_worker::memory::Buffers;
 use corelane_worker::{CachePadded, Worker, WorkerSettings, spawn};
 use std::collections::BTreeMap;
 use std::io;
@@ -38,6 +39,7 @@ pub struct UdpServer {
     flows: Flows,
     locality_unknown: Option<String>,
     stop: Arc<AtomicBool>,
+    buffers: Vec<Buffers>,
     workers: Vec<(Waker, Worker<io::Result<()>>)>,
 }
 
@@ -70,6 +72,7 @@ impl UdpServer {
             flows: Flows::new(None, Vec::new()),
             locality_unknown,
             stop: Arc::default(),
+            buffers: Vec::new(),
             workers: Vec::new(),
         };
         let sampled = server.start_workers(sockets)?;
@@ -97,8 +100,9 @@ impl UdpServer {
             );
             self.counters.push(counters);
             sampled.push(consumer);
-            let worker = self.start_worker(index, socket, handler)?;
-            self.workers.push(worker);
+            let (ready, worker) = self.start_worker(index, socket, handler)?;
+            self.buffers.push(ready.buffers);
+            self.workers.push((ready.waker, worker));
         }
         Ok(sampled)
     }
@@ -108,7 +112,7 @@ impl UdpServer {
         index: usize,
         socket: UdpSocket,
         handler: BucketHandler,
-    ) -> Result<(Waker, Worker<io::Result<()>>), UdpServeError> {
+    ) -> Result<(Ready, Worker<io::Result<()>>), UdpServeError> {
         let (ready, is_ready) = mpsc::channel();
         let body = Serving {
             socket,
@@ -121,11 +125,12 @@ impl UdpServer {
         let settings_of_thread = WorkerSettings {
             name: format!("bucket {index}"),
             cpu,
+            memory: self.plan.memory,
             own_descriptors: false,
         };
         let worker = spawn(settings_of_thread, move || run_engine(kind, &settings, body)?)?;
         match is_ready.recv() {
-            Ok(waker) => Ok((waker, worker)),
+            Ok(ready) => Ok((ready, worker)),
             // The worker ended before it was ready: its result says why.
             Err(_) => {
                 let error = joined(worker)
@@ -201,6 +206,7 @@ impl UdpServer {
             steering_right: counters.steering_right.get(),
             locality_samples,
             locality_right,
+            memory: Some(self.buffers[index].told(self.plan.memory, self.plan.buffer_memory)),
         }
     }
 
@@ -311,14 +317,23 @@ struct Serving {
     socket: UdpSocket,
     handler: BucketHandler,
     stop: Arc<AtomicBool>,
-    ready: mpsc::Sender<Waker>,
+    ready: mpsc::Sender<Ready>,
+}
+
+/// What a worker hands out once it has its engine.
+struct Ready {
+    waker: Waker,
+    buffers: Buffers,
 }
 
 impl EngineBody<io::Result<()>> for Serving {
     fn run<E: Engine>(mut self, mut engine: E) -> io::Result<()> {
         engine.ops().datagrams(self.socket, DatagramOptions::default())?;
         // The starter may have given up already; then `stop` is set as well.
-        let _ = self.ready.send(engine.waker());
+        let _ = self.ready.send(Ready {
+            waker: engine.waker(),
+            buffers: engine.buffers(),
+        });
         while !self.stop.load(Ordering::Relaxed) {
             engine.turn(engine.now() + LONGEST_WAIT, &mut self.handler)?;
             self.handler.publish(&engine.ops().counters());

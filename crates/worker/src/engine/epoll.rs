@@ -11,6 +11,7 @@ use super::settings::EngineSettings;
 use super::sockets::Id;
 use super::wake::{Wakeable, Waker};
 use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
+use crate::memory::Buffers;
 use crate::system::message::ReceiveBatch;
 use crate::system::poll::{Interest, Poll, Ready};
 use crate::time::Time;
@@ -253,6 +254,10 @@ impl Engine for EpollEngine {
         self.perform();
         self.ops.deliver_notices(Time::now, on);
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers {
+        Buffers::new([self.received.memory(), self.ops.sends.arena.memory()])
     }
 
     fn waker(&self) -> Waker {

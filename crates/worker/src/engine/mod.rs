@@ -26,6 +26,7 @@ pub use settings::EngineSettings;
 pub use sockets::{Id, Socket};
 pub use wake::Waker;
 
+use crate::memory::Buffers;
 use crate::time::Time;
 use std::io;
 
@@ -50,6 +51,9 @@ pub trait Engine {
 
     /// A handle that makes a waiting turn return.
     fn waker(&self) -> Waker;
+
+    /// The memory that datagrams are received into and sent from.
+    fn buffers(&self) -> Buffers;
 }
 
 /// What a worker does with what arrives.
@@ -98,7 +102,15 @@ pub trait EngineBody<R> {
 pub fn run_engine<R>(kind: EngineKind, settings: &EngineSettings, body: impl EngineBody<R>) -> io::Result<R> {
     settings.check()?;
     Ok(match kind {
-        EngineKind::Epoll => body.run(epoll::EpollEngine::new(settings)?),
-        EngineKind::IoUring => body.run(uring::UringEngine::new(settings)?),
+        EngineKind::Epoll => body.run(placed(epoll::EpollEngine::new(settings)?, settings)?),
+        EngineKind::IoUring => body.run(placed(uring::UringEngine::new(settings)?, settings)?),
     })
+}
+
+/// Has the buffers of a new engine come from where the settings say.
+fn placed<E: Engine>(engine: E, settings: &EngineSettings) -> io::Result<E> {
+    if let Some(policy) = settings.memory {
+        engine.buffers().place(policy)?;
+    }
+    Ok(engine)
 }

@@ -1,5 +1,6 @@
 //! How an engine moves datagrams.
 
+use corelane_host::memory::MemoryPolicy;
 use std::io;
 
 /// Datagrams that one call may carry: `UIO_MAXIOV` of the kernel.
@@ -26,6 +27,8 @@ pub struct EngineSettings {
     /// Memory for datagrams queued to be sent, in bytes, rounded up to 64 KiB. 8 MiB by default: a batch of 64 datagrams
     /// of the largest size can be answered without a refusal. Memory that is not needed is never touched.
     pub arena_bytes: usize,
+    /// From which node the memory above comes; by default from where the worker's other memory does.
+    pub memory: Option<MemoryPolicy>,
 }
 
 impl Default for EngineSettings {
@@ -36,6 +39,7 @@ impl Default for EngineSettings {
             coalesce: false,
             gro: false,
             arena_bytes: 8 << 20,
+            memory: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A private anonymous mapping: zeroed, page-aligned, and on no memory node until it is first touched, so that it ends up
 /// on the node of the worker that uses it.
@@ -13,6 +14,20 @@ use std::ptr::NonNull;
 pub(crate) struct Pages {
     start: NonNull<u8>,
     length: usize,
+    mapping: Arc<Mapping>,
+}
+
+/// The addresses of a mapping, which stays mapped as long as anyone has them. They say nothing about its bytes, and so
+/// may go to any thread.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    addresses: Range<usize>,
+}
+
+impl Mapping {
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        self.addresses.clone()
+    }
 }
 
 impl Pages {
@@ -33,8 +48,21 @@ impl Pages {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::new(start.cast()).expect("mmap never maps page zero on its own");
-        Ok(Self { start, length })
+        let start = NonNull::new(start.cast::<u8>()).expect("mmap never maps page zero on its own");
+        let first = start.as_ptr().expose_provenance();
+        let mapping = Arc::new(Mapping {
+            addresses: first..first + length,
+        });
+        Ok(Self {
+            start,
+            length,
+            mapping,
+        })
+    }
+
+    /// The addresses, for asking and telling the kernel where the pages are to lie.
+    pub(crate) fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
     }
 
     /// The bytes of a range.
@@ -72,11 +100,12 @@ impl Pages {
     }
 }
 
-impl Drop for Pages {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and slices of it borrow the value. The result is ignored: `munmap` of
-        // a whole mapping fails only for arguments that were never mapped.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+        let start = std::ptr::with_exposed_provenance_mut(self.addresses.start);
+        // SAFETY: the mapping is this value's own; `Pages`, of which all slices are borrowed, holds it and is gone. The
+        // result is ignored: `munmap` of a whole mapping fails only for arguments that were never mapped.
+        unsafe { libc::munmap(start, self.addresses.len()) };
     }
 }
 

@@ -7,5 +7,6 @@ pub(crate) mod descriptor;
 pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod option;
+pub(crate) mod placement;
 pub(crate) mod poll;
 pub(crate) mod signal;

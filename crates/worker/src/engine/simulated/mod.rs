@@ -16,6 +16,7 @@ use super::settings::EngineSettings;
 use super::sockets::{Id, Socket};
 use super::wake::{Wakeable, Waker};
 use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
+use crate::memory::Buffers;
 use crate::system::memory::Pages;
 use crate::system::message::stride;
 use crate::time::Time;
@@ -176,6 +177,10 @@ impl Engine for SimulatedEngine {
         let now = self.seat.now();
         self.ops.deliver_notices(|| now, on);
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers {
+        Buffers::new([&self.memory, self.ops.sends.arena.memory()])
     }
 
     fn waker(&self) -> Waker {

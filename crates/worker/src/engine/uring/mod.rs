@@ -12,6 +12,7 @@ use super::settings::EngineSettings;
 use super::sockets::Id;
 use super::wake::{Wakeable, Waker};
 use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
+use crate::memory::Buffers;
 use crate::system::address::{ADDRESS_BYTES, CONTROL_BYTES, read_address, read_segment};
 use crate::system::message::stride;
 use crate::time::Time;
@@ -291,6 +292,10 @@ impl Engine for UringEngine {
         self.perform()?;
         self.ops.deliver_notices(Time::now, on);
         Ok(())
+    }
+
+    fn buffers(&self) -> Buffers {
+        Buffers::new([self.buffers.memory(), self.ops.sends.arena.memory()])
     }
 
     fn waker(&self) -> Waker {

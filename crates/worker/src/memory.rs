@@ -1,0 +1,185 @@
+//! On which memory nodes a worker's buffers are to lie, and on which they really do.
+//!
+//! What enters: a policy of the host's. What leaves: where the pages are, asked back from the kernel at any time and from
+//! any thread; a [`WorkerMemory`] for the report.
+
+use crate::system::memory::{Mapping, Pages};
+use crate::system::placement;
+use corelane_host::memory::{MemoryPolicy, MemoryPolicyError};
+use corelane_report::memory::WorkerMemory;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// The memory that an engine receives into and sends from. It stays mapped as long as this does.
+#[derive(Clone, Debug)]
+pub struct Buffers {
+    mappings: Vec<Arc<Mapping>>,
+}
+
+impl Buffers {
+    pub(crate) fn new<'a>(pages: impl IntoIterator<Item = &'a Pages>) -> Self {
+        Self {
+            mappings: pages
+                .into_iter()
+                .map(|pages| Arc::clone(pages.mapping()))
+                .collect(),
+        }
+    }
+
+    /// Has the pages come from where `policy` says; those that are touched already move there where they can.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the policy names a node that is not there; what the kernel says otherwise: `EPERM` where a
+    /// container's policy denies mbind(2), `ENOSYS` in a kernel without NUMA.
+    pub fn place(&self, policy: MemoryPolicy) -> io::Result<()> {
+        let nodes = checked(policy)?;
+        self.mappings
+            .iter()
+            .try_for_each(|mapping| placement::set_of_range(mapping.addresses(), policy, &nodes))
+    }
+
+    /// How many of the pages lie on which node. Pages that were never touched lie on none and are not counted.
+    ///
+    /// # Errors
+    /// What the kernel says: `EPERM` where a container's policy denies move_pages(2), `ENOSYS` in a kernel without page
+    /// migration.
+    pub fn pages_by_node(&self) -> io::Result<BTreeMap<u32, u64>> {
+        let mut sum = BTreeMap::new();
+        for mapping in &self.mappings {
+            for (node, pages) in placement::pages_by_node(mapping.addresses())? {
+                *sum.entry(node).or_default() += pages;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// What a report says of a worker with these buffers: the policy of all its memory, that of the buffers where it is
+    /// another one, and where they are.
+    #[must_use]
+    pub fn told(&self, worker: MemoryPolicy, buffers: Option<MemoryPolicy>) -> WorkerMemory {
+        let pages = self.pages_by_node();
+        WorkerMemory {
+            policy: worker.to_string(),
+            buffers_policy: buffers.unwrap_or(worker).to_string(),
+            page_bytes: placement::page_bytes() as u64,
+            unknown: pages
+                .as_ref()
+                .err()
+                .map(|error| format!("move_pages(2) does not tell: {error}{}", hint(error))),
+            buffer_pages_by_node: pages.ok(),
+        }
+    }
+}
+
+/// How many of the pages of `bytes` lie on which node. Pages that were never touched lie on none and are not counted.
+///
+/// # Errors
+/// As [`Buffers::pages_by_node`].
+pub fn pages_by_node(bytes: &[u8]) -> io::Result<BTreeMap<u32, u64>> {
+    let start = bytes.as_ptr().addr();
+    placement::pages_by_node(start..start + bytes.len())
+}
+
+/// Sets the policy of the calling thread. The kernel's default needs no permission: where setting it is denied, nothing
+/// else can have been set by this process.
+pub(crate) fn set_of_thread(policy: MemoryPolicy) -> io::Result<()> {
+    let nodes = checked(policy)?;
+    match placement::set_of_thread(policy, &nodes) {
+        Err(_) if policy == MemoryPolicy::FirstTouch => Ok(()),
+        result => result,
+    }
+}
+
+/// The nodes of this machine, if the policy names no other.
+fn checked(policy: MemoryPolicy) -> io::Result<Vec<u32>> {
+    let nodes = corelane_host::memory::nodes().map_err(io::Error::other)?;
+    let wrong = |error: MemoryPolicyError| io::Error::new(io::ErrorKind::InvalidInput, error);
+    policy.check(&nodes).map_err(wrong)?;
+    Ok(nodes)
+}
+
+/// What would mend a refusal.
+pub(crate) fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "; the container's policy denies it: give CAP_SYS_NICE, or a seccomp profile that allows it"
+        }
+        Some(libc::ENOSYS) => "; this kernel is built without it",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touched(length: usize) -> Pages {
+        let mut pages = Pages::new(length).unwrap();
+        pages.bytes_mut(0..length).fill(1);
+        pages
+    }
+
+    /// Whether the kernel answers; a container may deny it.
+    fn told(buffers: &Buffers) -> bool {
+        buffers
+            .pages_by_node()
+            .inspect_err(|error| eprintln!("skipped: move_pages: {error}"))
+            .is_ok()
+    }
+
+    #[test]
+    fn only_touched_pages_are_counted() {
+        let page = placement::page_bytes();
+        let mut pages = Pages::new(64 * page).unwrap();
+        // Huge pages would be touched whole.
+        pages.bytes_mut(0..1).fill(1);
+        let buffers = Buffers::new([&pages]);
+        if !told(&buffers) {
+            return;
+        }
+        let counted: u64 = buffers.pages_by_node().unwrap().values().sum();
+        assert_eq!(counted, 1);
+        assert_eq!(
+            Buffers::new([&touched(3 * page)])
+                .pages_by_node()
+                .unwrap()
+                .values()
+                .sum::<u64>(),
+            3
+        );
+    }
+
+    #[test]
+    fn buffers_can_be_bound_to_a_node_and_told_so() {
+        let node = corelane_host::memory::nodes().unwrap()[0];
+        let pages = touched(10 * placement::page_bytes());
+        let buffers = Buffers::new([&pages]);
+        if !told(&buffers) {
+            return;
+        }
+        buffers.place(MemoryPolicy::Node(node)).unwrap();
+        let told = buffers.told(MemoryPolicy::FirstTouch, Some(MemoryPolicy::Node(node)));
+        assert_eq!(told.buffer_pages_by_node, Some(BTreeMap::from([(node, 10)])));
+        assert_eq!((told.policy.as_str(), told.unknown), ("first-touch", None));
+        assert_eq!(told.buffers_policy, format!("node:{node}"));
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_refused_before_the_kernel_is_asked() {
+        let pages = touched(1);
+        let refused = Buffers::new([&pages]).place(MemoryPolicy::Node(999)).unwrap_err();
+        assert!(refused.to_string().contains("node 999"), "{refused}");
+    }
+
+    #[test]
+    fn buffers_stay_mapped_for_those_who_ask_after_the_engine_is_gone() {
+        let pages = touched(placement::page_bytes());
+        let buffers = Buffers::new([&pages]);
+        if !told(&buffers) {
+            return;
+        }
+        drop(pages);
+        assert_eq!(buffers.pages_by_node().unwrap().values().sum::<u64>(), 1);
+    }
+}

@@ -1,0 +1,139 @@
+//! Memory nodes: from which of them the calling thread's memory, or that of a range, is to come, and on which of them
+//! pages really are. set_mempolicy(2), mbind(2), move_pages(2).
+
+use corelane_host::memory::{MAXIMUM_NODES, MemoryPolicy};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+
+/// Addresses in one call of `move_pages`: the kernel copies as many at a time (`DO_PAGES_STAT_CHUNK_NR`, 16) either way.
+const PAGES_A_CALL: usize = 1_024;
+
+/// `MPOL_MF_MOVE` of linux/mempolicy.h: pages of this process that are there already move as well.
+const MOVE_OWN_PAGES: libc::c_uint = 1 << 1;
+
+const WORD_BITS: usize = libc::c_ulong::BITS as usize;
+
+/// A policy as the kernel takes it.
+struct Mode {
+    number: libc::c_int,
+    nodes: [libc::c_ulong; MAXIMUM_NODES as usize / WORD_BITS],
+}
+
+impl Mode {
+    fn new(policy: MemoryPolicy, present: &[u32]) -> Self {
+        let (number, named): (_, &[u32]) = match &policy {
+            MemoryPolicy::FirstTouch => (libc::MPOL_DEFAULT, &[]),
+            MemoryPolicy::Local => (libc::MPOL_LOCAL, &[]),
+            MemoryPolicy::Interleave => (libc::MPOL_INTERLEAVE, present),
+            MemoryPolicy::Node(node) => (libc::MPOL_BIND, std::slice::from_ref(node)),
+        };
+        let mut nodes = [0; MAXIMUM_NODES as usize / WORD_BITS];
+        for node in named.iter().filter(|node| **node < MAXIMUM_NODES) {
+            nodes[*node as usize / WORD_BITS] |= 1 << (*node as usize % WORD_BITS);
+        }
+        Self { number, nodes }
+    }
+
+    /// One more than the bits of the mask: the kernel takes `maxnode - 1` bits (`get_nodes` of mm/mempolicy.c).
+    fn maximum(&self) -> libc::c_ulong {
+        libc::c_ulong::from(MAXIMUM_NODES) + 1
+    }
+}
+
+/// Sets the policy of the calling thread. Interleaving is over `present`.
+pub(crate) fn set_of_thread(policy: MemoryPolicy, present: &[u32]) -> io::Result<()> {
+    let mode = Mode::new(policy, present);
+    // SAFETY: the kernel reads the mask, which outlives the call, and no more bits than it has.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_set_mempolicy,
+            mode.number,
+            mode.nodes.as_ptr(),
+            mode.maximum(),
+        )
+    };
+    told(result)
+}
+
+/// Sets the policy of a range of mapped pages; those that are touched already move there where they can. `range` starts
+/// on a page.
+pub(crate) fn set_of_range(range: Range<usize>, policy: MemoryPolicy, present: &[u32]) -> io::Result<()> {
+    let mode = Mode::new(policy, present);
+    // SAFETY: the kernel reads the mask, which outlives the call. The call changes where pages lie, not what is in them;
+    // a range that is not mapped is refused.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            range.start,
+            range.len(),
+            mode.number,
+            mode.nodes.as_ptr(),
+            mode.maximum(),
+            MOVE_OWN_PAGES,
+        )
+    };
+    told(result)
+}
+
+/// Counts the pages of a range by the node that they are on. Pages that were never touched are on none and not counted.
+pub(crate) fn pages_by_node(range: Range<usize>) -> io::Result<BTreeMap<u32, u64>> {
+    let page = page_bytes();
+    let mut counts = BTreeMap::new();
+    let addresses: Vec<usize> = (range.start / page * page..range.end).step_by(page).collect();
+    for part in addresses.chunks(PAGES_A_CALL) {
+        let mut status = vec![0 as libc::c_int; part.len()];
+        // SAFETY: the kernel reads as many addresses and writes as many statuses as there are. Without target nodes it
+        // moves nothing; the addresses are looked up, never followed.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                0,
+                part.len(),
+                part.as_ptr(),
+                std::ptr::null::<libc::c_int>(),
+                status.as_mut_ptr(),
+                0,
+            )
+        };
+        told(result)?;
+        // A negative status is an error number: -ENOENT for a page that was never touched, -EFAULT for the zero page.
+        for node in status.into_iter().filter_map(|status| u32::try_from(status).ok()) {
+            *counts.entry(node).or_default() += 1;
+        }
+    }
+    Ok(counts)
+}
+
+/// Bytes of a page.
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: `sysconf` only reads.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).expect("Linux always tells its page size")
+}
+
+fn told(result: libc::c_long) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_holds_the_nodes_named_and_no_others() {
+        let mode = Mode::new(MemoryPolicy::Interleave, &[0, 3, 64]);
+        assert_eq!((mode.nodes[0], mode.nodes[1]), (0b1001, 1));
+        let mode = Mode::new(MemoryPolicy::Node(65), &[0]);
+        assert_eq!((mode.nodes[0], mode.nodes[1]), (0, 2));
+        assert!(
+            Mode::new(MemoryPolicy::Local, &[0])
+                .nodes
+                .iter()
+                .all(|word| *word == 0)
+        );
+    }
+}
