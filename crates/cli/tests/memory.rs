@@ -1,0 +1,168 @@
+//! `--memory` and `--buffer-memory`: refused where the node is not there; and in a guest with two nodes the buffers of
+//! every worker really lie where the policy says.
+
+mod common;
+
+use common::{refused, run_json};
+use corelane_guest::{GuestError, GuestParts, GuestPlan, boot};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bucket 0 on node 0, bucket 1 on node 1; payloads of several pages, so that interleaving shows within one datagram.
+/// Huge pages are off, as one of them would hold all that a few datagrams touch.
+const SCRIPT: &str = r#"
+serve() {
+  port=$1; shift
+  corelane serve udp 127.0.0.1:$port --cpus 0,2 --json "$@" > /tmp/served 2> /tmp/error &
+  server=$!
+  until grep -qi ":$(printf %04X $port) " /proc/net/udp; do
+    kill -0 $server 2>/dev/null || { cat /tmp/error; return; }
+    usleep 20000
+  done
+  corelane load udp 127.0.0.1:$port --cpus 1,3 --sockets 32 --window 4 --size 16KiB --count 640 > /dev/null
+  kill -INT $server
+  wait $server
+  echo "case $*"
+  cat /tmp/served
+}
+serve 8000
+serve 8001 --memory local
+serve 8002 --memory interleave
+serve 8003 --memory node:0
+serve 8004 --memory node:1
+serve 8005 --memory node:0 --buffer-memory node:1
+serve 8006 --buffer-memory interleave
+serve 8007 --memory node:1 --engine io_uring
+"#;
+
+/// Pages by node, one map a bucket, in bucket order.
+type Pages = Vec<BTreeMap<u32, u64>>;
+
+/// What a guest needs, or the reason to skip.
+fn parts() -> Option<GuestParts> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let unpacked = cache.map(|cache| cache.join("corelane/guest/boot"));
+    let directories: Vec<PathBuf> = unpacked.into_iter().chain([PathBuf::from("/boot")]).collect();
+    match GuestParts::find(&directories) {
+        Ok(parts) => Some(parts),
+        Err(missing @ GuestError::Missing { .. }) => {
+            eprintln!("skipped: {missing}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The cases of the script's output, by the flags they were run with.
+fn cases(output: &str) -> BTreeMap<&str, Pages> {
+    let parts = output.split("case ").skip(1);
+    parts
+        .map(|part| {
+            let (flags, document) = part.split_once('\n').unwrap_or((part, ""));
+            let document: Value =
+                serde_json::from_str(document).unwrap_or_else(|error| panic!("{flags}: {error}:\n{output}"));
+            let buckets = document["buckets"].as_array().expect("buckets");
+            let pages = buckets.iter().map(|bucket| {
+                let memory = &bucket["memory"];
+                serde_json::from_value(memory["buffer_pages_by_node"].clone())
+                    .unwrap_or_else(|error| panic!("{flags}: {error} in {memory}"))
+            });
+            (flags, pages.collect())
+        })
+        .collect()
+}
+
+fn nodes(pages: &Pages) -> Vec<Vec<u32>> {
+    pages
+        .iter()
+        .map(|bucket| bucket.keys().copied().collect())
+        .collect()
+}
+
+#[test]
+fn buffers_lie_where_the_policy_says_on_a_machine_of_two_nodes() {
+    let Some(parts) = parts() else { return };
+    let plan = GuestPlan {
+        cpus: 4,
+        nodes: 2,
+        programs: vec![PathBuf::from(env!("CARGO_BIN_EXE_corelane"))],
+        kernel_arguments: vec!["transparent_hugepage=never".to_owned()],
+        limit: Duration::from_secs(120),
+        ..GuestPlan::new(SCRIPT)
+    };
+    let guest = boot(&plan, &parts).unwrap_or_else(|error| panic!("{error}"));
+    let cases = cases(&guest.output);
+    let own = vec![vec![0], vec![1]];
+    let both = vec![vec![0, 1], vec![0, 1]];
+    let expected = [
+        ("", own.clone()),
+        ("--memory local", own),
+        ("--memory interleave", both.clone()),
+        ("--memory node:0", vec![vec![0], vec![0]]),
+        ("--memory node:1", vec![vec![1], vec![1]]),
+        ("--memory node:0 --buffer-memory node:1", vec![vec![1], vec![1]]),
+        ("--buffer-memory interleave", both),
+        ("--memory node:1 --engine io_uring", vec![vec![1], vec![1]]),
+    ];
+    let found: Vec<_> = expected
+        .iter()
+        .map(|(flags, _)| (*flags, cases.get(flags).map(nodes).unwrap_or_default()))
+        .collect();
+    assert_eq!(found, expected, "{}", guest.output);
+}
+
+#[test]
+fn a_node_that_is_not_there_is_refused_by_flag_and_number() {
+    for (verb, target) in [("serve", "127.0.0.1:0"), ("load", "127.0.0.1:9")] {
+        for flag in ["--memory", "--buffer-memory"] {
+            let error = refused(&[verb, "udp", target, flag, "node:999", "--dry-run"], 2);
+            assert!(error.contains(&format!("{flag}: node 999")), "{error}");
+        }
+    }
+    let error = refused(
+        &["lab", "scale", "udp", "--bed", "loopback", "--memory", "node:999"],
+        2,
+    );
+    assert!(error.contains("--memory: node 999"), "{error}");
+    let error = refused(&["serve", "udp", "--memory", "remote"], 2);
+    assert!(
+        error.contains("first-touch, local, interleave or node:N"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_trial_and_step_tells_where_the_buffers_lay() {
+    let report = run_json(&[
+        "lab",
+        "scale",
+        "udp",
+        "--bed",
+        "loopback",
+        "--buckets",
+        "1",
+        "--share-cpus",
+        "--duration",
+        "20ms",
+        "--rounds",
+        "1",
+        "--memory",
+        "local",
+        "--json",
+    ]);
+    assert_eq!(report["plan"]["memory"], "local");
+    for part in ["trials", "steps"] {
+        for one in report[part].as_array().unwrap() {
+            for bucket in one["per_bucket"].as_array().unwrap() {
+                let memory = &bucket["memory"];
+                assert_eq!(memory["policy"], "local", "{part}: {memory}");
+                let told = memory["buffer_pages_by_node"].is_object();
+                assert_ne!(told, memory["unknown"].is_string(), "{part}: {memory}");
+            }
+        }
+    }
+}
