@@ -4,7 +4,7 @@
 mod common;
 
 use common::{refused, run_json};
-use corelane_guest::{GuestError, GuestParts, GuestPlan, boot};
+use corelane_guest::{GuestError, GuestParts, GuestPlan, boot, kernel_directories};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,9 +45,7 @@ fn parts() -> Option<GuestParts> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let unpacked = cache.map(|cache| cache.join("corelane/guest/boot"));
-    let directories: Vec<PathBuf> = unpacked.into_iter().chain([PathBuf::from("/boot")]).collect();
-    match GuestParts::find(&directories) {
+    match GuestParts::find(&kernel_directories(cache.as_deref())) {
         Ok(parts) => Some(parts),
         Err(missing @ GuestError::Missing { .. }) => {
             eprintln!("skipped: {missing}");

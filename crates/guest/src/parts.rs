@@ -42,6 +42,14 @@ impl GuestParts {
     }
 }
 
+/// Where the kernel of guests is looked for: in the user's cache directory, where `tests/prepare.sh` unpacks it, then where
+/// Debian installs it. `cache` is `$XDG_CACHE_HOME`, or `$HOME/.cache` where that is not set.
+#[must_use]
+pub fn kernel_directories(cache: Option<&Path>) -> Vec<PathBuf> {
+    let unpacked = cache.map(|cache| cache.join("corelane/guest/boot"));
+    unpacked.into_iter().chain([PathBuf::from("/boot")]).collect()
+}
+
 fn program(what: &'static str, places: &[&str], mend: &'static str) -> Result<PathBuf, GuestError> {
     let tried: Vec<PathBuf> = places.iter().map(PathBuf::from).collect();
     let found = tried.iter().find(|path| path.is_file()).cloned();

@@ -1,0 +1,63 @@
+//! Guests that are really booted: what comes out of them, and that they end.
+
+use corelane_guest::{GuestError, GuestFile, GuestParts, GuestPlan, boot, kernel_directories};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a guest needs, or the reason to skip.
+fn parts() -> Option<GuestParts> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    match GuestParts::find(&kernel_directories(cache.as_deref())) {
+        Ok(parts) => Some(parts),
+        Err(missing @ GuestError::Missing { .. }) => {
+            eprintln!("skipped: {missing}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn output_files_and_status_come_out_as_they_went_in() {
+    let Some(parts) = parts() else { return };
+    let own = PathBuf::from(file!()).file_name().map(|name| PathBuf::from("tests").join(name));
+    let own = own.expect("this file has a name");
+    let plan = GuestPlan {
+        cpus: 2,
+        nodes: 2,
+        files: vec![GuestFile {
+            source: own.clone(),
+            target: "/etc/own/text".to_owned(),
+        }],
+        ..GuestPlan::new("cat /etc/own/text; cat /sys/devices/system/node/node*/cpulist >&2; exit 7")
+    };
+    let guest = boot(&plan, &parts).unwrap_or_else(|error| panic!("{error}"));
+    let expected = std::fs::read_to_string(own).unwrap() + "0\n1\n";
+    assert_eq!((guest.output, guest.status), (expected, 7));
+}
+
+#[test]
+fn a_command_that_does_not_end_is_ended_with_the_guest() {
+    let Some(parts) = parts() else { return };
+    let plan = GuestPlan {
+        limit: Duration::from_secs(1),
+        ..GuestPlan::new("while true; do :; done")
+    };
+    match boot(&plan, &parts) {
+        Err(GuestError::TooLong { limit, .. }) => assert_eq!(limit, plan.limit),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_emulator_that_refuses_its_devices_says_which() {
+    let Some(parts) = parts() else { return };
+    let plan = GuestPlan {
+        devices: vec!["-device".to_owned(), "no-such-device".to_owned()],
+        ..GuestPlan::new("true")
+    };
+    let refused = boot(&plan, &parts).unwrap_err().to_string();
+    assert!(refused.contains("no-such-device"), "{refused}");
+}
