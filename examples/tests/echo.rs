@@ -13,15 +13,23 @@ fn the_example_echoes_to_every_port_of_a_client() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
+    BufReader::new(server.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line
+        .trim()
+        .strip_prefix("listening on ")
+        .unwrap_or_default()
+        .to_owned();
     // Sixteen ports are on both buckets with any key that is not degenerate.
     let echoed = (0..16_u8).filter(|number| {
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         client.send_to(&[*number], &address).unwrap();
         let mut answer = [0; 2];
-        client.recv(&mut answer).is_ok_and(|length| answer[..length] == [*number])
+        client
+            .recv(&mut answer)
+            .is_ok_and(|length| answer[..length] == [*number])
     });
     let echoed = echoed.count();
     server.kill().unwrap();
