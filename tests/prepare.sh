@@ -3,7 +3,7 @@
 # that does.
 set -euo pipefail
 
-packages=(qemu-system-x86 busybox-static)
+packages=(qemu-system-x86 busybox-static tshark)
 
 missing=()
 for package in "${packages[@]}"; do
