@@ -18,16 +18,16 @@ pub fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     !folded(u64::from(!checksum) + removed + sum(new))
 }
 
-/// The CRC32c of SCTP when the four bytes `old`, `offset` bytes into a packet of `length` bytes, become `new`
-/// (RFC 9260, appendix A). A CRC is linear, so the difference alone is run through it, with the rest of the packet as
-/// zeros. `checksum` is as on the wire, read as little-endian.
+/// The CRC32c of an SCTP packet of `length` bytes when its first four, `old`, become `new` (RFC 9260, appendix A). A CRC is
+/// linear, so the difference alone is run through it, with the rest of the packet as zeros. `checksum` is the field on the
+/// wire read as little-endian.
 #[must_use]
-pub(crate) fn sctp_updated(checksum: u32, old: [u8; 4], new: [u8; 4], offset: usize, length: usize) -> u32 {
+pub(crate) fn sctp_updated(checksum: u32, old: [u8; 4], new: [u8; 4], length: usize) -> u32 {
     let difference = u32::from_le_bytes(old) ^ u32::from_le_bytes(new);
-    let behind = length.saturating_sub(offset);
-    (0..behind).fold(difference, |rest, _| {
+    let ran = (0..length).fold(difference, |rest, _| {
         CRC32C[usize::from(rest as u8)] ^ (rest >> 8)
-    }) ^ checksum
+    });
+    ran ^ checksum
 }
 
 /// The sum of 16-bit words in network order, not yet folded. A frame has far fewer than the 2^48 words that 64 bits
@@ -120,7 +120,7 @@ mod tests {
             let before = crc32c(&bytes);
             let old: [u8; 4] = bytes[..4].try_into().unwrap();
             bytes[..4].copy_from_slice(&new);
-            prop_assert_eq!(sctp_updated(before, old, new, 0, bytes.len()), crc32c(&bytes));
+            prop_assert_eq!(sctp_updated(before, old, new, bytes.len()), crc32c(&bytes));
         }
     }
 }

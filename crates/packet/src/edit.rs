@@ -11,6 +11,8 @@ use std::net::IpAddr;
 use thiserror::Error;
 
 /// Edits one frame. Every edit either leaves all checksums as valid (or as wrong) as it found them or changes nothing.
+/// Checksums that cannot be seen are the exception: inside an encapsulating security payload, and of protocols other than
+/// TCP, UDP, UDP-Lite, DCCP, SCTP and ICMPv6.
 ///
 /// Checksums follow by the difference (RFC 1624), so the payload is not read and need not be there. That does not hold
 /// for frames that a sending host captured before its device filled the checksums in: they carry a partial sum.
@@ -135,6 +137,9 @@ impl<'frame> Editor<'frame> {
         if self.layout.has(Marks::LATER) {
             return Ok(None);
         }
+        if self.layout.has(Marks::CUT) {
+            return Err(EditError::Truncated);
+        }
         let (offset, optional) = match self.dissection().protocol() {
             IpProtocol::TCP => (16, false),
             IpProtocol::UDP => (6, true),
@@ -143,7 +148,7 @@ impl<'frame> Editor<'frame> {
             _ => return Ok(None),
         };
         let at = self.dissection().transport_offset() + offset;
-        if self.layout.has(Marks::CUT) || at + 2 > self.dissection().packet_end() {
+        if at + 2 > self.dissection().packet_end() {
             return Err(EditError::Truncated);
         }
         let never_zero = matches!(
@@ -192,7 +197,7 @@ impl<'frame> Editor<'frame> {
         let mut new = old;
         new[end.pick(0, 2)..][..2].copy_from_slice(&port.to_be_bytes());
         let before = u32::from_le_bytes(word(at + CHECKSUM));
-        let after = checksum::sctp_updated(before, old, new, 0, self.layout.end() - at);
+        let after = checksum::sctp_updated(before, old, new, self.layout.end() - at);
         self.frame[at + CHECKSUM..at + CHECKSUM + 4].copy_from_slice(&after.to_le_bytes());
         Ok(())
     }

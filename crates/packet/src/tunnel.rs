@@ -56,7 +56,8 @@ pub struct Inner<'frame> {
     pub dissection: Dissection<'frame>,
 }
 
-/// The packet inside a packet; nothing when there is none, or none that IP headers can be read of. Fragments are left alone: what they carry shows when they are reassembled.
+/// The packet inside a packet; nothing when there is none, or none that IP headers can be read of. Fragments are left
+/// alone: what they carry shows when they are reassembled.
 #[must_use]
 pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Inner<'frame>> {
     if outer.has(Marks::PART) {

@@ -178,7 +178,9 @@ fn edits_that_would_break_the_packet_change_nothing() {
     }
     .frame(&frames::tcp(1, 2, 3, b"data"));
     let (v4, v6) = (address("10.0.0.1"), address("2001:db8::1"));
+    let extended = V6::suite(vec![frames::hop_by_hop()], 17).frame(&frames::udp(1, 2, b"data"));
     let rows = [
+        (extended[..14 + 40 + 4].to_vec(), v6, EditError::Truncated),
         (authenticated, v6, EditError::Authenticated),
         (whole[..14 + 20 + 16].to_vec(), v4, EditError::Truncated),
         (whole, v6, EditError::Family { address: v6 }),

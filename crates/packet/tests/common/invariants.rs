@@ -71,7 +71,7 @@ fn inputs_hold(dissection: &Dissection) {
     assert_eq!(tuple.destination().ip(), dissection.destination());
 }
 
-/// Exchanges both ends of the flow and back again; the frame must be the one it was.
+/// Exchanges both ends of the flow: what was set is what is then read.
 fn edits_hold(frame: &[u8]) {
     let mut edited = frame.to_vec();
     let Ok(mut editor) = Editor::of(&mut edited) else {
