@@ -98,6 +98,9 @@ pub enum LabWhat {
     /// Over how many buckets RSS spreads flows evenly, and what rebalancing gains; no packet is sent
     #[command(after_help = crate::simulate::EXAMPLES)]
     Simulate(crate::simulate::SimulateArguments),
+    /// Which way to hash and which way to move datagrams is best here, each against its reference
+    #[command(after_help = crate::engines::EXAMPLES)]
+    Engines(crate::engines::EnginesArguments),
 }
 
 #[derive(Debug, Subcommand)]

@@ -33,7 +33,7 @@ const HEADER_BYTES: u32 = 28;
 const USUAL_MTU: u32 = 1500;
 
 /// The posts' port.
-const PORT: u16 = 8080;
+pub const PORT: u16 = 8080;
 
 /// `corelane lab scale udp`.
 pub fn scale_udp(arguments: &ScaleUdpArguments) -> Outcome {
@@ -116,7 +116,7 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
 
 /// A bed for so many buckets, over which a payload of `size` bytes passes whole: the device counts frames, and a fragment is
 /// one.
-fn build_bed(wanted: BedArgument, buckets: usize, size: u32) -> anyhow::Result<Bed> {
+pub fn build_bed(wanted: BedArgument, buckets: usize, size: u32) -> anyhow::Result<Bed> {
     let constant = "the bed's addresses are constants of the right form";
     let clients = if buckets > BUCKETS_OF_CLIENTS {
         MORE_CLIENTS
@@ -209,7 +209,7 @@ fn save(arguments: &ScaleUdpArguments, report: &ScaleReport) -> anyhow::Result<(
 }
 
 /// Writes beside the file and renames, so that a reader never sees half a document.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
     fs::write(&beside, text)?;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod engines;
 mod hash;
 mod interrupt;
 mod lab;
@@ -44,5 +45,8 @@ fn main() -> ExitCode {
         Command::Lab {
             what: LabWhat::Simulate(arguments),
         } => simulate::run(&arguments),
+        Command::Lab {
+            what: LabWhat::Engines(arguments),
+        } => engines::run(&arguments),
     })
 }

@@ -100,6 +100,7 @@ fn every_example_in_the_help_works() {
         vec!["serve", "udp"],
         vec!["load", "udp"],
         vec!["lab", "scale", "udp"],
+        vec!["lab", "engines"],
     ] {
         let help = Command::new(program).args(&verb).arg("--help").output().unwrap();
         let text = String::from_utf8(help.stdout).unwrap();

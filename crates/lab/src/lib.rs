@@ -4,5 +4,6 @@
 #![doc = include_str!("../README.md")]
 
 pub mod child;
+pub mod engines;
 pub mod scale;
 pub mod simulate;

@@ -9,6 +9,7 @@
 pub mod conditions;
 mod date;
 pub mod drops;
+pub mod engines;
 pub mod histogram;
 pub mod html;
 pub mod memory;
@@ -20,6 +21,7 @@ pub mod scale;
 pub mod simulate;
 pub mod statistics;
 pub mod table;
+mod text;
 
 /// The example in the README, held to what compiles.
 #[cfg(doctest)]

@@ -174,8 +174,7 @@ impl ScaleReport {
     /// The command line as one would type it into a shell.
     #[must_use]
     pub fn command(&self) -> String {
-        let words: Vec<String> = self.command_line.iter().map(|word| quote(word)).collect();
-        words.join(" ")
+        crate::text::command(&self.command_line)
     }
 
     /// The steps by what they measured, each series by growing number of active buckets, in the document's order.
@@ -238,27 +237,9 @@ impl Series<'_> {
     }
 }
 
-/// A word as a POSIX shell takes it: quoted only where that is needed.
-fn quote(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+[]".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_line_can_be_pasted_into_a_shell() {
-        assert_eq!(quote("--json"), "--json");
-        assert_eq!(quote("my file"), "'my file'");
-        assert_eq!(quote("it's"), "'it'\\''s'");
-        assert_eq!(quote(""), "''");
-    }
 
     #[test]
     fn another_schema_is_refused_by_name() {

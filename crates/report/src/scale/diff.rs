@@ -3,13 +3,13 @@
 //! In: two reports, the earlier first. Out: text in 100 columns: what differs in the conditions, every step's rate, and
 //! whatever else changed beyond its spread. Spreads come from the raw trials, valid ones only.
 
-use super::text::{WIDTH, paragraph};
 use super::{ScaleReport, Step, Trial};
 use crate::conditions;
 use crate::date;
 use crate::quantity::{self, MISSING};
 use crate::statistics::Spread;
 use crate::table::{Column, Table};
+use crate::text::{WIDTH, paragraph};
 use std::collections::BTreeMap;
 
 /// Compares two runs; `before` is the reference.

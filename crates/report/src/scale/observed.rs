@@ -3,9 +3,9 @@
 //! In: a report whose steps may carry what was observed. Out: the posts' tables for the steps that a reader compares:
 //! exact steering at all buckets, echo and sink, with the clients on their workers' CPUs and on others.
 
-use super::text::{WIDTH, paragraph};
 use super::{Model, ScaleReport, Step};
 use crate::observed::{LockComparison, Observed};
+use crate::text::{WIDTH, paragraph};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 

@@ -1,24 +1,26 @@
 //! A report as people read it in a terminal: 100 columns, the verdict last.
 
 use super::{Model, Placement, ScaleReport, Series, Step, TrialStatus, observed};
-use crate::conditions::{self, Severity};
 use crate::drops;
 use crate::quantity::{self, or_missing};
 use crate::statistics::{self, Spread};
-use crate::table::{Column, Table, clean, wrap};
+use crate::table::{Column, Table, clean};
+use crate::text::{Heading, WIDTH, conditions_section, heading, paragraph};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-
-/// What a terminal of the usual size shows without wrapping.
-pub(super) const WIDTH: usize = 100;
-
-/// How many conditions that merely explain are named before the rest is counted.
-const MOST_EXPLAINING: usize = 8;
 
 /// The whole report as text: bed and conditions, the posts' table, controls, drops, and the limit in the last line.
 #[must_use]
 pub fn render(report: &ScaleReport) -> String {
-    let mut sections = vec![heading(report), conditions_section(report)];
+    let mut sections = vec![
+        heading(&Heading {
+            tool: &report.tool,
+            conditions: &report.conditions,
+            bed: Some(&report.bed),
+            command: &report.command(),
+        }),
+        conditions_section(&report.conditions),
+    ];
     for series in report.series() {
         if (series.model, series.placement) == (Model::Exact, Placement::Aligned) {
             sections.push(frames_section(&series));
@@ -35,81 +37,6 @@ pub fn render(report: &ScaleReport) -> String {
     sections.push(limit_section(report));
     sections.retain(|section| !section.is_empty());
     sections.join("\n")
-}
-
-fn heading(report: &ScaleReport) -> String {
-    let mut text = String::new();
-    let mut entry = |name: &str, value: String| {
-        if !value.is_empty() {
-            paragraph(&mut text, &format!("{name:<9}"), &value);
-        }
-    };
-    entry("tool", format!("{} {}", report.tool.name, report.tool.version));
-    entry("machine", conditions::machine(&report.conditions));
-    let reason = report
-        .bed
-        .reason
-        .as_ref()
-        .map(|reason| format!("; no better bed: {reason}"));
-    entry(
-        "bed",
-        format!(
-            "{} ({}){}",
-            report.bed.describe,
-            report.bed.kind,
-            reason.unwrap_or_default()
-        ),
-    );
-    entry("command", report.command());
-    text
-}
-
-fn conditions_section(report: &ScaleReport) -> String {
-    let all = conditions::worst_first(&report.conditions);
-    if all.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from("conditions, worst first\n");
-    let of = |severity: Severity| all.iter().filter(move |condition| condition.severity == severity);
-    for condition in of(Severity::Spoils) {
-        let value = condition.value.as_deref().unwrap_or(quantity::MISSING);
-        let mend = condition.mend.as_ref().map(|mend| format!(". Mend: {mend}"));
-        let line = format!(
-            "{} = {value}: {}{}",
-            condition.name,
-            condition.why,
-            mend.unwrap_or_default()
-        );
-        paragraph(&mut text, "  spoils    ", &line);
-    }
-    let unknown: Vec<&str> = of(Severity::Unknown)
-        .map(|condition| condition.name.as_str())
-        .collect();
-    if !unknown.is_empty() {
-        paragraph(&mut text, "  unknown   ", &unknown.join(", "));
-    }
-    let explaining: Vec<String> = of(Severity::Explains)
-        .map(|condition| {
-            format!(
-                "{} = {}",
-                condition.name,
-                condition.value.as_deref().unwrap_or_default()
-            )
-        })
-        .collect();
-    if !explaining.is_empty() {
-        let more = explaining.len().saturating_sub(MOST_EXPLAINING);
-        let mut line = explaining[..explaining.len() - more].join("; ");
-        if more > 0 {
-            let _ = write!(line, "; and {more} more");
-        }
-        paragraph(&mut text, "  explains  ", &line);
-    }
-    let fine = of(Severity::Fine).count();
-    if fine > 0 {
-        let _ = writeln!(text, "  fine      {fine}");
-    }
-    text
 }
 
 /// The posts' table: frames at five places, and what came of the CPUs.
@@ -434,13 +361,4 @@ fn several(spread: Option<Spread>) -> Option<Spread> {
 
 fn whole_percent(share: f64) -> String {
     quantity::fixed(share * 100.0, 0)
-}
-
-/// Appends a paragraph that hangs under its label.
-pub(super) fn paragraph(text: &mut String, label: &str, words: &str) {
-    let indent = label.chars().count();
-    for (index, line) in wrap(words, WIDTH - indent).iter().enumerate() {
-        let start = if index == 0 { label } else { &" ".repeat(indent) };
-        let _ = writeln!(text, "{start}{line}");
-    }
 }

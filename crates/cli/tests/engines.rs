@@ -1,0 +1,106 @@
+//! `lab engines` as a user runs it: every way is in the document beside its reference, with figures that can be.
+
+mod common;
+
+use common::{refused, run, run_json};
+use serde_json::Value;
+
+const QUICK: [&str; 6] = ["lab", "engines", "--duration", "200ms", "--rounds", "2"];
+
+fn positive(value: &Value) -> f64 {
+    let number = value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"));
+    assert!(number.is_finite() && number > 0.0, "{number}");
+    number
+}
+
+fn named<'a>(entries: &'a Value, name: &str) -> Vec<&'a Value> {
+    let all = entries.as_array().expect("a list").iter();
+    all.filter(|entry| entry["name"] == name).collect()
+}
+
+/// Names of ways that this machine lacks, each with its reason.
+fn left_out(report: &Value) -> Vec<&str> {
+    let all = report["left_out"].as_array().unwrap().iter();
+    all.map(|entry| {
+        assert!(!entry["because"].as_str().unwrap().is_empty());
+        entry["name"].as_str().unwrap()
+    })
+    .collect()
+}
+
+#[test]
+fn every_way_stands_beside_its_reference() {
+    let report = run_json(&[&QUICK[..], &["--json"]].concat());
+    assert_eq!(report["schema"], "corelane/engines/1");
+    assert!(report["conditions"]["conditions"].as_array().is_some());
+    let missing = left_out(&report);
+    for tuple in ["ipv4-2tuple", "ipv4-4tuple", "ipv6-2tuple", "ipv6-4tuple"] {
+        for (way, batches) in [
+            ("oracle", vec![1]),
+            ("gfni", vec![1, 64]),
+            ("clmul", vec![1, 64]),
+            ("tables", vec![1, 64]),
+        ] {
+            if missing.contains(&way) {
+                continue;
+            }
+            let entries = named(&report["toeplitz"], way);
+            let of_tuple = entries.iter().filter(|entry| entry["tuple"] == tuple);
+            let found: Vec<u64> = of_tuple
+                .map(|entry| {
+                    positive(&entry["ns_per_hash"]);
+                    let ratio = positive(&entry["ratio_to_oracle"]);
+                    assert!(way != "oracle" || ratio == 1.0, "{entry}");
+                    assert_eq!(entry["ns_per_hash_spread"]["count"], 2);
+                    entry["batch"].as_u64().unwrap()
+                })
+                .collect();
+            assert_eq!(found, batches, "{way} {tuple}");
+        }
+    }
+    for way in ["basic", "batch", "uring", "gso", "gro_gso_16", "gro_gso_64"] {
+        if missing.contains(&way) {
+            continue;
+        }
+        let entries = named(&report["udp"], way);
+        assert_eq!(entries.len(), 1, "{way}");
+        let ratio = positive(&entries[0]["ratio_to_basic"]);
+        positive(&entries[0]["datagrams_per_cpu_second"]);
+        assert!(way != "basic" || ratio == 1.0, "{}", entries[0]);
+        // Not a target, but what can only be wrong: merged datagrams share calls that single ones do not.
+        assert!(!way.starts_with("gro_gso") || ratio > 2.0, "{}", entries[0]);
+    }
+}
+
+#[test]
+fn only_the_ways_named_and_their_references_are_measured() {
+    let report = run_json(&[&QUICK[..], &["--ways", "tables", "--json"]].concat());
+    let names: Vec<&Value> = report["toeplitz"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| &entry["name"])
+        .collect();
+    assert!(
+        names.iter().all(|name| *name == "oracle" || *name == "tables") && names.len() == 12,
+        "{names:?}"
+    );
+    assert_eq!(report["udp"].as_array().unwrap().len(), 0);
+    assert!(report["bed"].is_null());
+    let refusal = refused(&["lab", "engines", "--ways", "avx"], 2);
+    assert!(
+        refusal.contains("--ways") && refusal.contains("gro_gso_64"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn the_text_fits_a_hundred_columns_on_loopback_too() {
+    let output = run(&[&QUICK[..], &["--ways", "udp", "--bed", "loopback"]].concat());
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("loopback") && text.contains("Best here:"), "{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}

@@ -1,0 +1,133 @@
+//! What every report in text opens with: the heading, and the conditions worst first. 100 columns.
+
+use crate::conditions::{self, Severity};
+use crate::quantity;
+use crate::scale::{Bed, Tool};
+use crate::table::wrap;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// What a terminal of the usual size shows without wrapping.
+pub(crate) const WIDTH: usize = 100;
+
+/// How many conditions that merely explain are named before the rest is counted.
+const MOST_EXPLAINING: usize = 8;
+
+/// Who measured, on what, where, and how to repeat it.
+pub(crate) struct Heading<'a> {
+    pub(crate) tool: &'a Tool,
+    /// The host's snapshot.
+    pub(crate) conditions: &'a Value,
+    /// None where nothing was sent.
+    pub(crate) bed: Option<&'a Bed>,
+    pub(crate) command: &'a str,
+}
+
+/// One line an entry.
+pub(crate) fn heading(of: &Heading<'_>) -> String {
+    let mut text = String::new();
+    let mut entry = |name: &str, value: &str| {
+        if !value.is_empty() {
+            paragraph(&mut text, &format!("{name:<9}"), value);
+        }
+    };
+    entry("tool", &format!("{} {}", of.tool.name, of.tool.version));
+    entry("machine", &conditions::machine(of.conditions));
+    if let Some(bed) = of.bed {
+        let reason = bed
+            .reason
+            .as_ref()
+            .map(|reason| format!("; no better bed: {reason}"));
+        let reason = reason.unwrap_or_default();
+        entry("bed", &format!("{} ({}){reason}", bed.describe, bed.kind));
+    }
+    entry("command", of.command);
+    text
+}
+
+/// The conditions of the run, worst first: those that spoil it with what would mend them, the rest by name.
+pub(crate) fn conditions_section(snapshot: &Value) -> String {
+    let all = conditions::worst_first(snapshot);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("conditions, worst first\n");
+    let of = |severity: Severity| all.iter().filter(move |condition| condition.severity == severity);
+    for condition in of(Severity::Spoils) {
+        let value = condition.value.as_deref().unwrap_or(quantity::MISSING);
+        let mend = condition.mend.as_ref().map(|mend| format!(". Mend: {mend}"));
+        let line = format!(
+            "{} = {value}: {}{}",
+            condition.name,
+            condition.why,
+            mend.unwrap_or_default()
+        );
+        paragraph(&mut text, "  spoils    ", &line);
+    }
+    let unknown: Vec<&str> = of(Severity::Unknown)
+        .map(|condition| condition.name.as_str())
+        .collect();
+    if !unknown.is_empty() {
+        paragraph(&mut text, "  unknown   ", &unknown.join(", "));
+    }
+    let explaining: Vec<String> = of(Severity::Explains)
+        .map(|condition| {
+            format!(
+                "{} = {}",
+                condition.name,
+                condition.value.as_deref().unwrap_or_default()
+            )
+        })
+        .collect();
+    if !explaining.is_empty() {
+        let more = explaining.len().saturating_sub(MOST_EXPLAINING);
+        let mut line = explaining[..explaining.len() - more].join("; ");
+        if more > 0 {
+            let _ = write!(line, "; and {more} more");
+        }
+        paragraph(&mut text, "  explains  ", &line);
+    }
+    let fine = of(Severity::Fine).count();
+    if fine > 0 {
+        let _ = writeln!(text, "  fine      {fine}");
+    }
+    text
+}
+
+/// Words as one would type them into a shell.
+pub(crate) fn command(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+    words.join(" ")
+}
+
+/// Appends a paragraph that hangs under its label.
+pub(crate) fn paragraph(text: &mut String, label: &str, words: &str) {
+    let indent = label.chars().count();
+    for (index, line) in wrap(words, WIDTH - indent).iter().enumerate() {
+        let start = if index == 0 { label } else { &" ".repeat(indent) };
+        let _ = writeln!(text, "{start}{line}");
+    }
+}
+
+/// A word as a POSIX shell takes it: quoted only where that is needed.
+fn quote(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+[]".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_can_be_pasted_into_a_shell() {
+        assert_eq!(quote("--json"), "--json");
+        assert_eq!(quote("my file"), "'my file'");
+        assert_eq!(quote("it's"), "'it'\\''s'");
+        assert_eq!(quote(""), "''");
+    }
+}
