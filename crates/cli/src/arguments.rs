@@ -4,10 +4,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::pool::Pool;
 use corelane_report::quantity;
+use corelane_report::scale::{Mode, Model, Placement, UnknownModel};
 use corelane_rss::{HashFields, Key};
 use corelane_worker::engine::EngineKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Put every packet on the right CPU, prove it, and push it until it breaks.
@@ -107,7 +109,8 @@ pub enum LabWhat {
 pub enum ScaleWhat {
     /// UDP: 1 to N buckets active, frames counted at five places
     #[command(
-        after_help = "Example:\n  corelane lab scale udp --duration 200ms --rounds 1 --json scale.json"
+        after_help = "Examples:\n  corelane lab scale udp --duration 200ms --rounds 1 --json scale.json\n  \
+        corelane lab scale udp --models all --placements aligned,crossed --duration 100ms --rounds 1"
     )]
     Udp(ScaleUdpArguments),
 }
@@ -184,9 +187,9 @@ pub struct ServeUdpArguments {
     /// Take datagrams and answer none
     #[arg(long)]
     pub sink: bool,
-    /// Let the kernel's own hash choose the socket, instead of the exact RSS hash
-    #[arg(long)]
-    pub kernel_hash: bool,
+    /// How a datagram finds its worker: single, shared, farm, reuseport, incoming_cpu or exact
+    #[arg(long, value_name = "NAME", default_value = "exact")]
+    pub model: Model,
     /// What is hashed
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     pub hash: HashFields,
@@ -320,11 +323,43 @@ pub enum BedArgument {
     Loopback,
 }
 
+/// Models to compare: a list, or all there are.
+#[derive(Debug, Clone)]
+pub struct Models(pub Vec<Model>);
+
+impl FromStr for Models {
+    type Err = UnknownModel;
+
+    fn from_str(text: &str) -> Result<Self, UnknownModel> {
+        if text == "all" {
+            return Ok(Self(Model::ALL.to_vec()));
+        }
+        let mut models: Vec<Model> = Vec::new();
+        for name in text.split(',') {
+            let model = name.trim().parse()?;
+            if !models.contains(&model) {
+                models.push(model);
+            }
+        }
+        Ok(Self(models))
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct ScaleUdpArguments {
     /// Buckets of the server; 1 to N of them are active [default: one a CPU]
     #[arg(long, value_name = "N")]
     pub buckets: Option<usize>,
+    /// Models to compare, of single, shared, farm, reuseport, incoming_cpu and exact
+    #[arg(long, value_name = "all|LIST", default_value = "exact,reuseport")]
+    pub models: Models,
+    /// Where each bucket's client runs, on its worker's CPU or on another: aligned, crossed or both, for every model
+    /// [default: aligned, and exact crossed too]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub placements: Option<Vec<Placement>>,
+    /// What the server does, for every model: echo, sink or both [default: echo, and exact as a sink too]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub modes: Option<Vec<Mode>>,
     /// Length of one trial
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub duration: Duration,

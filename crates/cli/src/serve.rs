@@ -6,7 +6,7 @@ use crate::outcome::{Done, Outcome, usage};
 use crate::steering::{self, Asking};
 use corelane_host::memory::{self, MemoryPolicy};
 use corelane_report::quantity;
-use corelane_report::scale::{Mode, Model};
+use corelane_report::scale::Mode;
 use corelane_report::table::{Column, Table};
 use corelane_serve::udp::{UdpPlan, UdpServeError, UdpServed, UdpServer};
 use corelane_worker::engine::EngineSettings;
@@ -80,11 +80,7 @@ fn plan(arguments: &ServeUdpArguments) -> anyhow::Result<UdpPlan> {
     check_memory(&arguments.placing)?;
     Ok(UdpPlan {
         mode: if arguments.sink { Mode::Sink } else { Mode::Echo },
-        model: if arguments.kernel_hash {
-            Model::Reuseport
-        } else {
-            Model::Exact
-        },
+        model: arguments.model,
         engine: arguments.moving.engine,
         batch: moving.datagram_batch,
         coalesce: moving.coalesce,

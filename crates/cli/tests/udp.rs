@@ -80,6 +80,31 @@ fn the_smallest_and_the_largest_payload_come_back() {
 }
 
 #[test]
+fn every_datagram_of_a_window_comes_back_under_every_model_and_engine() {
+    for model in ["single", "shared", "farm", "reuseport", "incoming_cpu", "exact"] {
+        for engine in ENGINES {
+            let how = [
+                "--buckets",
+                "2",
+                "--share-cpus",
+                "--model",
+                model,
+                "--engine",
+                engine,
+            ];
+            let server = Server::start(&[&["127.0.0.1:0"], &how[..]].concat());
+            let asked = ["--window", "16", "--sockets", "8", "--count", "8000", "--json"];
+            let loaded = run_json(&[&["load", "udp", &server.address], &asked[..]].concat());
+            assert_eq!(
+                loaded["total"]["returned"], 8000,
+                "{model}, {engine}: {}",
+                loaded["total"]
+            );
+        }
+    }
+}
+
+#[test]
 fn a_closed_port_is_told_as_what_it_is() {
     let closed = UdpSocket::bind("127.0.0.1:0")
         .unwrap()

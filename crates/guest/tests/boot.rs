@@ -22,7 +22,9 @@ fn parts() -> Option<GuestParts> {
 #[test]
 fn output_files_and_status_come_out_as_they_went_in() {
     let Some(parts) = parts() else { return };
-    let own = PathBuf::from(file!()).file_name().map(|name| PathBuf::from("tests").join(name));
+    let own = PathBuf::from(file!())
+        .file_name()
+        .map(|name| PathBuf::from("tests").join(name));
     let own = own.expect("this file has a name");
     let plan = GuestPlan {
         cpus: 2,

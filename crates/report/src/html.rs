@@ -14,7 +14,7 @@ mod tables;
 mod verdict;
 
 use crate::date;
-use crate::scale::{Mode, Model, Placement, ScaleReport};
+use crate::scale::{Mode, ScaleReport};
 use markup::{Markup, classed, element, plain, void};
 
 /// Colours, spacing and type; no address in it, so nothing is fetched.
@@ -86,7 +86,9 @@ fn growth(report: &ScaleReport) -> Markup {
 
 /// The posts' table.
 fn frames(report: &ScaleReport) -> Markup {
-    let tables: Markup = main_series(report)
+    let tables: Markup = report
+        .judged_series()
+        .into_iter()
         .map(|series| plain("h3", series.title()).with(tables::frames(&series)))
         .collect();
     let note = "Received is counted at the server host\u{2019}s device, seen and answered by the server\u{2019}s workers. \
@@ -120,7 +122,9 @@ fn buckets(report: &ScaleReport) -> Markup {
 }
 
 fn time(report: &ScaleReport) -> Markup {
-    let tables: Markup = main_series(report)
+    let tables: Markup = report
+        .judged_series()
+        .into_iter()
         .map(|series| plain("h3", series.title()).with(tables::costs(&series)))
         .collect();
     section(
@@ -176,14 +180,6 @@ fn repeat(report: &ScaleReport) -> Markup {
         "Repeat it",
         command.with(documents).with(classed("p", "note", tool)),
     )
-}
-
-/// The series that are judged: exact steering with aligned clients.
-fn main_series(report: &ScaleReport) -> impl Iterator<Item = crate::scale::Series<'_>> {
-    report
-        .series()
-        .into_iter()
-        .filter(|series| (series.model, series.placement) == (Model::Exact, Placement::Aligned))
 }
 
 /// A section, or nothing when it would be empty.

@@ -9,6 +9,7 @@
 
 mod diff;
 mod observed;
+mod shape;
 mod step;
 mod summarise;
 mod text;
@@ -16,7 +17,8 @@ mod trial;
 mod words;
 
 pub use diff::diff;
-pub use step::{CpuShare, Mode, Model, PerBucket, Placement, Step};
+pub use shape::{Mode, Model, Placement, UnknownMode, UnknownModel, UnknownPlacement};
+pub use step::{CpuShare, PerBucket, Step};
 pub use summarise::{scaling, summarise};
 pub use text::render;
 pub use trial::{Share, Trial, TrialBucket, TrialStatus, Unexplained};
@@ -198,17 +200,23 @@ impl ScaleReport {
         all
     }
 
-    /// The series that the verdict is about, exact steering with aligned clients: echo, else sink, else the first.
+    /// The series that the run is judged by: exact steering with aligned clients, in each mode; where exact steering was
+    /// not tried, the first series.
+    #[must_use]
+    pub fn judged_series(&self) -> Vec<Series<'_>> {
+        let (mut judged, others): (Vec<_>, Vec<_>) = self.series().into_iter().partition(Series::is_main);
+        if judged.is_empty() {
+            judged.extend(others.into_iter().next());
+        }
+        judged
+    }
+
+    /// The series that the verdict is about: of those that the run is judged by, echo, else the first.
     #[must_use]
     pub fn main_series(&self) -> Option<Series<'_>> {
-        let all = self.series();
-        let main = |mode| {
-            all.iter().position(|series| {
-                (series.mode, series.model, series.placement) == (mode, Model::Exact, Placement::Aligned)
-            })
-        };
-        let index = main(Mode::Echo).or_else(|| main(Mode::Sink)).unwrap_or(0);
-        all.into_iter().nth(index)
+        let judged = self.judged_series();
+        let echo = judged.iter().position(|series| series.mode == Mode::Echo);
+        judged.into_iter().nth(echo.unwrap_or(0))
     }
 }
 
@@ -230,6 +238,12 @@ impl Series<'_> {
     #[must_use]
     pub fn title(&self) -> String {
         format!("{}, {}, {}", self.mode, self.model.words(), self.placement)
+    }
+
+    /// Whether it is exact steering with aligned clients: what the controls are compared with.
+    #[must_use]
+    pub fn is_main(&self) -> bool {
+        (self.model, self.placement) == (Model::Exact, Placement::Aligned)
     }
 
     fn holds(&self, step: &Step) -> bool {

@@ -151,6 +151,7 @@ fn server_drops(trial: &mut Trial, evidence: &Evidence<'_>) {
             // The kernel's own count of these is used where there is one: it covers every socket.
             "full_buffers" if evidence.apart => continue,
             "full_buffers" => Cause::FullBuffers,
+            "mailbox_full" => Cause::MailboxFull,
             "queue_full" => Cause::AnswerBuffersFull,
             "refused_port" | "refused_peer" => Cause::Refused,
             "truncated" => Cause::Corrupted,
@@ -175,7 +176,10 @@ fn buckets(step: PlannedStep, evidence: &Evidence<'_>) -> Vec<TrialBucket> {
         .zip(&evidence.served.buckets);
     pairs
         .map(|(before, after): (&BucketServed, &BucketServed)| {
-            let share = |hits: u64, samples: u64| (samples > 0).then_some(Share { hits, samples });
+            let share = |hits: u64, samples: u64| {
+                let hits = hits.min(samples);
+                (samples > 0).then_some(Share { hits, samples })
+            };
             let dropped = |bucket: &BucketServed| bucket.dropped.values().sum::<u64>();
             TrialBucket {
                 bucket: after.bucket,

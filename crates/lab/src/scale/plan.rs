@@ -25,6 +25,12 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 pub struct ScaleRequest {
     /// Key, table, and the CPU of each bucket.
     pub steering: Steering,
+    /// The models to try, in this order.
+    pub models: Vec<Model>,
+    /// Where their clients run. `None` tries every model aligned, and exact steering crossed as the control.
+    pub placements: Option<Vec<Placement>>,
+    /// What the server does. `None` tries echo under every model, and sink under exact steering with aligned clients.
+    pub modes: Option<Vec<Mode>>,
     /// Seconds of one trial.
     pub duration_s: f64,
     /// Trials of each step.
@@ -87,13 +93,27 @@ pub struct PlannedStep {
     pub buckets_active: usize,
 }
 
-/// The series of steps, each from one bucket to all: the main job in both modes, then the two controls.
-const SERIES: [(Mode, Model, Placement); 4] = [
-    (Mode::Echo, Model::Exact, Placement::Aligned),
-    (Mode::Sink, Model::Exact, Placement::Aligned),
-    (Mode::Echo, Model::Reuseport, Placement::Aligned),
-    (Mode::Echo, Model::Exact, Placement::Crossed),
-];
+impl ScaleRequest {
+    /// The series of steps, each from one bucket to all. What was not asked for is what the posts tried: echo, and sink
+    /// beside it; and the controls that show what exact steering is worth.
+    fn series(&self) -> Vec<(Mode, Model, Placement)> {
+        let (echo, both) = ([Mode::Echo], [Mode::Echo, Mode::Sink]);
+        let (aligned, control) = ([Placement::Aligned], [Placement::Aligned, Placement::Crossed]);
+        let mut series = Vec::new();
+        for &model in &self.models {
+            let exact = model == Model::Exact;
+            let natural = if exact { &control[..] } else { &aligned };
+            for &placement in self.placements.as_deref().unwrap_or(natural) {
+                let main = exact && placement == Placement::Aligned;
+                let natural = if main { &both[..] } else { &echo };
+                for &mode in self.modes.as_deref().unwrap_or(natural) {
+                    series.push((mode, model, placement));
+                }
+            }
+        }
+        series
+    }
+}
 
 impl ScalePlan {
     /// The steps of `request` on `bed`.
@@ -102,7 +122,7 @@ impl ScalePlan {
         let buckets = request.steering.table.buckets();
         let mut left_out = Vec::new();
         let mut steps = Vec::new();
-        for (mode, model, placement) in SERIES {
+        for (mode, model, placement) in request.series() {
             if placement == Placement::Crossed && distinct(&request.steering.cpus) < 2 {
                 left_out.push("clients on the wrong CPU: needs two CPUs".to_owned());
                 continue;
@@ -215,8 +235,18 @@ impl ScalePlan {
     /// CPUs on which clients or workers of the step run.
     #[must_use]
     pub fn cpus(&self, step: PlannedStep) -> Vec<u32> {
-        let active = step.buckets_active;
-        let mut cpus: Vec<u32> = self.request.steering.cpus[..active].to_vec();
+        let (active, all) = (step.buckets_active, &self.request.steering.cpus);
+        let workers = match step.model {
+            Model::Single => 1,
+            // Every thread takes what it can get, whichever buckets are active; the kernel's hash knows no buckets.
+            Model::Shared | Model::Reuseport => all.len(),
+            Model::Farm | Model::IncomingCpu | Model::Exact => active,
+        };
+        let mut cpus = all[..workers].to_vec();
+        if step.model == Model::Farm {
+            // The reader's.
+            cpus.push(all[0]);
+        }
         cpus.extend(&self.client_cpus(step)[..active]);
         cpus.sort_unstable();
         cpus.dedup();

@@ -63,7 +63,7 @@ fn growth(step: &Step) -> String {
 
 /// The kind of limit, and the words that complete «the limit was».
 fn cause(step: &Step) -> (LimitCause, String) {
-    if step.steering_ok.is_some_and(|right| right < 1.0) {
+    if step.model.promises_buckets() && step.steering_ok.is_some_and(|right| right < 1.0) {
         return (
             LimitCause::Steering,
             "steering: frames reached the wrong bucket, so the rates mean little".to_owned(),

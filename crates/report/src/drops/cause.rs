@@ -76,6 +76,8 @@ pub enum Cause {
     Broadcast,
     /// The socket's receive buffer was full.
     FullBuffers,
+    /// The mailbox from the server's reader to its worker was full.
+    MailboxFull,
     /// UDP's share of memory was used up.
     Memory,
     /// In error without a closer name.
@@ -94,7 +96,7 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in the order in which a frame meets them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::TransmitQueue,
         Self::Device,
         Self::Backlog,
@@ -105,6 +107,7 @@ impl Cause {
         Self::NoSocket,
         Self::Broadcast,
         Self::FullBuffers,
+        Self::MailboxFull,
         Self::Memory,
         Self::OtherErrors,
         Self::StillQueued,
@@ -128,6 +131,7 @@ impl Cause {
             Self::NoSocket => "no_socket",
             Self::Broadcast => "broadcast",
             Self::FullBuffers => "full_buffers",
+            Self::MailboxFull => "mailbox_full",
             Self::Memory => "memory",
             Self::OtherErrors => "other_errors",
             Self::StillQueued => "still_queued",
@@ -161,6 +165,7 @@ impl Cause {
             Self::NoSocket => "dropped due to no socket",
             Self::Broadcast => "broadcast/multicast datagrams undelivered",
             Self::FullBuffers => "dropped due to full socket buffers",
+            Self::MailboxFull => "dropped due to a full mailbox of the worker",
             Self::Memory => "dropped due to the limit of UDP memory",
             Self::OtherErrors => "dropped due to other errors",
             Self::StillQueued => "still in socket buffers at the end",

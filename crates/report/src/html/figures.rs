@@ -18,16 +18,19 @@ const Y_STEPS: usize = 4;
 /// Labels of an x axis, for the same reason.
 const MOST_X_LABELS: usize = 8;
 
-/// Rate against active buckets, every series of a mode, with proportional growth as a guide.
+/// Rate against active buckets, the growing series of a mode, with proportional growth as a guide.
 pub(crate) fn rate(report: &ScaleReport, mode: Mode) -> Markup {
-    let series = of_mode(report, mode);
-    let base = series.iter().filter(|series| is_main(series)).find_map(|series| {
-        series
-            .steps
-            .iter()
-            .find(|step| step.buckets_active == 1)?
-            .main_rate()
-    });
+    let series = growing(report, mode);
+    let base = series
+        .iter()
+        .filter(|series| series.is_main())
+        .find_map(|series| {
+            series
+                .steps
+                .iter()
+                .find(|step| step.buckets_active == 1)?
+                .main_rate()
+        });
     let last = last_bucket_count(&series);
     let highest = |step: &Step| {
         step.rate_spread
@@ -70,7 +73,7 @@ pub(crate) fn rate(report: &ScaleReport, mode: Mode) -> Markup {
 
 /// CPU time a frame against active buckets: level means that buckets do not slow each other down.
 pub(crate) fn cost(report: &ScaleReport, mode: Mode) -> Markup {
-    let series = of_mode(report, mode);
+    let series = growing(report, mode);
     let most = largest(&series, |step| step.cpu_us_per_frame);
     if most <= 0.0 {
         return Markup::default();
@@ -143,8 +146,15 @@ fn of_mode(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
         .collect()
 }
 
-fn is_main(series: &Series<'_>) -> bool {
-    (series.model, series.placement) == (Model::Exact, Placement::Aligned)
+/// The series that growth is drawn for: every model with aligned clients, and exact steering however it was tried. Rivals
+/// with crossed clients stand among the models side by side: a dozen lines would hide each other.
+fn growing(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
+    let mut series = of_mode(report, mode);
+    let all_crossed = series.iter().all(|series| series.placement == Placement::Crossed);
+    series.retain(|series| {
+        all_crossed || series.model == Model::Exact || series.placement == Placement::Aligned
+    });
+    series
 }
 
 fn last_bucket_count(series: &[Series<'_>]) -> usize {

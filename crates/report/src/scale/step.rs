@@ -1,93 +1,12 @@
 //! One step: a shape of server and traffic, and the medians of its valid trials.
 
-use super::Unexplained;
+use super::{Mode, Model, Placement, Unexplained};
 use crate::histogram::Summary;
 use crate::memory::WorkerMemory;
 use crate::observed::Observed;
 use crate::statistics::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-/// How the server's kernel chose the socket, and so the worker, of a datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Model {
-    /// By the RSS hash and the indirection table: one socket a bucket.
-    Exact,
-    /// By the kernel's own hash over an `SO_REUSEPORT` group: the control.
-    Reuseport,
-}
-
-impl Model {
-    /// The model in words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Exact => "exact steering",
-            Self::Reuseport => "kernel-hashed SO_REUSEPORT",
-        }
-    }
-}
-
-impl fmt::Display for Model {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Exact => "exact",
-            Self::Reuseport => "reuseport",
-        })
-    }
-}
-
-/// Where each bucket's client ran. On veth and loopback the receive path runs on the sender's CPU, so this decides
-/// locality.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// On the CPU of the bucket's worker.
-    Aligned,
-    /// On another worker's CPU: the control, in which locality must collapse.
-    Crossed,
-}
-
-impl fmt::Display for Placement {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Aligned => "aligned",
-            Self::Crossed => "crossed",
-        })
-    }
-}
-
-/// What the server did with a datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Sent it back.
-    Echo,
-    /// Received it and nothing else.
-    Sink,
-}
-
-impl Mode {
-    /// The name of the rate that steps of this mode are judged by.
-    #[must_use]
-    pub const fn main_rate_name(self) -> &'static str {
-        match self {
-            Self::Echo => "answered",
-            Self::Sink => "seen",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Echo => "echo",
-            Self::Sink => "sink",
-        })
-    }
-}
 
 /// One step of the experiment. Rates are medians over the valid trials; counts and shares are pooled over them.
 ///

@@ -21,11 +21,9 @@ pub fn render(report: &ScaleReport) -> String {
         }),
         conditions_section(&report.conditions),
     ];
-    for series in report.series() {
-        if (series.model, series.placement) == (Model::Exact, Placement::Aligned) {
-            sections.push(frames_section(&series));
-            sections.push(costs_section(&series));
-        }
+    for series in report.judged_series() {
+        sections.push(frames_section(&series));
+        sections.push(costs_section(&series));
     }
     sections.push(buckets_section(report));
     sections.push(controls_section(report));

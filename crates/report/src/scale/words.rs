@@ -1,6 +1,6 @@
 //! Sentences that text and page share.
 
-use super::ScaleReport;
+use super::{Model, ScaleReport};
 use crate::quantity;
 use crate::scalability::Law;
 
@@ -8,12 +8,20 @@ impl ScaleReport {
     /// What locality can mean in this bed; `None` where a device chose the CPU.
     #[must_use]
     pub fn locality_note(&self) -> Option<&'static str> {
-        ["namespaces", "user_namespace", "loopback"]
-            .contains(&self.bed.kind.as_str())
-            .then_some(
+        let simple = ["namespaces", "user_namespace", "loopback"].contains(&self.bed.kind.as_str());
+        let by_cpu = self.steps.iter().any(|step| step.model == Model::IncomingCpu);
+        match (simple, by_cpu) {
+            (false, _) => None,
+            (true, false) => Some(
                 "Locality here is by placement: on veth and loopback the receive path runs on the sender's CPU, so \
                  aligned clients make it true and crossed clients must make it false.",
-            )
+            ),
+            (true, true) => Some(
+                "Locality here is by placement: on veth and loopback the receive path runs on the sender's CPU, so \
+                 aligned clients make it true and crossed clients must make it false, except under SO_INCOMING_CPU, \
+                 which chooses the worker by the receiving CPU and so the wrong bucket's where clients are crossed.",
+            ),
+        }
     }
 
     /// What the scaling law says, or why there is none.

@@ -80,7 +80,7 @@ fn trial(
     let cost = match (model, placement) {
         (_, Placement::Crossed) => 0.86,
         (Model::Reuseport, _) => 0.71,
-        (Model::Exact, _) => 1.0,
+        _ => 1.0,
     };
     let each = (per_bucket * SECONDS * drift * cost / contention) as u64;
     let full = each / 50;

@@ -1,10 +1,10 @@
-//! One bucket's worker: takes datagrams, answers them, counts, and samples which bucket their hash names.
+//! What a worker does with datagrams: answers them, counts, and samples which bucket their hash names.
 //!
-//! In: events of its engine. Out: answers through the engine, counts in the bucket's own block, sampled flows in a ring
-//! that the control thread empties.
+//! In: events of its engine, or datagrams one by one from elsewhere. Out: answers through the engine, counts in the
+//! worker's own block, sampled flows in a ring that the control thread empties.
 
 use super::plan::UdpPlan;
-use corelane_report::scale::Mode;
+use corelane_report::scale::{Mode, Model};
 use corelane_rss::{Bucket, Steerer, Tuple};
 use corelane_worker::engine::{Datagram, EngineCounters, Event, FailureCounts, Handler, Id, Ops};
 use corelane_worker::{Counter, Time};
@@ -21,7 +21,7 @@ const SAMPLED_AT_START: u32 = 64;
 /// 864), which would go round for ever.
 const UNANSWERED_PORTS: [u16; 4] = [0, 7, 17, 19];
 
-/// The counts of one bucket: written by its worker, read by anyone.
+/// The counts of one worker: written by it alone, read by anyone.
 #[derive(Debug, Default)]
 pub(super) struct BucketCounters {
     pub(super) seen: Counter,
@@ -39,7 +39,8 @@ pub(super) struct BucketCounters {
 
 /// What one worker's engine calls.
 pub(super) struct BucketHandler {
-    bucket: Bucket,
+    /// The bucket whose datagrams it should get; none where the model gives it those of all.
+    bucket: Option<Bucket>,
     address: SocketAddr,
     plan: Arc<UdpPlan>,
     steerer: Arc<Steerer>,
@@ -59,7 +60,7 @@ impl BucketHandler {
         sampled_flows: rtrb::Producer<SocketAddr>,
     ) -> Self {
         Self {
-            bucket,
+            bucket: (plan.model != Model::Single).then_some(bucket),
             address,
             plan,
             steerer,
@@ -80,6 +81,16 @@ impl BucketHandler {
             .zip(engine.send_failed.by_cause())
         {
             counter.set(count);
+        }
+    }
+
+    /// Takes one datagram, which it answers on the socket of `id` if the server answers.
+    pub(super) fn take(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
+        self.counters.seen.add(1);
+        self.counters.seen_bytes.add(datagram.payload.len() as u64);
+        self.sample(datagram.peer);
+        if self.plan.mode == Mode::Echo {
+            self.answer(ops, id, datagram);
         }
     }
 
@@ -116,14 +127,17 @@ impl BucketHandler {
         if self.address.ip().is_unspecified() {
             return;
         }
-        if let Ok(tuple) = Tuple::new(peer, self.address) {
+        let Ok(tuple) = Tuple::new(peer, self.address) else {
+            return;
+        };
+        if let Some(bucket) = self.bucket {
             self.counters.steering_samples.add(1);
             self.counters
                 .steering_right
-                .add(u64::from(self.steerer.bucket_of(&tuple) == self.bucket));
-            // A full ring loses a sample, not a datagram.
-            let _ = self.sampled_flows.push(peer);
+                .add(u64::from(self.steerer.bucket_of(&tuple) == bucket));
         }
+        // A full ring loses a sample, not a datagram.
+        let _ = self.sampled_flows.push(peer);
     }
 }
 
@@ -131,17 +145,9 @@ impl Handler for BucketHandler {
     fn event(&mut self, ops: &mut Ops, _now: Time, id: Id, event: Event<'_>) {
         // Failures are counted by the engine, see `publish`.
         if let Event::Datagrams(datagrams) = event {
-            let (mut seen, mut bytes) = (0, 0);
             for datagram in datagrams {
-                seen += 1;
-                bytes += datagram.payload.len() as u64;
-                self.sample(datagram.peer);
-                if self.plan.mode == Mode::Echo {
-                    self.answer(ops, id, &datagram);
-                }
+                self.take(ops, id, &datagram);
             }
-            self.counters.seen.add(seen);
-            self.counters.seen_bytes.add(bytes);
         }
     }
 }

@@ -1,13 +1,16 @@
-//! `serve udp`: a UDP echo or sink with one worker, one socket and one CPU a bucket.
+//! `serve udp`: a UDP echo or sink with one pinned worker a bucket, or under one of the models that are its rivals.
 //!
 //! In: a [`UdpPlan`]. Out: a running [`UdpServer`], whose [`UdpServed`] tells per bucket what was seen, answered and
 //! dropped, and from samples whether the right socket and the right CPU got it.
 
 mod bucket;
 mod flows;
+mod mailbox;
 mod plan;
 mod served;
 mod server;
+mod sockets;
+mod worker;
 
 pub use plan::{UdpPlan, UdpServeError};
 pub use served::{BucketServed, UdpServed};

@@ -19,9 +19,9 @@ pub struct UdpPlan {
     pub address: SocketAddr,
     /// Answer each datagram, or only take it.
     pub mode: Mode,
-    /// How a datagram finds its socket: by the exact RSS hash, or by the kernel's own.
+    /// How a datagram finds its worker.
     pub model: Model,
-    /// Key, table and CPUs: one worker for each of its buckets.
+    /// Key, table and CPUs: one worker for each of its buckets, or one in all (`single`).
     pub steering: Steering,
     /// The engine asked for; `None` probes and chooses.
     pub engine: Option<EngineKind>,
@@ -60,6 +60,15 @@ impl UdpPlan {
             buffer_memory: None,
             receive_buffer_bytes: None,
             device: None,
+        }
+    }
+
+    /// How many workers there are; a reader that farms out is none of them.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        match self.model {
+            Model::Single => 1,
+            _ => self.steering.table.buckets(),
         }
     }
 
@@ -106,10 +115,18 @@ pub enum UdpServeError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// An engine failed.
-    #[error("worker of bucket {bucket}: {error}")]
+    #[error("{thread}: {error}")]
     Worker {
-        /// Whose worker.
-        bucket: usize,
+        /// Which thread: `bucket 3`, or `reader`.
+        thread: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A socket that was opened would not be used as the model needs it.
+    #[error("cannot {what}: {error}")]
+    Socket {
+        /// What was tried.
+        what: &'static str,
         /// What the system said.
         error: io::Error,
     },

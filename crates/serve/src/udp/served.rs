@@ -1,6 +1,7 @@
 //! What a UDP server saw and did, per bucket: the document that `serve udp` ends with.
 
 use corelane_report::memory::WorkerMemory;
+use corelane_report::scale::Model;
 use corelane_rss::Steering;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,10 +18,15 @@ pub struct UdpServed {
     pub engine: String,
     /// Why it is not the engine asked for, or the faster one.
     pub engine_reason: Option<String>,
+    /// How datagrams found their workers.
+    pub model: Model,
     /// What both ends must agree on.
     pub steering: Steering,
-    /// One entry a bucket, in order.
+    /// One entry a worker, in order: of its bucket, or (`single`) of all.
     pub buckets: Vec<BucketServed>,
+    /// Datagrams lost, by cause, at a socket that all workers share (`shared`, `farm`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shared_dropped: BTreeMap<String, u64>,
     /// Why `locality` is unknown, when it is.
     pub locality_unknown: Option<String>,
 }
@@ -38,7 +44,8 @@ pub struct BucketServed {
     pub seen_bytes: u64,
     /// Datagrams answered.
     pub answered: u64,
-    /// Datagrams lost here, by cause. Before they were seen: `full_buffers` (of the socket). Seen but not answered:
+    /// Datagrams lost here, by cause. Before they were seen: `full_buffers` (of the worker's own socket), `mailbox_full`
+    /// (between a reader and the worker). Seen but not answered:
     /// `queue_full`, `refused_port`, `refused_peer`, `truncated`, and the causes of failed sends.
     pub dropped: BTreeMap<String, u64>,
     /// Datagrams whose hash was computed again in software.
@@ -99,10 +106,10 @@ impl UdpServed {
         )
     }
 
-    /// Datagrams lost here, by cause, over all buckets; see [`BucketServed::dropped`].
+    /// Datagrams lost here, by cause, over all workers and the socket they may share; see [`BucketServed::dropped`].
     #[must_use]
     pub fn dropped(&self) -> BTreeMap<String, u64> {
-        let mut sum = BTreeMap::new();
+        let mut sum = self.shared_dropped.clone();
         for (cause, count) in self.buckets.iter().flat_map(|bucket| &bucket.dropped) {
             *sum.entry(cause.clone()).or_default() += count;
         }

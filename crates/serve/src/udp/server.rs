@@ -1,27 +1,22 @@
-//! The running UDP server: starts one worker a bucket, tells their counts, stops them.
+//! The running UDP server: starts the threads of its model, tells their counts, stops them.
 
 use super::bucket::{BucketCounters, BucketHandler};
 use super::flows::Flows;
+use super::mailbox;
 use super::plan::{UdpPlan, UdpServeError};
 use super::served::{BucketServed, UdpServed};
-use corelane_report::scale::Model;
-use corelane_rss::{Bucket, steer};
-use corelane_worker::engine::{
-    Chosen, DatagramOptions, Engine, EngineBody, FailureCounts, Waker, choose, run_engine,
-};
-use corelane_worker::group::{self, GroupSettings};
+use super::sockets::{Opened, SocketDrops};
+use super::worker::{Control, Farmed, Farming, Post, Reading, Ready, Serving};
+use corelane_rss::{Bucket, Steerer};
+use corelane_worker::engine::{Chosen, EngineBody, FailureCounts, Waker, choose, run_engine};
 use corelane_worker::locality::{Observer, ObserverSettings};
 use corelane_worker::memory::Buffers;
-use corelane_worker::{CachePadded, Worker, WorkerSettings, spawn};
+use corelane_worker::{CachePadded, Counter, Worker, WorkerSettings, spawn};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
-
-/// The longest that a worker waits before it publishes its counts again: what an idle server tells is no older.
-const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
 /// Sampled flows in flight from a worker to the control thread.
 const SAMPLE_RING: usize = 1024;
@@ -32,19 +27,31 @@ const TAP_INTERVAL: u32 = 256;
 /// A UDP server that is running. Dropping it stops it.
 pub struct UdpServer {
     plan: Arc<UdpPlan>,
+    steerer: Arc<Steerer>,
     address: SocketAddr,
     engine: Chosen,
+    /// One block a worker.
     counters: Vec<Arc<CachePadded<BucketCounters>>>,
-    sockets: Vec<SocketDrops>,
+    /// Where each worker's memory is.
+    buffers: Vec<Buffers>,
+    /// What did not fit each worker's mailbox; empty where there are none.
+    mailbox_full: Vec<Arc<CachePadded<Counter>>>,
+    drops: SocketDrops,
     flows: Flows,
     locality_unknown: Option<String>,
     stop: Arc<AtomicBool>,
-    buffers: Vec<Buffers>,
-    workers: Vec<(Waker, Worker<io::Result<()>>)>,
+    threads: Vec<Running>,
+}
+
+/// A thread of the server.
+struct Running {
+    name: String,
+    waker: Waker,
+    handle: Worker<io::Result<()>>,
 }
 
 impl UdpServer {
-    /// Opens the group, pins the workers, and returns when every worker is ready to receive.
+    /// Opens the sockets, pins the threads, and returns when every one of them is ready.
     ///
     /// # Errors
     /// See [`UdpServeError`]; nothing is left running then.
@@ -56,89 +63,137 @@ impl UdpServer {
                 cpus: plan.steering.cpus.len(),
             });
         }
-        let sockets = open_group(&plan, buckets)?;
-        let watched = sockets.iter().map(SocketDrops::watch).collect::<io::Result<_>>();
-        let watched = watched.map_err(|error| UdpServeError::Worker { bucket: 0, error })?;
-        let address = sockets[0]
-            .local_addr()
-            .map_err(|error| UdpServeError::Worker { bucket: 0, error })?;
+        let opened = Opened::of(&plan)?;
+        let (drops, address) = (opened.watch()?, opened.address()?);
         let (observer, locality_unknown) = observe(&plan, address);
         let mut server = Self {
             engine: choose(plan.engine),
+            steerer: Arc::new(plan.steering.steerer()),
             plan: Arc::new(plan),
             address,
             counters: Vec::new(),
-            sockets: watched,
+            buffers: Vec::new(),
+            mailbox_full: Vec::new(),
+            drops,
             flows: Flows::new(None, Vec::new()),
             locality_unknown,
             stop: Arc::default(),
-            buffers: Vec::new(),
-            workers: Vec::new(),
+            threads: Vec::new(),
         };
-        let sampled = server.start_workers(sockets)?;
+        let sampled = server.start_threads(opened)?;
         server.flows = Flows::new(observer, sampled);
         Ok(server)
     }
 
-    fn start_workers(
-        &mut self,
-        sockets: Vec<UdpSocket>,
-    ) -> Result<Vec<rtrb::Consumer<SocketAddr>>, UdpServeError> {
-        let steerer = Arc::new(self.plan.steering.steerer());
+    fn start_threads(&mut self, opened: Opened) -> Result<Vec<rtrb::Consumer<SocketAddr>>, UdpServeError> {
         let mut sampled = Vec::new();
-        for (index, socket) in sockets.into_iter().enumerate() {
-            let (producer, consumer) = rtrb::RingBuffer::new(SAMPLE_RING);
-            let counters = Arc::<CachePadded<BucketCounters>>::default();
-            let bucket = Bucket::new(index as u16);
-            let handler = BucketHandler::new(
-                bucket,
-                self.address,
-                Arc::clone(&self.plan),
-                Arc::clone(&steerer),
-                Arc::clone(&counters),
-                producer,
-            );
-            self.counters.push(counters);
-            sampled.push(consumer);
-            let (ready, worker) = self.start_worker(index, socket, handler)?;
-            self.buffers.push(ready.buffers);
-            self.workers.push((ready.waker, worker));
+        match opened {
+            Opened::Own(sockets) | Opened::Shared(sockets) => {
+                for (index, socket) in sockets.into_iter().enumerate() {
+                    let (handler, samples) = self.handler(index);
+                    sampled.push(samples);
+                    self.start_worker(index, |control| Serving {
+                        socket,
+                        handler,
+                        control,
+                    })?;
+                }
+            }
+            Opened::Farmed { reader, answering } => {
+                let mut posts = Vec::new();
+                for (index, socket) in answering.into_iter().enumerate() {
+                    let (handler, samples) = self.handler(index);
+                    sampled.push(samples);
+                    posts.push(self.start_farmed(index, socket, handler)?);
+                }
+                let farming = Farming::new(self.address, Arc::clone(&self.steerer), posts);
+                let cpu = self.plan.steering.cpus[0];
+                self.start_thread("reader".to_owned(), cpu, |control| Reading {
+                    socket: reader,
+                    farming,
+                    control,
+                })?;
+                // The reader ends first: its workers end when it has, and their mailboxes are empty.
+                self.threads.rotate_right(1);
+            }
         }
         Ok(sampled)
     }
 
-    fn start_worker(
-        &self,
+    /// The handler of worker `index`, and where what it samples comes out.
+    fn handler(&mut self, index: usize) -> (BucketHandler, rtrb::Consumer<SocketAddr>) {
+        let (producer, consumer) = rtrb::RingBuffer::new(SAMPLE_RING);
+        let counters = Arc::<CachePadded<BucketCounters>>::default();
+        self.counters.push(Arc::clone(&counters));
+        let handler = BucketHandler::new(
+            Bucket::new(index as u16),
+            self.address,
+            Arc::clone(&self.plan),
+            Arc::clone(&self.steerer),
+            counters,
+            producer,
+        );
+        (handler, consumer)
+    }
+
+    /// Starts a worker behind a mailbox, and returns the reader's way to it.
+    fn start_farmed(
+        &mut self,
         index: usize,
         socket: UdpSocket,
         handler: BucketHandler,
-    ) -> Result<(Ready, Worker<io::Result<()>>), UdpServeError> {
-        let (ready, is_ready) = mpsc::channel();
-        let body = Serving {
+    ) -> Result<Post, UdpServeError> {
+        let (outbox, inbox) = mailbox::new();
+        let waker = self.start_worker(index, |control| Farmed {
             socket,
+            inbox,
             handler,
+            control,
+        })?;
+        let full = Arc::<CachePadded<Counter>>::default();
+        self.mailbox_full.push(Arc::clone(&full));
+        Ok(Post { outbox, waker, full })
+    }
+
+    fn start_worker<B: EngineBody<io::Result<()>> + Send + 'static>(
+        &mut self,
+        index: usize,
+        body: impl FnOnce(Control) -> B,
+    ) -> Result<Waker, UdpServeError> {
+        let ready = self.start_thread(format!("bucket {index}"), self.plan.steering.cpus[index], body)?;
+        self.buffers.push(ready.buffers);
+        Ok(ready.waker)
+    }
+
+    /// Starts a pinned thread and waits until it is ready.
+    fn start_thread<B: EngineBody<io::Result<()>> + Send + 'static>(
+        &mut self,
+        name: String,
+        cpu: u32,
+        body: impl FnOnce(Control) -> B,
+    ) -> Result<Ready, UdpServeError> {
+        let (ready, is_ready) = mpsc::channel();
+        let body = body(Control {
             stop: Arc::clone(&self.stop),
             ready,
-        };
+        });
         let (kind, settings) = (self.engine.kind, self.plan.engine_settings());
-        let cpu = self.plan.steering.cpus[index];
         let settings_of_thread = WorkerSettings {
-            name: format!("bucket {index}"),
+            name: name.clone(),
             cpu,
             memory: self.plan.memory,
             own_descriptors: false,
         };
-        let worker = spawn(settings_of_thread, move || run_engine(kind, &settings, body)?)?;
-        match is_ready.recv() {
-            Ok(ready) => Ok((ready, worker)),
-            // The worker ended before it was ready: its result says why.
-            Err(_) => {
-                let error = joined(worker)
-                    .err()
-                    .unwrap_or_else(|| io::Error::other("the worker ended early"));
-                Err(UdpServeError::Worker { bucket: index, error })
-            }
-        }
+        let handle = spawn(settings_of_thread, move || run_engine(kind, &settings, body)?)?;
+        let Ok(ready) = is_ready.recv() else {
+            // The thread ended before it was ready: its result says why.
+            let ended_early = || io::Error::other("the thread ended early");
+            let error = joined(handle).err().unwrap_or_else(ended_early);
+            return Err(UdpServeError::Worker { thread: name, error });
+        };
+        let waker = ready.waker.clone();
+        self.threads.push(Running { name, waker, handle });
+        Ok(ready)
     }
 
     /// Where it listens.
@@ -150,34 +205,37 @@ impl UdpServer {
     /// Takes in what was sampled; call it a few times a second, or samples are lost.
     pub fn collect_samples(&mut self) {
         self.flows.collect();
-        for socket in &mut self.sockets {
-            socket.look();
-        }
+        self.drops.look();
     }
 
     /// The counts so far.
     #[must_use]
     pub fn served(&mut self) -> UdpServed {
         self.collect_samples();
+        let workers = self.counters.len();
+        let locality = self.flows.locality(&self.plan.steering.cpus[..workers]);
+        let shared = [("full_buffers", self.drops.shared())];
         UdpServed {
             schema: "corelane/served-udp/1".to_owned(),
             address: self.address,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
+            model: self.plan.model,
             steering: self.plan.steering.clone(),
-            buckets: (0..self.counters.len())
-                .map(|index| self.bucket_served(index))
+            buckets: (locality.into_iter().enumerate())
+                .map(|(index, locality)| self.bucket_served(index, locality))
                 .collect(),
+            shared_dropped: by_cause(shared.into_iter()),
             locality_unknown: self.locality_unknown.clone(),
         }
     }
 
-    fn bucket_served(&self, index: usize) -> BucketServed {
+    fn bucket_served(&self, index: usize, (locality_samples, locality_right): (u64, u64)) -> BucketServed {
         let counters = &self.counters[index];
-        let (bucket, cpu) = (index as u16, self.plan.steering.cpus[index]);
-        let (locality_samples, locality_right) = self.flows.locality(bucket, cpu);
+        let mailbox_full = self.mailbox_full.get(index).map_or(0, |full| full.get());
         let mut causes = vec![
-            ("full_buffers", self.sockets[index].dropped),
+            ("full_buffers", self.drops.of_worker(index)),
+            ("mailbox_full", mailbox_full),
             ("queue_full", counters.queue_full.get()),
             ("refused_port", counters.refused_port.get()),
             ("refused_peer", counters.refused_peer.get()),
@@ -190,18 +248,13 @@ impl UdpServer {
                 .zip(&counters.send_failed)
                 .map(|((cause, _), count)| (*cause, count.get())),
         );
-        let dropped: BTreeMap<_, _> = causes
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(cause, count)| (cause.to_owned(), count))
-            .collect();
         BucketServed {
-            bucket,
-            cpu,
+            bucket: index as u16,
+            cpu: self.plan.steering.cpus[index],
             seen: counters.seen.get(),
             seen_bytes: counters.seen_bytes.get(),
             answered: counters.answered.get(),
-            dropped,
+            dropped: by_cause(causes.into_iter()),
             steering_samples: counters.steering_samples.get(),
             steering_right: counters.steering_right.get(),
             locality_samples,
@@ -210,24 +263,24 @@ impl UdpServer {
         }
     }
 
-    /// Stops the workers and tells the final counts.
+    /// Stops the threads and tells the final counts.
     ///
     /// # Errors
-    /// What ended a worker before it was told to stop.
+    /// What ended a thread before it was told to stop.
     pub fn stop(mut self) -> Result<UdpServed, UdpServeError> {
-        self.stop_workers()?;
+        self.stop_threads()?;
         Ok(self.served())
     }
 
-    fn stop_workers(&mut self) -> Result<(), UdpServeError> {
+    fn stop_threads(&mut self) -> Result<(), UdpServeError> {
         self.stop.store(true, Ordering::Relaxed);
-        for (waker, _) in &self.workers {
-            waker.wake();
+        for thread in &self.threads {
+            thread.waker.wake();
         }
         let mut outcome = Ok(());
-        for (bucket, (_, worker)) in self.workers.drain(..).enumerate() {
-            if let Err(error) = joined(worker) {
-                outcome = Err(UdpServeError::Worker { bucket, error });
+        for Running { name, handle, .. } in self.threads.drain(..) {
+            if let Err(error) = joined(handle) {
+                outcome = Err(UdpServeError::Worker { thread: name, error });
             }
         }
         outcome
@@ -244,53 +297,16 @@ fn joined<R>(worker: Worker<R>) -> R {
 impl Drop for UdpServer {
     fn drop(&mut self) {
         // Nobody is left to tell: `stop` is for those who want to know.
-        let _ = self.stop_workers();
+        let _ = self.stop_threads();
     }
 }
 
-/// What one socket of the group dropped before its worker saw it.
-struct SocketDrops {
-    socket: UdpSocket,
-    last: u32,
-    dropped: u64,
-}
-
-impl SocketDrops {
-    fn watch(socket: &UdpSocket) -> io::Result<Self> {
-        Ok(Self {
-            socket: socket.try_clone()?,
-            last: 0,
-            dropped: 0,
-        })
-    }
-
-    /// Adds what the kernel's count, which wraps, has grown by.
-    fn look(&mut self) {
-        // A kernel that does not tell leaves the count where it is.
-        if let Ok(now) = group::dropped(&self.socket) {
-            self.dropped += u64::from(now.wrapping_sub(self.last));
-            self.last = now;
-        }
-    }
-}
-
-/// One socket a bucket, in bucket order, with the steering program of the model.
-fn open_group(plan: &UdpPlan, buckets: usize) -> Result<Vec<UdpSocket>, UdpServeError> {
-    let families = if plan.address.is_ipv4() {
-        steer::Families::V4
-    } else {
-        steer::Families::V6
-    };
-    let program = match plan.model {
-        Model::Exact => Some(steer::program(&plan.steering, families)?),
-        Model::Reuseport => None,
-    };
-    let settings = GroupSettings {
-        receive_buffer: plan.receive_buffer_bytes,
-        gro: plan.gro,
-        ..GroupSettings::default()
-    };
-    Ok(group::udp(plan.address, buckets, program.as_ref(), &settings)?)
+/// The causes that took any.
+fn by_cause<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
+    counts
+        .filter(|(_, count)| *count > 0)
+        .map(|(cause, count)| (cause.to_owned(), count))
+        .collect()
 }
 
 /// The device tap, or why there is none.
@@ -309,35 +325,5 @@ fn observe(plan: &UdpPlan, address: SocketAddr) -> (Option<Observer>, Option<Str
     match Observer::new(&settings) {
         Ok(observer) => (Some(observer), None),
         Err(error) => (None, Some(error.to_string())),
-    }
-}
-
-/// What a worker thread runs once it is pinned and has its engine.
-struct Serving {
-    socket: UdpSocket,
-    handler: BucketHandler,
-    stop: Arc<AtomicBool>,
-    ready: mpsc::Sender<Ready>,
-}
-
-/// What a worker hands out once it has its engine.
-struct Ready {
-    waker: Waker,
-    buffers: Buffers,
-}
-
-impl EngineBody<io::Result<()>> for Serving {
-    fn run<E: Engine>(mut self, mut engine: E) -> io::Result<()> {
-        engine.ops().datagrams(self.socket, DatagramOptions::default())?;
-        // The starter may have given up already; then `stop` is set as well.
-        let _ = self.ready.send(Ready {
-            waker: engine.waker(),
-            buffers: engine.buffers(),
-        });
-        while !self.stop.load(Ordering::Relaxed) {
-            engine.turn(engine.now() + LONGEST_WAIT, &mut self.handler)?;
-            self.handler.publish(&engine.ops().counters());
-        }
-        Ok(())
     }
 }
