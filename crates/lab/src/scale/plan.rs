@@ -15,6 +15,9 @@ use std::net::SocketAddr;
 /// Length of the traffic before each trial that is not counted: it faults memory in and fills the kernel's caches.
 const WARM_UP_S: f64 = 0.1;
 
+/// Buckets up to which every number of active ones is a step of its own.
+const MOST_STEPS_OF_ONE: usize = 8;
+
 /// Receive buffer of each bucket's socket. Large enough that a client which has its CPU for a whole time slice (about 3 ms
 /// at 700,000 datagrams a second, 1,280 bytes of memory each) does not overflow it at once; as large as the kernel allows
 /// without privilege (`net.core.rmem_max`) is often less, and then that is what it gets.
@@ -127,12 +130,16 @@ impl ScalePlan {
                 left_out.push("clients on the wrong CPU: needs two CPUs".to_owned());
                 continue;
             }
-            steps.extend((1..=buckets).map(|buckets_active| PlannedStep {
-                mode,
-                model,
-                placement,
-                buckets_active,
-            }));
+            steps.extend(
+                active_counts(buckets)
+                    .into_iter()
+                    .map(|buckets_active| PlannedStep {
+                        mode,
+                        model,
+                        placement,
+                        buckets_active,
+                    }),
+            );
         }
         let mut plan = Self {
             request,
@@ -254,9 +261,35 @@ impl ScalePlan {
     }
 }
 
+/// How many buckets are active in the steps of one series: every number up to the limit, and with more buckets the doublings
+/// and all of them, which keeps the run near a minute and the law's points apart.
+fn active_counts(buckets: usize) -> Vec<usize> {
+    if buckets <= MOST_STEPS_OF_ONE {
+        return (1..=buckets).collect();
+    }
+    let doublings = std::iter::successors(Some(1), |active| Some(active * 2));
+    doublings
+        .take_while(|active| *active < buckets)
+        .chain([buckets])
+        .collect()
+}
+
 fn distinct(cpus: &[u32]) -> usize {
     let mut cpus = cpus.to_vec();
     cpus.sort_unstable();
     cpus.dedup();
     cpus.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_grow_by_one_on_small_machines_and_double_on_large_ones() {
+        assert_eq!(active_counts(3), [1, 2, 3]);
+        assert_eq!(active_counts(8), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(active_counts(24), [1, 2, 4, 8, 16, 24]);
+        assert_eq!(active_counts(64), [1, 2, 4, 8, 16, 32, 64]);
+    }
 }
