@@ -9,8 +9,8 @@
 mod common;
 
 use common::sockets::{
-    LOOPBACK_V4, LOOPBACK_V6, WILDCARD, group, ipv4_sources, ipv6_sources, irregular, round_robin,
-    send_ipv4_options, sources_meet_the_oracle, steering,
+    LOOPBACK_V4, LOOPBACK_V6, WILDCARD, group, ipv4_sources, ipv6_sources, irregular,
+    random_steerings_meet_the_oracle, round_robin, send_ipv4_options, sources_meet_the_oracle, steering,
 };
 use corelane_rss::HashFields;
 use corelane_rss::steer::{self, Families};
@@ -25,6 +25,11 @@ fn ipv4_datagrams_reach_the_socket_that_the_oracle_names() {
             sources_meet_the_oracle(&steering, &group, LOOPBACK_V4, ipv4_sources(Type::DGRAM, 500));
         }
     }
+}
+
+#[test]
+fn the_kernel_agrees_for_random_keys_tables_and_fields() {
+    random_steerings_meet_the_oracle(0xc07e_1a7e);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Groups of sockets that a generated program steers, the sources that send to them, and the options that put headers
 //! between addresses and ports.
 
+use super::random::Draws;
 use corelane_rss::steer::{self, Families, Program};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple, oracle};
 use nix::setsockopt_impl;
@@ -75,6 +76,40 @@ pub fn sources_meet_the_oracle(
     }
     let used = reached.iter().filter(|count| **count > 0).count();
     assert!(used > 1, "all on one bucket proves nothing: {reached:?}");
+}
+
+/// Random keys, tables and fields, each run by the kernel on datagrams of both families: 30 steerings of 80 datagrams.
+pub fn random_steerings_meet_the_oracle(seed: u64) {
+    let mut draws = Draws::new(seed);
+    for _ in 0..15 {
+        let size = 1 << (4 + draws.next() % 6);
+        let buckets = 2 + draws.next() % 11;
+        let entries: Vec<Bucket> = (0..size)
+            .map(|_| Bucket::new((draws.next() % buckets) as u16))
+            .collect();
+        let table = IndirectionTable::from_entries(entries).unwrap();
+        for (address, families) in [(LOOPBACK_V4, Families::V4), (LOOPBACK_V6, Families::V6)] {
+            // There is one IPv6 loopback address, and so one IPv6 2-tuple.
+            let two = address.is_ipv4() && draws.next() & 1 == 0;
+            let steering = Steering {
+                key: draws.key(),
+                hash_fields: if two {
+                    HashFields::TwoTuple
+                } else {
+                    HashFields::FourTuple
+                },
+                cpus: (0..table.buckets() as u32).collect(),
+                table: table.clone(),
+                generation: 0,
+            };
+            let group = group(&steering, Type::DGRAM, address, families);
+            if address.is_ipv4() {
+                sources_meet_the_oracle(&steering, &group, address, ipv4_sources(Type::DGRAM, 80));
+            } else {
+                sources_meet_the_oracle(&steering, &group, address, ipv6_sources(Type::DGRAM, 80));
+            }
+        }
+    }
 }
 
 /// Sends the tuple as text and returns the address that came with it.
