@@ -22,6 +22,8 @@ pub(super) struct Evidence<'a> {
     pub(super) loaded: &'a UdpLoaded,
     /// Whether the two ends have a device and counters each; on loopback they share them.
     pub(super) apart: bool,
+    /// Whether datagrams travel merged (`UDP_SEGMENT`, `UDP_GRO`).
+    pub(super) merged: bool,
 }
 
 /// Adds up one trial.
@@ -78,8 +80,14 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
 /// What the devices and both kernels counted: frames received, and drops by cause.
 fn count_places(trial: &mut Trial, evidence: &Evidence<'_>) {
     server_drops(trial, evidence);
-    if !evidence.apart {
-        let reason = "client and server share the loopback device and its counters";
+    let uncounted = match (evidence.apart, evidence.merged) {
+        (false, _) => Some("client and server share the loopback device and its counters"),
+        (true, true) => {
+            Some("with GSO or GRO the kernel's counters count frames of up to 64 datagrams as one")
+        }
+        (true, false) => None,
+    };
+    if let Some(reason) = uncounted {
         trial.unknown.insert("received_pps".to_owned(), reason.to_owned());
         return;
     }
