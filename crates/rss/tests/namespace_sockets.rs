@@ -37,7 +37,7 @@ mod linux {
 
     pub const TESTS: [(&str, fn()); 4] = [
         ("the_kernel_agrees_for_random_keys_tables_and_fields", || {
-            sockets::random_steerings_meet_the_oracle(0xbed)
+            sockets::random_steerings_meet_the_oracle(0xbed);
         }),
         (
             "the_kernel_computes_every_byte_of_every_published_hash",
