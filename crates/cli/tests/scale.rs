@@ -150,6 +150,37 @@ fn every_frame_is_accounted_for_under_every_model() {
 }
 
 #[test]
+fn every_frame_is_accounted_for_in_every_way_to_move_datagrams() {
+    let every = [
+        "--models",
+        "all",
+        "--placements",
+        "aligned",
+        "--modes",
+        "echo,sink",
+    ];
+    let ways: [&[&str]; 4] = [
+        &["--batch", "1"],
+        &["--gso"],
+        &["--gso", "--gro"],
+        &["--gso", "--gro", "--engine", "io_uring"],
+    ];
+    for way in ways {
+        let short = ["--bed", "namespaces", "--duration", "100ms"];
+        let report = run_json(
+            &[
+                &["lab", "scale", "udp", "--rounds", "1", "--json"],
+                &every[..],
+                &short,
+                way,
+            ]
+            .concat(),
+        );
+        assert_in_namespaces(&report);
+    }
+}
+
+#[test]
 fn more_buckets_than_cpus_share_them() {
     let report = lab(&["--bed", "namespaces", "--buckets", "4", "--share-cpus"]);
     let steps = report["steps"].as_array().unwrap();

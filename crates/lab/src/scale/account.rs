@@ -1,11 +1,11 @@
 //! From readings to a trial: where every frame went. Pure: readings of both ends before and after, the server's and the
 //! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes out.
 
-use super::collect::{SideReading, Sides, Spent};
+use super::collect::{Sides, Spent};
+use super::places;
 use super::plan::{PlannedStep, ScalePlan};
-use corelane_host::counters::{ClockRate, UdpCounters};
+use corelane_host::counters::ClockRate;
 use corelane_load::udp::UdpLoaded;
-use corelane_report::drops::{Cause, LinuxUdpCounters, Side, UdpAccount};
 use corelane_report::scale::{CpuShare, Mode, Share, Trial, TrialBucket, TrialStatus, Unexplained};
 use corelane_serve::udp::{BucketServed, UdpServed};
 use serde_json::json;
@@ -22,8 +22,6 @@ pub(super) struct Evidence<'a> {
     pub(super) loaded: &'a UdpLoaded,
     /// Whether the two ends have a device and counters each; on loopback they share them.
     pub(super) apart: bool,
-    /// Whether datagrams travel merged (`UDP_SEGMENT`, `UDP_GRO`).
-    pub(super) merged: bool,
 }
 
 /// Adds up one trial.
@@ -72,107 +70,9 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
     if let Some(limit) = &loaded.limited_by {
         (trial.status, trial.why) = (TrialStatus::GeneratorLimited, Some(limit.clone()));
     }
-    count_places(&mut trial, evidence);
+    places::count(&mut trial, plan, evidence);
     trial.unexplained = Unexplained::of(&trial);
     trial
-}
-
-/// What the devices and both kernels counted: frames received, and drops by cause.
-fn count_places(trial: &mut Trial, evidence: &Evidence<'_>) {
-    server_drops(trial, evidence);
-    let uncounted = match (evidence.apart, evidence.merged) {
-        (false, _) => Some("client and server share the loopback device and its counters"),
-        (true, true) => {
-            Some("with GSO or GRO the kernel's counters count frames of up to 64 datagrams as one")
-        }
-        (true, false) => None,
-    };
-    if let Some(reason) = uncounted {
-        trial.unknown.insert("received_pps".to_owned(), reason.to_owned());
-        return;
-    }
-    let server = evidence.sides.server.since(&evidence.sides_before.server);
-    let client = evidence.sides.client.since(&evidence.sides_before.client);
-    trial.received = Some(server.received());
-    add(
-        trial,
-        Cause::TransmitQueue,
-        Side::Server,
-        client.device.tx_dropped.saturating_sub(server.device.rx_dropped),
-    );
-    add(trial, Cause::Device, Side::Server, server.device.rx_dropped);
-    kernel_drops(trial, Side::Server, &server);
-    if trial.answered.is_some() {
-        add(
-            trial,
-            Cause::TransmitQueue,
-            Side::Client,
-            server.device.tx_dropped.saturating_sub(client.device.rx_dropped),
-        );
-        add(trial, Cause::Device, Side::Client, client.device.rx_dropped);
-        kernel_drops(trial, Side::Client, &client);
-        add(
-            trial,
-            Cause::Corrupted,
-            Side::Client,
-            evidence.loaded.total.corrupted,
-        );
-        add(
-            trial,
-            Cause::OtherErrors,
-            Side::Client,
-            evidence.loaded.total.too_late,
-        );
-    }
-}
-
-/// What one side's IP and UDP dropped, and what its sockets still held.
-fn kernel_drops(trial: &mut Trial, side: Side, reading: &SideReading) {
-    let account = UdpAccount::from_linux(&linux(&reading.udp.total()));
-    for (cause, frames) in account.drops.by_cause() {
-        add(trial, cause, side, frames);
-    }
-    let ip = reading.udp.ip_total();
-    add(trial, Cause::Ip, side, ip.in_header_errors + ip.in_discards);
-    add(trial, Cause::StillQueued, side, reading.queued());
-}
-
-fn linux(udp: &UdpCounters) -> LinuxUdpCounters {
-    LinuxUdpCounters {
-        in_datagrams: udp.in_datagrams,
-        no_ports: udp.no_ports,
-        in_errors: udp.in_errors,
-        rcvbuf_errors: udp.rcvbuf_errors,
-        in_csum_errors: udp.in_csum_errors,
-        mem_errors: udp.mem_errors,
-        ignored_multi: udp.ignored_multi,
-        out_datagrams: udp.out_datagrams,
-    }
-}
-
-/// Frames that the server's sockets dropped, and those that its workers read and did not answer.
-fn server_drops(trial: &mut Trial, evidence: &Evidence<'_>) {
-    let before = evidence.served_before.dropped();
-    for (name, frames) in evidence.served.dropped() {
-        let frames = frames - before.get(&name).copied().unwrap_or(0);
-        let cause = match name.as_str() {
-            // The kernel's own count of these is used where there is one: it covers every socket.
-            "full_buffers" if evidence.apart => continue,
-            "full_buffers" => Cause::FullBuffers,
-            "mailbox_full" => Cause::MailboxFull,
-            "queue_full" => Cause::AnswerBuffersFull,
-            "refused_port" | "refused_peer" => Cause::Refused,
-            "truncated" => Cause::Corrupted,
-            _ => Cause::SendFailed,
-        };
-        add(trial, cause, Side::Server, frames);
-    }
-}
-
-fn add(trial: &mut Trial, cause: Cause, side: Side, frames: u64) {
-    if frames > 0 {
-        *trial.drops.entry(cause.key(side)).or_default() += frames;
-    }
 }
 
 /// What each bucket did between the two looks at the server.

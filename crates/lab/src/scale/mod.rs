@@ -7,6 +7,7 @@
 mod account;
 mod collect;
 mod observe;
+mod places;
 mod plan;
 mod run;
 mod trial;

@@ -65,7 +65,6 @@ pub(super) fn run(
         served: &served,
         loaded: &loaded,
         apart: bed.kind() != BedKind::Loopback,
-        merged: plan.request.gso || plan.request.gro,
     };
     let mut trial = account::trial(plan, index, round, &evidence);
     if interrupt.load(Ordering::Relaxed) {
