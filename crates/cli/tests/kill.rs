@@ -18,6 +18,16 @@ fn namespaces() -> BTreeSet<String> {
     links.map(|link| link.display().to_string()).collect()
 }
 
+/// Network namespaces that the threads of these processes are in.
+fn namespaces_of(processes: &[String]) -> BTreeSet<String> {
+    let tasks = processes
+        .iter()
+        .filter_map(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
+    let threads = tasks.flat_map(|tasks| tasks.map_while(Result::ok));
+    let links = threads.filter_map(|thread| fs::read_link(thread.path().join("ns/net")).ok());
+    links.map(|link| link.display().to_string()).collect()
+}
+
 /// Network devices of this namespace.
 fn devices() -> BTreeSet<String> {
     let entries = fs::read_dir("/sys/class/net").unwrap().map_while(Result::ok);
@@ -38,7 +48,8 @@ fn processes_in(folder: &std::path::Path) -> Vec<String> {
 
 #[test]
 fn killed_at_a_random_moment_it_leaves_nothing() {
-    let before = (namespaces(), devices());
+    let (here, devices_before) = (namespaces_of(&["self".to_owned()]), devices());
+    let mut made = BTreeSet::new();
     for kill in 0..KILLS {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
@@ -61,6 +72,7 @@ fn killed_at_a_random_moment_it_leaves_nothing() {
         // The moment itself, not a wait for something: spread over start, trials and the gaps between them.
         let moment = Duration::from_millis(kill * 73 % 900);
         thread::sleep(moment);
+        made.extend(namespaces_of(&processes_in(folder.path())));
         lab.kill().unwrap();
         lab.wait().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -81,19 +93,17 @@ fn killed_at_a_random_moment_it_leaves_nothing() {
             .filter(|file| !file.file_name().display().to_string().starts_with("report.json"));
         assert_eq!(unexpected.count(), 0, "{files:?}");
     }
-    // Namespaces and devices of a process that is gone are taken down by the kernel in its own time. Those of others may
-    // come to an end meanwhile.
+    let made: BTreeSet<String> = made.difference(&here).cloned().collect();
+    assert!(!made.is_empty(), "no moment fell into a run with a bed");
+    // Namespaces of a process that is gone are taken down by the kernel in its own time.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let left: Vec<String> = namespaces().difference(&before.0).cloned().collect();
-        let devices: Vec<String> = devices().difference(&before.1).cloned().collect();
+        let left: Vec<String> = namespaces().intersection(&made).cloned().collect();
+        let devices: Vec<String> = devices().difference(&devices_before).cloned().collect();
         if left.is_empty() && devices.is_empty() {
             return;
         }
-        assert!(
-            Instant::now() < deadline,
-            "left: {left:?} {devices:?}, before: {before:?}"
-        );
+        assert!(Instant::now() < deadline, "left: {left:?} {devices:?}");
         thread::yield_now();
     }
 }
