@@ -9,7 +9,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
-    /// Readiness by epoll, datagrams by `recvmmsg` and `sendmmsg`. Linux 5.11.
+    /// Readiness by epoll (by ppoll while sockets are few), datagrams by `recvmmsg` and `sendmmsg`. Linux 5.11.
     Epoll,
     /// Completions by io_uring, multishot receives into a ring of provided buffers. Linux 6.0.
     IoUring,

@@ -1,7 +1,7 @@
 //! The engine over epoll: readiness in, batches of datagrams out.
 //!
-//! Sockets are registered edge-triggered and visited in turn, one batch a visit, until they are drained; what a visit's
-//! handler queued is sent before the next visit, so that the arena's first blocks stay in the cache.
+//! Sockets told ready are visited in turn, one batch a visit, until they are drained; what a visit's handler queued is
+//! sent before the next visit, so that the arena's first blocks stay in the cache.
 
 use super::cause::Cause;
 use super::datagrams::{Datagrams, Message};
@@ -37,7 +37,7 @@ pub(crate) struct EpollEngine {
 struct State {
     /// What epoll watches for; none before registration.
     interest: Option<Interest>,
-    /// Told readable, and not drained since: epoll will not tell it again.
+    /// Told readable, and not drained since: it need not be told again.
     ready: bool,
     /// The socket took no more; it is told when it does again.
     blocked: bool,
@@ -48,7 +48,7 @@ impl EpollEngine {
         let batch = settings.receive_batch();
         Ok(Self {
             ops: Ops::new(settings, Backend::Readiness)?,
-            poll: Poll::new()?,
+            poll: Poll::new(),
             wakeable: Wakeable::new()?,
             received: ReceiveBatch::new(batch, settings.receive_buffer_bytes, settings.gro)?,
             messages: Vec::with_capacity(batch),

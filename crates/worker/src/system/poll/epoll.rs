@@ -1,10 +1,10 @@
 //! epoll with deadlines in nanoseconds and 64-bit tokens.
 
+use super::{Interest, Ready, timespec};
 use crate::time::Time;
 use nix::sys::signal::SigSet;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
@@ -12,26 +12,10 @@ const EVENTS: usize = 256;
 /// The kernel's own signal set has 64 bits on every architecture but MIPS; libc's type is larger.
 const KERNEL_SIGNAL_SET_BYTES: usize = 8;
 
-/// What to be told of about a descriptor.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Interest {
-    pub(crate) read: bool,
-    pub(crate) write: bool,
-}
-
-/// One event: the token given at registration, and what may be done now.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ready {
-    pub(crate) token: u64,
-    pub(crate) read: bool,
-    pub(crate) write: bool,
-    pub(crate) failed: bool,
-}
-
 /// An epoll instance, edge-triggered: each event is told once, so that 65,536 idle sockets cost nothing and a busy one
-/// is not polled again before it is drained.
+/// is not told again before it is drained.
 #[derive(Debug)]
-pub(crate) struct Poll {
+pub(crate) struct Epoll {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
     taken: usize,
@@ -39,8 +23,8 @@ pub(crate) struct Poll {
     coarse: bool,
 }
 
-impl Poll {
-    pub(crate) fn new() -> io::Result<Self> {
+impl Epoll {
+    pub(super) fn new() -> io::Result<Self> {
         // SAFETY: the call takes flags alone.
         let descriptor = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if descriptor < 0 {
@@ -57,36 +41,29 @@ impl Poll {
         })
     }
 
-    pub(crate) fn add(&self, socket: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+    pub(super) fn add(&self, socket: RawFd, token: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, socket, token, interest)
     }
 
     /// Changes what is told; whatever is ready already is told anew.
-    pub(crate) fn change(&self, socket: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+    pub(super) fn change(&self, socket: RawFd, token: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, socket, token, interest)
     }
 
     /// Closing a descriptor removes it only when no other table or copy holds it: so say it.
-    pub(crate) fn remove(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    pub(super) fn remove(&self, socket: RawFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, socket, 0, Interest::default())
     }
 
-    fn control(
-        &self,
-        operation: i32,
-        socket: BorrowedFd<'_>,
-        token: u64,
-        interest: Interest,
-    ) -> io::Result<()> {
+    fn control(&self, operation: i32, socket: RawFd, token: u64, interest: Interest) -> io::Result<()> {
         let read = if interest.read { libc::EPOLLIN } else { 0 };
         let write = if interest.write { libc::EPOLLOUT } else { 0 };
         let mut event = libc::epoll_event {
             events: (read | write | libc::EPOLLET) as u32,
             u64: token,
         };
-        // SAFETY: the event outlives the call, and both descriptors are open.
-        let result =
-            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, socket.as_raw_fd(), &mut event) };
+        // SAFETY: the event outlives the call; a descriptor that is not open is an error and no more.
+        let result = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, socket, &mut event) };
         if result == 0 {
             Ok(())
         } else {
@@ -95,12 +72,12 @@ impl Poll {
     }
 
     /// How many events the last call told.
-    pub(crate) fn told(&self) -> usize {
+    pub(super) fn told(&self) -> usize {
         self.taken
     }
 
     /// One of the events that the last call told.
-    pub(crate) fn event(&self, index: usize) -> Ready {
+    pub(super) fn event(&self, index: usize) -> Ready {
         let event = self.events[index];
         let told = event.events as i32;
         Ready {
@@ -112,7 +89,7 @@ impl Poll {
     }
 
     /// Takes the events that are there.
-    pub(crate) fn look(&mut self) -> io::Result<()> {
+    pub(super) fn look(&mut self) -> io::Result<()> {
         // SAFETY: the kernel writes at most `EVENTS` events, which the vector holds.
         let taken = unsafe {
             libc::epoll_wait(
@@ -126,7 +103,7 @@ impl Poll {
     }
 
     /// Waits for events until a moment, under a signal mask. A signal ends the wait early, with no events.
-    pub(crate) fn sleep(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
+    pub(super) fn sleep(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
         if !self.coarse {
             let slept = self.sleep_precisely(until, while_waiting);
             let unknown =
@@ -195,21 +172,15 @@ impl Poll {
     }
 }
 
-fn timespec(duration: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(duration.subsec_nanos()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_wait_lasts_until_its_deadline_precise_or_coarse() {
         for coarse in [false, true] {
-            let mut poll = Poll::new().unwrap();
+            let mut poll = Epoll::new().unwrap();
             poll.coarse = coarse;
             let until = Time::now() + Duration::from_micros(2_500);
             poll.sleep(until, &SigSet::empty()).unwrap();
@@ -220,20 +191,19 @@ mod tests {
 
     #[test]
     fn an_edge_is_told_once_and_a_change_tells_it_anew() {
-        use std::os::fd::AsFd;
-        let poll = &mut Poll::new().unwrap();
+        let poll = &mut Epoll::new().unwrap();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let interest = Interest {
             read: true,
             write: false,
         };
-        poll.add(socket.as_fd(), 7, interest).unwrap();
+        poll.add(socket.as_raw_fd(), 7, interest).unwrap();
         socket.send_to(b"edge", socket.local_addr().unwrap()).unwrap();
         poll.look().unwrap();
         assert_eq!((poll.told(), poll.event(0).token), (1, 7));
         poll.look().unwrap();
         assert_eq!(poll.told(), 0);
-        poll.change(socket.as_fd(), 8, interest).unwrap();
+        poll.change(socket.as_raw_fd(), 8, interest).unwrap();
         poll.look().unwrap();
         assert_eq!((poll.told(), poll.event(0).token), (1, 8));
     }
