@@ -25,9 +25,9 @@ impl Prefetch {
 }
 
 impl Default for Prefetch {
-    /// 48 keys ahead.
+    /// 64 keys ahead.
     fn default() -> Prefetch {
-        Prefetch::Ahead(48)
+        Prefetch::Ahead(64)
     }
 }
 
@@ -67,12 +67,27 @@ pub trait Lookup {
     }
 }
 
+/// Keys that are worked on together: few enough for the registers' and the first-level cache's good, many enough for their
+/// places to be computed in vectors.
+pub(crate) const BLOCK: usize = 32;
+
 /// The keys of a call and those after them, as one row.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a, K> {
     keys: &'a [K],
     upcoming: &'a [K],
     distance: usize,
+}
+
+/// Keys of a row that are worked on together, and those to ask for meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct Block<'a, K> {
+    /// The number of the first key in its call.
+    pub(crate) first: usize,
+    /// At most [`BLOCK`] keys.
+    pub(crate) keys: &'a [K],
+    /// As many keys at most, in two parts: of this call, and of later ones.
+    pub(crate) ahead: [&'a [K]; 2],
 }
 
 impl<'a, K> Row<'a, K> {
@@ -87,14 +102,23 @@ impl<'a, K> Row<'a, K> {
         }
     }
 
-    /// The key to ask for while key `index` is worked on.
+    /// All keys of the call, in blocks.
     #[inline(always)]
-    pub(crate) fn ahead_of(&self, index: usize) -> Option<&'a K> {
-        let ahead = index + self.distance;
-        match ahead.checked_sub(self.keys.len()) {
-            None => self.keys.get(ahead),
-            Some(upcoming) => self.upcoming.get(upcoming),
-        }
+    pub(crate) fn blocks(self) -> impl Iterator<Item = Block<'a, K>> {
+        let count = self.keys.len();
+        (0..count).step_by(BLOCK).map(move |first| {
+            let last = count.min(first + BLOCK);
+            let (from, to) = (first + self.distance, last + self.distance);
+            let later = |index: usize| index.saturating_sub(count).min(self.upcoming.len());
+            Block {
+                first,
+                keys: &self.keys[first..last],
+                ahead: [
+                    &self.keys[from.min(count)..to.min(count)],
+                    &self.upcoming[later(from)..later(to)],
+                ],
+            }
+        })
     }
 }
 
@@ -104,20 +128,28 @@ mod tests {
 
     #[test]
     fn each_key_is_asked_for_once_and_the_row_goes_on_in_the_next_call() {
-        let keys: Vec<u32> = (0..20).collect();
-        for distance in [0, 1, 3, 8, 50] {
-            let mut asked: Vec<u32> = keys.iter().copied().take(distance).collect();
-            for start in (0..20).step_by(4) {
-                let row = Row::new(
-                    &keys[start..start + 4],
-                    &keys[start + 4..],
-                    Prefetch::Ahead(distance),
+        let keys: Vec<u32> = (0..300).collect();
+        for distance in [0, 1, 3, 8, 50, 400] {
+            for call in [4, 37, 100] {
+                let mut asked: Vec<u32> = keys.iter().copied().take(distance).collect();
+                let mut worked = Vec::new();
+                for start in (0..keys.len()).step_by(call) {
+                    let end = keys.len().min(start + call);
+                    let row = Row::new(&keys[start..end], &keys[end..], Prefetch::Ahead(distance));
+                    for block in row.blocks() {
+                        assert_eq!(block.first + start, worked.len());
+                        worked.extend(block.keys);
+                        asked.extend(block.ahead.concat());
+                    }
+                }
+                assert_eq!(
+                    (&worked, &asked),
+                    (&keys, &keys),
+                    "distance {distance}, {call} keys a call"
                 );
-                asked.extend((0..4).filter_map(|index| row.ahead_of(index)));
             }
-            assert_eq!(asked, keys, "distance {distance}");
         }
         let row = Row::new(&keys, &keys, Prefetch::None);
-        assert!((0..20).all(|index| row.ahead_of(index).is_none()));
+        assert!(row.blocks().all(|block| block.ahead.concat().is_empty()));
     }
 }

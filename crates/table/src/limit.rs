@@ -30,11 +30,15 @@ impl RandomLines {
         for key in &keys[..ahead.distance().unwrap_or(0).min(keys.len())] {
             prefetch(self.line(*key));
         }
-        keys.iter().enumerate().fold(0, |sum: u64, (index, key)| {
-            if let Some(ahead) = row.ahead_of(index) {
-                prefetch(self.line(*ahead));
-            }
-            sum.wrapping_add(self.line(*key).0[0].get())
+        row.blocks().fold(0, |sum, block| {
+            let mut ahead = block.ahead.into_iter().flatten();
+            let words = block.keys.iter().map(|key| {
+                if let Some(ahead) = ahead.next() {
+                    prefetch(self.line(*ahead));
+                }
+                self.line(*key).0[0].get()
+            });
+            words.fold(sum, u64::wrapping_add)
         })
     }
 

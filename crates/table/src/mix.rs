@@ -3,6 +3,8 @@
 //! They spread keys that somebody else chose (addresses of a list, of an attacker) evenly over buckets. Who does not know
 //! the seed cannot aim keys at one bucket by arithmetic on the keys alone; they are no cryptography.
 
+use crate::memory::scalar;
+
 /// What makes one table's mix different from another's. Take it from a random source where strangers choose the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
@@ -135,7 +137,7 @@ impl HashWords {
 /// Both halves of a product, folded onto each other: one multiplication that mixes every bit.
 #[inline(always)]
 fn fold(word: u64, multiplier: u64) -> u64 {
-    let product = u128::from(word) * u128::from(multiplier);
+    let product = u128::from(scalar(word)) * u128::from(multiplier);
     product as u64 ^ (product >> 64) as u64
 }
 

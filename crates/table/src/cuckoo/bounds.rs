@@ -59,6 +59,17 @@ impl Bounds {
         }
     }
 
+    /// The place of a mixed key of 32 bits, in fewer steps.
+    #[inline(always)]
+    pub fn place_short(self, upper: u32) -> Place {
+        let product = u64::from(upper) * u64::from(self.lines);
+        Place {
+            home: (product >> u32::BITS) as u32,
+            remainder: u64::from(product as u32 >> (self.dropped % u32::BITS)),
+            rest: 0,
+        }
+    }
+
     /// The upper part of the mixed key with this home and remainder, if the remainder was kept whole: at most one
     /// multiple of the number of lines lies in the range of products that they name, because the range is not longer.
     pub fn upper(self, home: u32, remainder: u64) -> u64 {
@@ -90,15 +101,18 @@ mod tests {
     proptest! {
         #[test]
         fn home_and_remainder_give_the_mixed_key_back(
-            lines in FEWEST_LINES..1 << 31, upper: u64, rest: u64,
+            lines in FEWEST_LINES..1 << 31, upper: u64,
         ) {
             for (bits, remainder_bits) in [(32, 18), (64, 50)] {
                 let bounds = Bounds::new(lines, bits, remainder_bits);
                 let upper = upper >> (64 - bits) << (64 - bits);
-                let place = bounds.place(upper, rest);
+                let place = bounds.place(upper, 0);
                 prop_assert!(place.home < lines);
                 prop_assert!(place.remainder >> remainder_bits == 0);
                 prop_assert_eq!(bounds.upper(place.home, place.remainder), upper);
+                if bits == 32 {
+                    prop_assert_eq!(bounds.place_short((upper >> 32) as u32), bounds.place(upper, 0));
+                }
             }
         }
 

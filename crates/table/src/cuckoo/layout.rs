@@ -5,7 +5,7 @@
 //! four a line, controls first. Flow keys are kept elsewhere: eight controls of 64 bits, whose payload says where.
 
 use super::bounds::Place;
-use crate::memory::{Line, Snapshot, WORDS_PER_LINE, Word};
+use crate::memory::{Lanes, Line, WORDS_PER_LINE, Word};
 use crate::value::Value;
 
 /// Which of its two lines an entry is in.
@@ -58,7 +58,7 @@ pub trait Layout {
     const REMAINDER_BITS: u32;
 
     /// Looks at every slot for the key.
-    fn scan(snapshot: Snapshot, place: &Place, side: Side) -> Scan;
+    fn scan<V: Lanes>(lanes: V, place: &Place, side: Side) -> Scan;
 
     /// The control of a slot, in the low bits.
     fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64;
@@ -140,11 +140,11 @@ impl Layout for V4Slots {
     const REMAINDER_BITS: u32 = u32::BITS - Value::BITS - STATE_BITS;
 
     #[inline(always)]
-    fn scan(snapshot: Snapshot, place: &Place, side: Side) -> Scan {
+    fn scan<V: Lanes>(lanes: V, place: &Place, side: Side) -> Scan {
         let mask = (1 << (Self::REMAINDER_BITS + STATE_BITS)) - 1;
         Scan {
-            matching: snapshot.halves_equal(mask, wanted(place.remainder, side) as u32),
-            vacant: snapshot.any_half_zero(),
+            matching: lanes.halves_equal(mask, wanted(place.remainder, side) as u32),
+            vacant: lanes.any_half_zero(),
         }
     }
 
@@ -176,17 +176,15 @@ impl Layout for V6Slots {
     const REMAINDER_BITS: u32 = u64::BITS - Value::BITS - STATE_BITS;
 
     #[inline(always)]
-    fn scan(snapshot: Snapshot, place: &Place, side: Side) -> Scan {
-        let words = snapshot.words();
+    fn scan<V: Lanes>(lanes: V, place: &Place, side: Side) -> Scan {
         let mask = (1 << (Self::REMAINDER_BITS + STATE_BITS)) - 1;
         let wanted = wanted(place.remainder, side);
-        let (mut matching, mut vacant) = (0, false);
-        for slot in 0..Self::SLOTS {
-            let difference = (words[slot] ^ wanted) & mask | (words[Self::SLOTS + slot] ^ place.rest);
-            matching |= u32::from(difference == 0) << slot;
-            vacant |= words[slot] == VACANT;
+        let equal = lanes.words_equal([mask, u64::MAX], [wanted, place.rest]);
+        Scan {
+            // Controls are the first four words, rests the last.
+            matching: equal & equal >> Self::SLOTS & 0xf,
+            vacant: lanes.words_equal([u64::MAX, 0], [VACANT, 1]) != 0,
         }
-        Scan { matching, vacant }
     }
 
     #[inline(always)]
@@ -219,15 +217,13 @@ impl Layout for FlowSlots {
     const REMAINDER_BITS: u32 = 30;
 
     #[inline(always)]
-    fn scan(snapshot: Snapshot, place: &Place, side: Side) -> Scan {
-        let words = snapshot.words();
-        let wanted = wanted(place.remainder, side) as u32;
-        let (mut matching, mut vacant) = (0, false);
-        for (slot, word) in words.iter().enumerate() {
-            matching |= u32::from(*word as u32 == wanted) << slot;
-            vacant |= *word == VACANT;
+    fn scan<V: Lanes>(lanes: V, place: &Place, side: Side) -> Scan {
+        let mask = u64::from(u32::MAX);
+        let wanted = wanted(place.remainder, side);
+        Scan {
+            matching: lanes.words_equal([mask; 2], [wanted; 2]),
+            vacant: lanes.words_equal([u64::MAX; 2], [VACANT; 2]) != 0,
         }
-        Scan { matching, vacant }
     }
 
     #[inline(always)]

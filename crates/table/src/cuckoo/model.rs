@@ -6,7 +6,7 @@
 
 use super::layout::{FlowSlots, Layout, V4Slots, V6Slots};
 use super::{Bounds, Cuckoo, Place};
-use crate::memory::{Line, Snapshot, WORDS_PER_LINE, Word};
+use crate::memory::{Baseline, Lanes, Line, WORDS_PER_LINE, Word};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
@@ -27,10 +27,10 @@ impl Word for ModelWord {
         self.0.store(value, Ordering::Release);
     }
 
-    fn snapshot(words: &[ModelWord; WORDS_PER_LINE]) -> Snapshot {
-        Snapshot::new(array::from_fn(|word| {
+    fn read<V: Lanes>(line: &Line<ModelWord>) -> V {
+        V::of_words(array::from_fn(|word| {
             if LIVE.contains(&word) {
-                words[word].get()
+                line.0[word].get()
             } else {
                 OTHERS
             }
@@ -72,31 +72,50 @@ fn key(home: u32, partner: u32, number: usize) -> Place {
     }
 }
 
+/// The table before reader and writer start: entries that were added, and those of them that were removed again.
+struct Setup {
+    present: Vec<(Place, u32)>,
+    removed: Vec<Place>,
+}
+
+impl From<Vec<(Place, u32)>> for Setup {
+    fn from(present: Vec<(Place, u32)>) -> Setup {
+        Setup {
+            present,
+            removed: Vec::new(),
+        }
+    }
+}
+
 /// Runs `write` while another thread looks `asked` up, in every interleaving: first by a glance, then again if that is not
 /// certain. `right` says whether the answer may be.
 fn check<L: Layout + 'static>(
-    present: Vec<(Place, u32)>,
+    setup: impl Into<Setup>,
     asked: Place,
     right: fn(Option<u32>) -> bool,
     write: fn(Cuckoo<'_, L, ModelWord>, &mut [u8]),
 ) {
+    let setup = setup.into();
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
         let table = Arc::new(Table::new());
         let mut overflowed = [0_u8; 2];
-        for (place, payload) in &present {
+        for (place, payload) in &setup.present {
             table
                 .cuckoo::<L>()
                 .insert(&mut overflowed, place, *payload)
                 .unwrap();
+        }
+        for place in &setup.removed {
+            remove(table.cuckoo::<L>(), &mut overflowed, place);
         }
         let reader = {
             let table = Arc::clone(&table);
             thread::spawn(move || {
                 let cuckoo = table.cuckoo::<L>();
                 let mut moves = cuckoo.moves();
-                let glance = cuckoo.glance(&asked, &mut moves);
+                let glance = cuckoo.glance::<Baseline>(&asked, &mut moves);
                 let answer = match (glance.certain, glance.successor) {
                     (false, _) => cuckoo.find(&asked, Some),
                     (true, successor) => successor.checked_sub(1),
@@ -192,6 +211,30 @@ fn a_key_made_of_halves_of_two_others_is_never_present() {
     }
 }
 
+#[test]
+fn a_key_made_of_halves_of_one_that_is_moved_and_one_that_takes_its_place_is_never_present() {
+    let (moved, new) = (key(0, 1, 0), key(0, 0, 9));
+    for asked in [
+        Place {
+            rest: new.rest,
+            ..moved
+        },
+        Place {
+            rest: moved.rest,
+            ..new
+        },
+    ] {
+        check::<V6Slots>(
+            vec![(moved, 1)],
+            asked,
+            |answer| answer.is_none(),
+            |cuckoo, overflowed| {
+                cuckoo.insert(overflowed, &key(0, 0, 9), 2).unwrap();
+            },
+        );
+    }
+}
+
 /// Kicks the key out of its full home line while it is looked up.
 fn kick<L: Layout + 'static>() {
     let asked = key(0, 1, 0);
@@ -212,13 +255,16 @@ fn an_entry_that_is_moved_to_its_partner_is_found_throughout() {
     kick::<FlowSlots>();
 }
 
-/// Fills the last slot of the line, then kicks the key: a reader that saw the slot vacant must not conclude.
+/// Fills the first slot of the line, then kicks the key out of the last: a reader that saw the first vacant must not
+/// conclude.
 fn fill_and_kick<L: Layout + 'static>() {
     let asked = key(0, 1, 0);
-    let mut present = full_home::<L>(asked);
-    present.remove(0);
+    let setup = Setup {
+        present: full_home::<L>(asked),
+        removed: vec![key(0, 0, 1)],
+    };
     check::<L>(
-        present,
+        setup,
         asked,
         |answer| answer == Some(1),
         |cuckoo, overflowed| {

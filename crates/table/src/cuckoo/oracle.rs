@@ -2,7 +2,7 @@
 
 use super::layout::{FlowSlots, Layout, Side, V4Slots, V6Slots};
 use super::{Bounds, Cuckoo, NoRoom, Place};
-use crate::memory::Line;
+use crate::memory::{Baseline, Line};
 use proptest::prelude::*;
 use std::array;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn place(key: u32) -> Place {
 fn assert_rules_hold<L: Layout>(cuckoo: Cuckoo<'_, L, AtomicU64>, bounds: Bounds, overflowed: &[u8]) {
     let mut with_partner = vec![0; LINES as usize];
     for line in 0..LINES {
-        let words = cuckoo.line(line).snapshot().words();
+        let words = cuckoo.line(line).words();
         for entry in (0..L::SLOTS).filter_map(|slot| L::entry(&words, slot)) {
             if entry.side == Side::Partner {
                 with_partner[bounds.partner(line, entry.remainder) as usize] += 1;
@@ -31,7 +31,7 @@ fn assert_rules_hold<L: Layout>(cuckoo: Cuckoo<'_, L, AtomicU64>, bounds: Bounds
     }
     assert_eq!(overflowed, with_partner);
     for line in 0..LINES {
-        let words = cuckoo.line(line).snapshot().words();
+        let words = cuckoo.line(line).words();
         let free: Vec<_> = (0..L::SLOTS)
             .filter_map(|slot| L::is_free(&words, slot))
             .collect();
@@ -78,7 +78,7 @@ fn equals_a_btree_map<L: Layout>(changes: &[(u32, bool)], payloads: u32) {
                 "key {key}"
             );
             let mut moves = cuckoo.moves();
-            let glance = cuckoo.glance(&place(key), &mut moves);
+            let glance = cuckoo.glance::<Baseline>(&place(key), &mut moves);
             if glance.certain {
                 assert_eq!(
                     glance.successor.checked_sub(1),

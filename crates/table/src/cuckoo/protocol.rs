@@ -13,7 +13,7 @@
 
 use super::bounds::{Bounds, Place};
 use super::layout::{Entry, Layout, Side};
-use crate::memory::{Line, Word};
+use crate::memory::{Baseline, Lanes, Line, Word};
 use std::hint;
 use std::marker::PhantomData;
 
@@ -99,11 +99,11 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
     /// is brought up to date and the look is not certain. Without branches on what was found: half the keys of a real
     /// list are present, and the CPU cannot guess which.
     #[inline(always)]
-    pub(crate) fn glance(&self, place: &Place, moves: &mut u64) -> Glance {
-        let snapshot = self.line(place.home).snapshot();
-        let scan = L::scan(snapshot, place, Side::Home);
+    pub(crate) fn glance<V: Lanes>(&self, place: &Place, moves: &mut u64) -> Glance {
+        let lanes: V = W::read(self.line(place.home));
+        let scan = L::scan(lanes, place, Side::Home);
         let slot = scan.matching.trailing_zeros() as usize % L::SLOTS;
-        let payload = L::payload(L::control(&snapshot.words(), slot));
+        let payload = L::payload(L::control(&lanes.words(), slot));
         let found = scan.matching != 0;
         let now = self.moves.get();
         let certain = (found | scan.vacant) & (now == *moves);
@@ -129,9 +129,9 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
 
     fn look<T>(&self, place: &Place, accept: &impl Fn(u32) -> Option<T>) -> Option<T> {
         let look_in = |line: &Line<W>, side| {
-            let snapshot = line.snapshot();
-            let scan = L::scan(snapshot, place, side);
-            let words = snapshot.words();
+            let lanes: Baseline = W::read(line);
+            let scan = L::scan(lanes, place, side);
+            let words = lanes.words();
             let mut slots = (0..L::SLOTS).filter(|slot| scan.matching >> slot & 1 != 0);
             let found = slots.find_map(|slot| accept(L::payload(L::control(&words, slot))));
             (found, scan.vacant)
@@ -147,19 +147,22 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
 impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
     /// Where the entry is that `accept` recognises by its payload.
     pub(crate) fn locate(&self, place: &Place, accept: impl Fn(u32) -> bool) -> Option<Location> {
-        let sides = [
-            (place.home, Side::Home),
-            (self.bounds.partner(place.home, place.remainder), Side::Partner),
-        ];
-        sides.into_iter().find_map(|(line, side)| {
-            let snapshot = self.line(line).snapshot();
-            let scan = L::scan(snapshot, place, side);
-            let words = snapshot.words();
+        let locate_in = |line, side| {
+            let lanes: Baseline = W::read(self.line(line));
+            let scan = L::scan(lanes, place, side);
+            let words = lanes.words();
             let slots = (0..L::SLOTS).filter(|slot| scan.matching >> slot & 1 != 0);
             let mut entries = slots.filter_map(|slot| Some((slot, L::entry(&words, slot)?)));
-            let (slot, entry) = entries.find(|(_, entry)| accept(entry.payload))?;
-            Some(Location { line, slot, entry })
-        })
+            let found = entries.find(|(_, entry)| accept(entry.payload));
+            (
+                found.map(|(slot, entry)| Location { line, slot, entry }),
+                scan.vacant,
+            )
+        };
+        match locate_in(place.home, Side::Home) {
+            (None, false) => locate_in(self.bounds.partner(place.home, place.remainder), Side::Partner).0,
+            (found, _) => found,
+        }
     }
 
     /// Changes what an entry maps to.
@@ -211,7 +214,7 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
     /// Every entry with its home line.
     pub(crate) fn entries(self) -> impl Iterator<Item = (u32, Entry)> {
         (0..self.bounds.lines()).flat_map(move |line| {
-            let words = self.line(line).snapshot().words();
+            let words = self.line(line).words();
             (0..L::SLOTS).filter_map(move |slot| {
                 let entry = L::entry(&words, slot)?;
                 let home = match entry.side {
@@ -224,7 +227,7 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
     }
 
     fn free_slot(&self, line: u32) -> Option<usize> {
-        let words = self.line(line).snapshot().words();
+        let words = self.line(line).words();
         (0..L::SLOTS).find(|slot| L::is_free(&words, *slot).is_some())
     }
 
@@ -240,7 +243,7 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
     /// Moves an entry of a full line to its other line, and gives its old slot, which still holds the entry: to be
     /// overwritten.
     fn make_room(&self, overflowed: &mut Overflowed, line: u32) -> Option<usize> {
-        let words = self.line(line).snapshot().words();
+        let words = self.line(line).words();
         let (slot, entry, other, free) = (0..L::SLOTS).find_map(|slot| {
             let entry = L::entry(&words, slot)?;
             let other = self.bounds.partner(line, entry.remainder);
@@ -271,7 +274,7 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
             return;
         }
         let line = self.line(home);
-        let words = line.snapshot().words();
+        let words = line.words();
         for slot in (0..L::SLOTS).filter(|slot| L::is_free(&words, *slot) == Some(true)) {
             L::free(line, slot, false);
         }

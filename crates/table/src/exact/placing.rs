@@ -1,11 +1,54 @@
 //! How addresses of each family are mixed and laid out in lines.
 
-use crate::cuckoo::{Layout, V4Slots, V6Slots};
+use crate::batch::BLOCK;
+use crate::cuckoo::{Bounds, Layout, Place, V4Slots, V6Slots};
 use crate::mix::{Mix32, Mix128, Seed};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// The places of a block of addresses, part by part, so that they can be computed in vectors.
+pub struct Places {
+    homes: [u32; BLOCK],
+    remainders: [u64; BLOCK],
+    rests: [u64; BLOCK],
+}
+
+impl Places {
+    /// Places of no addresses.
+    #[inline(always)]
+    pub fn new() -> Places {
+        Places {
+            homes: [0; BLOCK],
+            remainders: [0; BLOCK],
+            rests: [0; BLOCK],
+        }
+    }
+
+    /// Sets the places from number `first` on to those of these addresses; there is room for [`BLOCK`].
+    #[inline(always)]
+    pub fn set<A: Placing>(&mut self, first: usize, addresses: &[A], mix: A::Mix, bounds: Bounds) {
+        let places = self.homes[first..]
+            .iter_mut()
+            .zip(&mut self.remainders[first..])
+            .zip(&mut self.rests[first..]);
+        for (address, ((home, remainder), rest)) in addresses.iter().zip(places) {
+            let place = address.place(mix, bounds);
+            (*home, *remainder, *rest) = (place.home, place.remainder, place.rest);
+        }
+    }
+
+    /// The place of one address.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> Place {
+        Place {
+            home: self.homes[index],
+            remainder: self.remainders[index],
+            rest: self.rests[index],
+        }
+    }
+}
+
 /// An address that exact tables can place. In a private module, so that no other type implements it.
-pub trait Placing: Sized {
+pub trait Placing: Copy {
     /// How a line is divided into slots.
     type Slots: Layout;
     /// The mix of a table.
@@ -21,6 +64,13 @@ pub trait Placing: Sized {
 
     /// The upper part, in the highest bits, and the rest.
     fn mix(self, mix: Self::Mix) -> (u64, u64);
+
+    /// The place of an address.
+    #[inline(always)]
+    fn place(self, mix: Self::Mix, bounds: Bounds) -> Place {
+        let (upper, rest) = self.mix(mix);
+        bounds.place(upper, rest)
+    }
 
     /// The address that was mixed.
     fn unmix(mix: Self::Mix, upper: u64, rest: u64) -> Self;
@@ -39,6 +89,11 @@ impl Placing for Ipv4Addr {
     #[inline(always)]
     fn mix(self, mix: Mix32) -> (u64, u64) {
         (u64::from(mix.mix(self.to_bits())) << 32, 0)
+    }
+
+    #[inline(always)]
+    fn place(self, mix: Mix32, bounds: Bounds) -> Place {
+        bounds.place_short(mix.mix(self.to_bits()))
     }
 
     fn unmix(mix: Mix32, upper: u64, _rest: u64) -> Ipv4Addr {

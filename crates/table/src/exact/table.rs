@@ -1,9 +1,12 @@
 //! What readers of an exact map see: addresses enter, values leave, in batches.
 
+use super::placing::Places;
 use crate::address::Address;
-use crate::batch::{Lookup, Prefetch, Row};
+use crate::batch::{BLOCK, Lookup, Prefetch, Row};
 use crate::cuckoo::{Bounds, Cuckoo, Layout, Place};
-use crate::memory::{GrantedPages, Line, MemoryError, Placement, Region, prefetch};
+use crate::memory::{
+    GrantedPages, Kernel, Lanes, Line, MemoryError, Placement, Region, prefetch, with_widest_vectors,
+};
 use crate::mix::Seed;
 use crate::value::Value;
 use std::sync::atomic::AtomicU64;
@@ -21,9 +24,6 @@ pub struct ExactTable<A: Address> {
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Moves(pub(crate) AtomicU64);
-
-/// Keys of one call whose first look was not certain wait here, while their second lines are fetched.
-const UNCERTAIN: usize = 32;
 
 impl<A: Address> ExactTable<A> {
     /// An empty table.
@@ -95,15 +95,13 @@ impl<A: Address> ExactTable<A> {
 
     #[inline(always)]
     pub(crate) fn place(&self, address: A) -> Place {
-        let (upper, rest) = address.mix(self.mix);
-        self.bounds.place(upper, rest)
+        address.place(self.mix, self.bounds)
     }
 
     /// Looks again, with the second lines, for the keys that a glance left open.
-    #[cold]
-    #[inline(never)]
-    fn settle(&self, uncertain: &[usize], keys: &[A], answers: &mut [Option<Value>]) {
-        for &index in uncertain {
+    #[inline]
+    fn settle(&self, uncertain: Uncertain, keys: &[A], answers: &mut [Option<Value>]) {
+        for index in uncertain.indices() {
             answers[index] = self.get(keys[index]);
         }
     }
@@ -123,27 +121,82 @@ impl<A: Address> Lookup for ExactTable<A> {
     fn lookup_then(&self, keys: &[A], upcoming: &[A], ahead: Prefetch, answers: &mut [Option<Value>]) {
         assert_eq!(keys.len(), answers.len(), "an answer for each key");
         let row = Row::new(keys, upcoming, ahead);
-        let cuckoo = self.cuckoo();
-        let mut moves = cuckoo.moves();
-        let mut uncertain = [0; UNCERTAIN];
-        let mut open = 0;
-        for (index, key) in keys.iter().enumerate() {
-            if let Some(ahead) = row.ahead_of(index) {
-                prefetch(cuckoo.line(self.place(*ahead).home));
-            }
-            let place = self.place(*key);
-            let glance = cuckoo.glance(&place, &mut moves);
-            answers[index] = Value::from_successor(glance.successor as u16);
-            if !glance.certain {
-                prefetch(cuckoo.partner(&place));
-                uncertain[open] = index;
-                open += 1;
-                if open == UNCERTAIN {
-                    self.settle(&uncertain, keys, answers);
-                    open = 0;
-                }
-            }
-        }
-        self.settle(&uncertain[..open], keys, answers);
+        with_widest_vectors(Batch {
+            table: self,
+            row,
+            keys,
+            answers,
+        });
     }
 }
+
+/// One call of [`Lookup::lookup_then`].
+struct Batch<'a, A: Address> {
+    table: &'a ExactTable<A>,
+    row: Row<'a, A>,
+    keys: &'a [A],
+    answers: &'a mut [Option<Value>],
+}
+
+impl<A: Address> Kernel for Batch<'_, A> {
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let table = self.table;
+        let cuckoo = table.cuckoo();
+        let (mix, bounds) = (table.mix, table.bounds);
+        let mut moves = cuckoo.moves();
+        let (mut places, mut ahead) = (Places::new(), Places::new());
+        let mut before = Uncertain::default();
+        for block in self.row.blocks() {
+            let [ahead_here, ahead_later] = block.ahead;
+            places.set(0, block.keys, mix, bounds);
+            ahead.set(0, ahead_here, mix, bounds);
+            ahead.set(ahead_here.len(), ahead_later, mix, bounds);
+            let asked = ahead_here.len() + ahead_later.len();
+            let mut uncertain = Uncertain {
+                first: block.first,
+                bits: 0,
+            };
+            for (index, answer) in self.answers[block.first..][..block.keys.len()]
+                .iter_mut()
+                .enumerate()
+            {
+                if index < asked {
+                    prefetch(cuckoo.line(ahead.get(index).home));
+                }
+                let place = places.get(index);
+                let glance = cuckoo.glance::<V>(&place, &mut moves);
+                *answer = Value::from_successor(glance.successor as u16);
+                if !glance.certain {
+                    prefetch(cuckoo.partner(&place));
+                    uncertain.bits |= 1 << index;
+                }
+            }
+            table.settle(before, self.keys, self.answers);
+            before = uncertain;
+        }
+        table.settle(before, self.keys, self.answers);
+    }
+}
+
+/// Keys of a block whose first look left them open. They are looked at again a block later, when their second lines have
+/// come.
+#[derive(Clone, Copy, Default)]
+struct Uncertain {
+    first: usize,
+    /// One bit a key of the block.
+    bits: u32,
+}
+
+impl Uncertain {
+    fn indices(self) -> impl Iterator<Item = usize> {
+        let mut bits = self.bits;
+        std::iter::from_fn(move || {
+            let index = bits.trailing_zeros() as usize;
+            bits &= bits.checked_sub(1)?;
+            Some(self.first + index)
+        })
+    }
+}
+
+const _: () = assert!(BLOCK <= u32::BITS as usize, "a bit for each key of a block");

@@ -1,10 +1,12 @@
 //! What readers of a flow map see: keys enter, values leave, in batches.
 
 use super::FlowKey;
-use crate::batch::{Lookup, Prefetch, Row};
+use crate::batch::{BLOCK, Lookup, Prefetch, Row};
 use crate::cuckoo::{Bounds, Cuckoo, FlowSlots, Layout, Place};
 use crate::exact::Moves;
-use crate::memory::{GrantedPages, Line, MemoryError, Placement, Region, Word, prefetch};
+use crate::memory::{
+    GrantedPages, Kernel, Lanes, Line, MemoryError, Placement, Region, Word, prefetch, with_widest_vectors,
+};
 use crate::mix::{HashWords, Seed};
 use std::sync::atomic::AtomicU64;
 
@@ -17,9 +19,6 @@ pub struct FlowTable<const WORDS: usize> {
     seed: Seed,
     moves: Moves,
 }
-
-/// Keys whose records are fetched together: few enough that the count of moves rarely rises meanwhile.
-const TOGETHER: usize = 32;
 
 /// A number of [`Glance`](crate::cuckoo::Glance) that stands for: look again.
 const UNCERTAIN: u32 = u32::MAX;
@@ -133,33 +132,53 @@ impl<const WORDS: usize> Lookup for FlowTable<WORDS> {
     ) {
         assert_eq!(keys.len(), answers.len(), "an answer for each key");
         let row = Row::new(keys, upcoming, ahead);
-        let cuckoo = self.cuckoo();
-        for first in (0..keys.len()).step_by(TOGETHER) {
-            let together = &keys[first..keys.len().min(first + TOGETHER)];
+        with_widest_vectors(Batch {
+            table: self,
+            row,
+            answers,
+        });
+    }
+}
+
+/// One call of [`Lookup::lookup_then`].
+struct Batch<'a, const WORDS: usize> {
+    table: &'a FlowTable<WORDS>,
+    row: Row<'a, FlowKey<WORDS>>,
+    answers: &'a mut [Option<u32>],
+}
+
+impl<const WORDS: usize> Kernel for Batch<'_, WORDS> {
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let table = self.table;
+        let cuckoo = table.cuckoo();
+        for block in self.row.blocks() {
             let before = cuckoo.moves();
-            let mut numbers = [0; TOGETHER];
-            for (index, key) in together.iter().enumerate() {
-                if let Some(ahead) = row.ahead_of(first + index) {
-                    prefetch(cuckoo.line(self.place(ahead).home));
+            let mut numbers = [0; BLOCK];
+            let mut ahead = block.ahead.into_iter().flatten();
+            for (key, number) in block.keys.iter().zip(&mut numbers) {
+                if let Some(ahead) = ahead.next() {
+                    prefetch(cuckoo.line(table.place(ahead).home));
                 }
-                let glance = cuckoo.glance(&self.place(key), &mut { before });
-                numbers[index] = if glance.certain {
+                let glance = cuckoo.glance::<V>(&table.place(key), &mut { before });
+                *number = if glance.certain {
                     glance.successor
                 } else {
                     UNCERTAIN
                 };
                 if glance.successor != 0 {
-                    prefetch(&self.record(glance.successor - 1)[0]);
+                    prefetch(&table.record(glance.successor - 1)[0]);
                 }
             }
-            for (index, key) in together.iter().enumerate() {
-                answers[first + index] = match numbers[index] {
+            let answers = &mut self.answers[block.first..][..block.keys.len()];
+            for ((key, number), answer) in block.keys.iter().zip(numbers).zip(answers) {
+                *answer = match number {
                     0 => None,
-                    UNCERTAIN => self.get(key),
-                    successor => match self.value_if(successor - 1, key) {
+                    UNCERTAIN => table.get(key),
+                    successor => match table.value_if(successor - 1, key) {
                         Some(value) if cuckoo.moves() == before => Some(value),
                         // Another flow with the same bits of hash, or the record changed hands.
-                        _ => self.get(key),
+                        _ => table.get(key),
                     },
                 };
             }

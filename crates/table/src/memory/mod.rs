@@ -2,6 +2,7 @@
 //!
 //! The only folder of this room with unsafe code: memory maps, the vector load of a line, the prefetch instruction.
 
+mod lanes;
 mod line;
 #[cfg(target_os = "linux")]
 #[path = "mapping_linux.rs"]
@@ -11,10 +12,14 @@ mod mapping;
 mod mapping;
 mod prefetch;
 mod region;
+mod scalar;
 
-pub use line::{Line, Snapshot, WORDS_PER_LINE, Word};
+pub use lanes::Lanes;
+pub(crate) use lanes::{Baseline, Kernel, with_widest_vectors};
+pub use line::{Line, WORDS_PER_LINE, Word};
 pub(crate) use prefetch::prefetch;
 pub(crate) use region::{Cell, Region, bytes_of};
+pub(crate) use scalar::scalar;
 
 use std::io;
 use thiserror::Error;
@@ -50,7 +55,7 @@ pub enum GrantedPages {
     Transparent,
     /// Base pages.
     Small,
-    /// Pages of the page cache, mapped from a snapshot.
+    /// Pages of the page cache, mapped from a lanes.
     File,
 }
 

@@ -24,9 +24,6 @@ pub struct PrefixTable<A: Address> {
     family: PhantomData<A>,
 }
 
-/// Keys that are taken through the levels together: few enough that the count of reuses rarely rises meanwhile.
-const TOGETHER: usize = 64;
-
 impl<A: Address> PrefixTable<A> {
     /// An empty table with room for `nodes` nodes. The kernel provides memory for what is touched.
     pub(crate) fn new(nodes: usize, placement: Placement) -> Result<PrefixTable<A>, MemoryError> {
@@ -137,14 +134,14 @@ impl<A: Address> Lookup for PrefixTable<A> {
         let row = Row::new(keys, upcoming, ahead);
         let trie = self.trie();
         let mut deeper = Vec::new();
-        for first in (0..keys.len()).step_by(TOGETHER) {
-            let last = keys.len().min(first + TOGETHER);
+        for block in row.blocks() {
             let before = trie.reuses();
-            for index in first..last {
-                if let Some(ahead) = row.ahead_of(index) {
+            let mut ahead = block.ahead.into_iter().flatten();
+            for (index, key) in (block.first..).zip(block.keys) {
+                if let Some(ahead) = ahead.next() {
                     prefetch(trie.root_cell(ahead.to_high_bits()));
                 }
-                let bits = keys[index].to_high_bits();
+                let bits = key.to_high_bits();
                 let entry = trie.root_cell(bits).entry();
                 answers[index] = entry.value();
                 if let Some(node) = entry.node() {

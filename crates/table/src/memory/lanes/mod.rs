@@ -1,0 +1,136 @@
+//! What a reader takes from a line at once, in vectors as wide as the CPU has them.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod sse2;
+
+use super::{Line, WORDS_PER_LINE};
+
+/// A line as it was read: eight words or sixteen half words, the low half of a word before its high half.
+pub trait Lanes: Copy {
+    /// These words.
+    fn of_words(words: [u64; WORDS_PER_LINE]) -> Self;
+
+    /// Loads the words of a line, as [`Word::read`](super::Word::read) demands.
+    fn of_line(line: &Line) -> Self;
+
+    /// All words.
+    fn words(self) -> [u64; WORDS_PER_LINE];
+
+    /// One bit a half word (bit 0 the first): its bits under `mask` are `wanted`.
+    fn halves_equal(self, mask: u32, wanted: u32) -> u32;
+
+    /// Whether any half word is zero.
+    fn any_half_zero(self) -> bool;
+
+    /// One bit a word: its bits under the mask are what is wanted. The first mask and wanted word are for the first four
+    /// words, the second for the last four.
+    fn words_equal(self, masks: [u64; 2], wanted: [u64; 2]) -> u32;
+}
+
+/// Work that may be compiled for several widths of vectors.
+pub(crate) trait Kernel {
+    /// Does the work. To be marked `#[inline(always)]`, with all that it calls in its loops, so that it is compiled anew for
+    /// each width.
+    fn run<V: Lanes>(self);
+}
+
+/// Does the work with the widest vectors that this CPU has.
+#[inline]
+pub(crate) fn with_widest_vectors(kernel: impl Kernel) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if avx512::is_there() {
+            // SAFETY: the CPU has what the function is compiled for.
+            unsafe { avx512::run(kernel) };
+        } else if avx2::is_there() {
+            // SAFETY: as above.
+            unsafe { avx2::run(kernel) };
+        } else {
+            kernel.run::<Baseline>();
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    kernel.run::<Baseline>();
+}
+
+/// The lanes that every CPU of this architecture has.
+#[cfg(target_arch = "x86_64")]
+pub(crate) type Baseline = sse2::Sse2;
+/// The lanes that every CPU of this architecture has.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) type Baseline = portable::Portable;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::AtomicU64;
+
+    /// What every width must answer, in the words of the trait.
+    struct Check {
+        words: [u64; WORDS_PER_LINE],
+        masks: [u64; 2],
+        wanted: [u64; 2],
+    }
+
+    impl Kernel for Check {
+        #[inline(always)]
+        fn run<V: Lanes>(self) {
+            let line = Line(self.words.map(AtomicU64::new));
+            for lanes in [V::of_words(self.words), V::of_line(&line)] {
+                assert_eq!(lanes.words(), self.words);
+                let portable = portable::Portable::of_words(self.words);
+                let (mask, wanted) = (self.masks[0] as u32, self.wanted[0] as u32);
+                assert_eq!(
+                    lanes.halves_equal(mask, wanted),
+                    portable.halves_equal(mask, wanted)
+                );
+                assert_eq!(lanes.any_half_zero(), portable.any_half_zero());
+                assert_eq!(
+                    lanes.words_equal(self.masks, self.wanted),
+                    portable.words_equal(self.masks, self.wanted)
+                );
+            }
+        }
+    }
+
+    /// Few different words, so that equal ones are common.
+    fn word() -> impl Strategy<Value = u64> {
+        let half = || prop::sample::select(vec![0_u64, 1, 2, 0x8000_0000, 0xffff_ffff]);
+        (half(), half()).prop_map(|(low, high)| high << 32 | low)
+    }
+
+    proptest! {
+        #[test]
+        fn every_width_sees_the_same(
+            words in prop::array::uniform8(word()), masks in prop::array::uniform2(word()),
+            wanted in prop::array::uniform2(word()),
+        ) {
+            let check = || Check { words, masks, wanted };
+            check().run::<Baseline>();
+            with_widest_vectors(check());
+            #[cfg(target_arch = "x86_64")]
+            if avx2::is_there() {
+                // SAFETY: the CPU has what the function is compiled for.
+                unsafe { avx2::run(check()) };
+            }
+        }
+    }
+
+    #[test]
+    fn words_and_halves_are_numbered_from_the_lowest_bits_of_the_first_word() {
+        let words = std::array::from_fn(|word| (2 * word as u64 + 1) << 32 | (2 * word as u64));
+        let lanes = Baseline::of_words(words);
+        for half in 0..16 {
+            assert_eq!(lanes.halves_equal(0xff, half), 1 << half);
+        }
+        for (number, word) in words.iter().enumerate() {
+            assert_eq!(lanes.words_equal([u64::MAX; 2], [*word; 2]), 1 << number);
+        }
+    }
+}

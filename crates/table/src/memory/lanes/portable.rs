@@ -1,0 +1,46 @@
+//! A line of plain words, which any CPU can take: what the others are compared with.
+
+use super::Lanes;
+use crate::memory::{Line, WORDS_PER_LINE, Word};
+use std::array;
+
+/// Eight words.
+#[derive(Clone, Copy)]
+#[allow(dead_code)]
+pub struct Portable([u64; WORDS_PER_LINE]);
+
+impl Lanes for Portable {
+    fn of_words(words: [u64; WORDS_PER_LINE]) -> Portable {
+        Portable(words)
+    }
+
+    #[inline(always)]
+    fn of_line(line: &Line) -> Portable {
+        Portable(array::from_fn(|word| line.0[word].get()))
+    }
+
+    #[inline(always)]
+    fn words(self) -> [u64; WORDS_PER_LINE] {
+        self.0
+    }
+
+    #[inline(always)]
+    fn halves_equal(self, mask: u32, wanted: u32) -> u32 {
+        (0..2 * WORDS_PER_LINE).fold(0, |bits, half| {
+            bits | u32::from((self.0[half / 2] >> (half % 2 * 32)) as u32 & mask == wanted) << half
+        })
+    }
+
+    #[inline(always)]
+    fn any_half_zero(self) -> bool {
+        self.0.iter().any(|word| *word as u32 == 0 || word >> 32 == 0)
+    }
+
+    #[inline(always)]
+    fn words_equal(self, masks: [u64; 2], wanted: [u64; 2]) -> u32 {
+        (0..WORDS_PER_LINE).fold(0, |bits, word| {
+            let of = word / (WORDS_PER_LINE / 2);
+            bits | u32::from(self.0[word] & masks[of] == wanted[of]) << word
+        })
+    }
+}
