@@ -1,0 +1,108 @@
+//! How evenly flows fall: hashes enter; what each bucket gets, and whether chance explains it, leaves.
+
+use crate::table::{Bucket, IndirectionTable};
+use serde::Serialize;
+
+/// How flows fell on the buckets of a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Imbalance {
+    /// Flows counted.
+    pub flows: u64,
+    /// By bucket.
+    pub buckets: Vec<BucketShare>,
+    /// The fullest bucket's flows over the mean of all that have entries.
+    pub fullest_over_mean: f64,
+    /// How many standard deviations the bucket furthest above its share is above it, as drawing buckets at random would
+    /// spread; above [`Imbalance::SUSPICIOUS`] the key and these flows do not go together.
+    pub worst_deviations: f64,
+}
+
+impl Imbalance {
+    /// Chance brings one of a thousand buckets this far above its share less than once in 3,000 tries.
+    pub const SUSPICIOUS: f64 = 5.0;
+}
+
+/// One bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BucketShare {
+    /// Which.
+    pub bucket: Bucket,
+    /// Flows that fell on it.
+    pub flows: u64,
+    /// Flows that its share of the table's entries would make.
+    pub expected: f64,
+}
+
+/// Counts hashes of flows by the bucket that `table` gives them, each flow once. Entries as a whole may be uneven on
+/// purpose: a bucket's share is that of its entries.
+#[must_use]
+pub fn imbalance(table: &IndirectionTable, hashes: impl IntoIterator<Item = u32>) -> Imbalance {
+    let mut counts = vec![0_u64; table.buckets()];
+    let mut flows = 0_u64;
+    for hash in hashes {
+        counts[table.bucket(hash).index()] += 1;
+        flows += 1;
+    }
+    let mut entries = vec![0_u32; table.buckets()];
+    for bucket in table.entries() {
+        entries[bucket.index()] += 1;
+    }
+    let share = |bucket: usize| f64::from(entries[bucket]) / table.size() as f64;
+    let deviations = |bucket: usize| {
+        let (share, flows) = (share(bucket), flows as f64);
+        let spread = (flows * share * (1.0 - share)).sqrt();
+        if spread > 0.0 {
+            (counts[bucket] as f64 - flows * share) / spread
+        } else {
+            0.0
+        }
+    };
+    let named = entries.iter().filter(|entries| **entries > 0).count();
+    let fullest = counts.iter().copied().max().unwrap_or(0);
+    Imbalance {
+        flows,
+        fullest_over_mean: if flows == 0 {
+            1.0
+        } else {
+            fullest as f64 * named as f64 / flows as f64
+        },
+        worst_deviations: (0..counts.len()).map(deviations).fold(0.0, f64::max),
+        buckets: (0..counts.len())
+            .map(|bucket| BucketShare {
+                bucket: Bucket::new(bucket as u16),
+                flows: counts[bucket],
+                expected: flows as f64 * share(bucket),
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_hashes_are_even_and_one_hash_is_not() {
+        let table = IndirectionTable::round_robin(128, 4).unwrap();
+        let even = imbalance(&table, 0..1280);
+        assert_eq!((even.fullest_over_mean, even.worst_deviations), (1.0, 0.0));
+        let one = imbalance(&table, [6; 1000]);
+        assert_eq!(one.fullest_over_mean, 4.0);
+        assert!(one.worst_deviations > Imbalance::SUSPICIOUS);
+    }
+
+    #[test]
+    fn a_table_uneven_on_purpose_is_no_imbalance_of_the_key() {
+        let table = IndirectionTable::from_entries([0, 0, 0, 1].map(Bucket::new).to_vec()).unwrap();
+        let fell = imbalance(&table, 0..400);
+        assert_eq!(fell.worst_deviations, 0.0);
+        assert_eq!(fell.fullest_over_mean, 1.5);
+        assert_eq!(fell.buckets[1].expected, 100.0);
+    }
+
+    #[test]
+    fn no_flows_are_no_imbalance() {
+        let table = IndirectionTable::round_robin(4, 1).unwrap();
+        assert_eq!(imbalance(&table, []).worst_deviations, 0.0);
+    }
+}

@@ -1,0 +1,322 @@
+//! Is a key any good? A key, the hashed fields and an indirection table enter; what the hash can and cannot tell apart
+//! under them, and what is wrong with that, leaves.
+//!
+//! The Toeplitz hash is linear over GF(2), so most of it can be said exactly, without traffic: which bits of a packet reach
+//! which bits of the hash is a matrix made of windows of the key, and its rank says how many hashes there are.
+//! [`imbalance`] is the part that needs flows.
+
+mod imbalance;
+mod rank;
+mod symmetry;
+
+pub use imbalance::{BucketShare, Imbalance, imbalance};
+pub use rank::{FieldRank, hash_rank};
+pub use symmetry::{Family, symmetric};
+
+use crate::hash::HashFields;
+use crate::key::Key;
+use crate::table::IndirectionTable;
+use serde::Serialize;
+
+/// What is known of a key. Ranks and periods are in bits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Audit {
+    /// The key.
+    pub key: Key,
+    /// Its length.
+    pub bytes: usize,
+    /// The share of ones among its bits; about one half in a random key.
+    pub ones: f64,
+    /// Shannon's entropy of its bytes, in bits a byte.
+    pub entropy_bits_per_byte: f64,
+    /// The most that a key of this length can have: all bytes different.
+    pub entropy_possible: f64,
+    /// The shortest distance at which all bits that are hashed with repeat, where there is one.
+    pub period: Option<usize>,
+    /// Where the key was published, for those that everyone knows.
+    pub published: Option<&'static str>,
+    /// Bits of the hash that differ independently: 32 in a key worth its name.
+    pub hash_rank: usize,
+    /// Low bits of the hash that the table uses.
+    pub table_bits: u32,
+    /// What each field of the packet contributes to those.
+    pub fields: Vec<FieldRank>,
+    /// Do both directions of a flow have one hash? By family.
+    pub symmetric_ipv4: bool,
+    /// As of IPv4.
+    pub symmetric_ipv6: bool,
+    /// What is wrong, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+impl Audit {
+    /// Is nothing found that makes the key unfit?
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        self.findings
+            .iter()
+            .all(|finding| finding.severity == Severity::Note)
+    }
+}
+
+/// One thing found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is, and what to do.
+    pub what: String,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The key should not be used.
+    Failure,
+    /// Worth knowing.
+    Note,
+}
+
+/// Audits `key` for hashing these fields into `table`. A key `meant_symmetric` is allowed the loss of hash bits that comes
+/// with it, and fails when it is not symmetric.
+#[must_use]
+pub fn audit(key: &Key, fields: HashFields, table: &IndirectionTable, meant_symmetric: bool) -> Audit {
+    let table_bits = table.period().len().ilog2();
+    let mut audit = Audit {
+        key: key.clone(),
+        bytes: key.as_bytes().len(),
+        ones: share_of_ones(key),
+        entropy_bits_per_byte: entropy(key.as_bytes()),
+        entropy_possible: (key.as_bytes().len() as f64).log2(),
+        period: period(key),
+        published: published(key),
+        hash_rank: hash_rank(key, fields),
+        table_bits,
+        fields: rank::fields(key, fields, table_bits),
+        symmetric_ipv4: symmetric(key, Family::V4, fields),
+        symmetric_ipv6: symmetric(key, Family::V6, fields),
+        findings: Vec::new(),
+    };
+    audit.findings = findings(&audit, meant_symmetric);
+    audit
+}
+
+/// Ones beyond six standard deviations from one half: a random key of 320 bits is there once in 500 million.
+const ONES_DEVIATIONS: f64 = 6.0;
+
+/// A key of 40 random bytes has 5.2 of 5.32 bits of entropy a byte, and less than 4.5 never (the byte values would have to
+/// repeat nearly thirty times).
+const ENTROPY_SHARE: f64 = 0.85;
+
+fn findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
+    let mut findings = hash_findings(audit, meant_symmetric);
+    findings.extend(field_findings(audit));
+    findings.extend(randomness_findings(audit, meant_symmetric));
+    let symmetric = audit.symmetric_ipv4 || audit.symmetric_ipv6;
+    if meant_symmetric && !symmetric {
+        findings.push(failure(
+            "the two directions of a flow hash differently: it is not symmetric",
+        ));
+    } else if symmetric && !meant_symmetric {
+        findings.push(note("both directions of a flow have one hash: it is symmetric"));
+    }
+    if let Some(published) = audit.published {
+        findings.push(note(format!(
+            "published, {published}: flows can be aimed at a bucket"
+        )));
+    }
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+fn failure(what: impl Into<String>) -> Finding {
+    Finding {
+        severity: Severity::Failure,
+        what: what.into(),
+    }
+}
+
+fn note(what: impl Into<String>) -> Finding {
+    Finding {
+        severity: Severity::Note,
+        what: what.into(),
+    }
+}
+
+/// What the whole hash lacks. A symmetric key for 4-tuples of both families cannot do better than 16 bits, each repeated.
+fn hash_findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
+    let excused = |bits: usize| meant_symmetric && bits >= 16;
+    let judged = |bits: usize, what: String| if excused(bits) { note(what) } else { failure(what) };
+    let mut findings = Vec::new();
+    match audit.hash_rank {
+        0 => findings.push(failure("every packet has one hash: the key is all zeros")),
+        rank if rank < 32 => {
+            let hashes = 1_u64 << rank;
+            let what = format!("the hash has {rank} independent bits of 32: {hashes} hashes at most");
+            findings.push(judged(rank, what));
+        }
+        _ => {}
+    }
+    if let Some(period) = audit.period {
+        findings.push(judged(period, format!("the key repeats every {period} bits")));
+    }
+    findings
+}
+
+/// Fields that do not reach the entries they could.
+fn field_findings(audit: &Audit) -> impl Iterator<Item = Finding> {
+    let short = audit.fields.iter().filter(|field| field.rank < field.possible);
+    short.map(|field| {
+        let (reached, possible) = (1_u64 << field.rank, 1_u64 << field.possible);
+        let what = format!(
+            "{} {} reaches {reached} of the table's entries, not {possible}",
+            field.family, field.field
+        );
+        if field.minor { note(what) } else { failure(what) }
+    })
+}
+
+fn randomness_findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let deviations = (audit.ones - 0.5).abs() * 2.0 * (audit.bytes as f64 * 8.0).sqrt();
+    if deviations > ONES_DEVIATIONS {
+        let percentage = 100.0 * audit.ones;
+        findings.push(failure(format!(
+            "{percentage:.0} % of the key's bits are ones: it is not random"
+        )));
+    }
+    let (entropy, possible) = (audit.entropy_bits_per_byte, audit.entropy_possible);
+    if entropy < ENTROPY_SHARE * possible && !meant_symmetric {
+        findings.push(failure(format!(
+            "{entropy:.2} bits of entropy a byte of {possible:.2} possible"
+        )));
+    }
+    findings
+}
+
+/// Bits of a key that hash a tuple: an IPv6 4-tuple of 36 bytes takes windows that end at bit 319.
+const HASHED_BITS: usize = 320;
+
+/// The bit of a key at a position, from the most significant bit of its first byte on; zero past its end.
+fn bit(key: &Key, position: usize) -> bool {
+    key.as_bytes()
+        .get(position / 8)
+        .is_some_and(|byte| byte << (position % 8) & 0x80 != 0)
+}
+
+fn period(key: &Key) -> Option<usize> {
+    let repeats = |distance: usize| (distance..HASHED_BITS).all(|at| bit(key, at) == bit(key, at - distance));
+    (1..=HASHED_BITS / 2).find(|distance| repeats(*distance))
+}
+
+fn share_of_ones(key: &Key) -> f64 {
+    let ones: u32 = key.as_bytes().iter().map(|byte| byte.count_ones()).sum();
+    f64::from(ones) / (key.as_bytes().len() as f64 * 8.0)
+}
+
+fn entropy(bytes: &[u8]) -> f64 {
+    let mut counts = [0_u32; 256];
+    for byte in bytes {
+        counts[usize::from(*byte)] += 1;
+    }
+    let shares = counts
+        .iter()
+        .filter(|count| **count > 0)
+        .map(|count| f64::from(*count) / bytes.len() as f64);
+    shares.map(|share| -share * share.log2()).sum()
+}
+
+/// Names keys that stand in datasheets, drivers and papers.
+fn published(key: &Key) -> Option<&'static str> {
+    let bytes = key.as_bytes();
+    if bytes.starts_with(Key::VERIFICATION.as_bytes()) {
+        return Some("the verification suite's, many drivers' default");
+    }
+    // S. Woo and K. Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012.
+    bytes
+        .chunks(2)
+        .all(|pair| pair == [0x6d, 0x5a])
+        .then_some("Woo and Park's symmetric key, 6d5a repeated")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(buckets: usize) -> IndirectionTable {
+        IndirectionTable::round_robin(128, buckets).unwrap()
+    }
+
+    fn failures(audit: &Audit) -> Vec<&str> {
+        let failures = audit
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Failure);
+        failures.map(|finding| finding.what.as_str()).collect()
+    }
+
+    #[test]
+    fn the_verification_key_passes_and_is_known_to_be_published() {
+        let audit = audit(&Key::VERIFICATION, HashFields::FourTuple, &table(128), false);
+        assert!(audit.passes(), "{:?}", failures(&audit));
+        assert_eq!((audit.hash_rank, audit.period, audit.table_bits), (32, None, 7));
+        assert!(!audit.symmetric_ipv4 && !audit.symmetric_ipv6);
+        assert!(audit.published.unwrap().contains("verification suite"));
+        assert_eq!(audit.findings.len(), 1);
+    }
+
+    #[test]
+    fn repeated_6d5a_is_named_for_its_period_its_rank_and_its_symmetry() {
+        let key = Key::from_bytes(&[0x6d, 0x5a].repeat(20)).unwrap();
+        let plain = audit(&key, HashFields::FourTuple, &table(128), false);
+        assert!(!plain.passes());
+        assert_eq!((plain.hash_rank, plain.period), (16, Some(16)));
+        assert!(plain.symmetric_ipv4 && plain.symmetric_ipv6);
+        assert!(plain.published.unwrap().contains("6d5a"));
+        let meant = audit(&key, HashFields::FourTuple, &table(128), true);
+        assert!(meant.passes(), "{:?}", failures(&meant));
+    }
+
+    #[test]
+    fn keys_of_one_value_fail() {
+        for byte in [0x00, 0xff, 0x01] {
+            let key = Key::from_bytes(&[byte; 40]).unwrap();
+            let audit = audit(&key, HashFields::FourTuple, &table(4), false);
+            assert!(!audit.passes(), "{byte:02x}");
+        }
+        let zeros = audit(
+            &Key::from_bytes(&[0; 40]).unwrap(),
+            HashFields::TwoTuple,
+            &table(4),
+            false,
+        );
+        assert!(failures(&zeros)[0].contains("all zeros"));
+    }
+
+    #[test]
+    fn a_key_that_leaves_the_table_alone_is_found_out_by_its_rank() {
+        // Every window over the ports ends in zeros, so the low bits of the hash do not see them.
+        let mut bytes = Key::VERIFICATION.as_bytes().to_vec();
+        bytes[11..16].fill(0);
+        let audit = audit(
+            &Key::from_bytes(&bytes).unwrap(),
+            HashFields::FourTuple,
+            &table(128),
+            false,
+        );
+        assert!(
+            failures(&audit)
+                .iter()
+                .any(|what| what.starts_with("IPv4 source port reaches")),
+            "{audit:?}"
+        );
+    }
+
+    #[test]
+    fn a_key_meant_symmetric_that_is_not_fails() {
+        let audit = audit(&Key::VERIFICATION, HashFields::FourTuple, &table(4), true);
+        assert_eq!(failures(&audit).len(), 1);
+        assert!(failures(&audit)[0].contains("not symmetric"));
+    }
+}

@@ -1,0 +1,114 @@
+//! How many hashes there are: a key and fields enter, ranks over GF(2) leave.
+
+use super::symmetry::Family;
+use crate::hash::HashFields;
+use crate::key::Key;
+use serde::Serialize;
+use std::ops::Range;
+
+/// What the bits of one field of the packet do to the low bits of the hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldRank {
+    /// The packet's family.
+    pub family: Family,
+    /// Which field, or which part of it.
+    pub field: &'static str,
+    /// Bits of the field.
+    pub input_bits: usize,
+    /// Entries that the field alone reaches are 2 to the power of this.
+    pub rank: usize,
+    /// The highest rank that so many bits of input and of the hash allow.
+    pub possible: usize,
+    /// So few bits of input that random keys often miss the possible rank too.
+    pub minor: bool,
+}
+
+/// Bits of input beyond those of the table from which on a random matrix misses full rank less than once in 100.
+const SPARE_BITS: usize = 7;
+
+/// The rank of the whole hash over all fields: how many of its 32 bits are independent. Of two families the lower.
+#[must_use]
+pub fn hash_rank(key: &Key, fields: HashFields) -> usize {
+    let rank = |family: Family| rank((0..family.input_bits(fields)).map(|bit| key.window(bit)));
+    Family::ALL.map(rank).into_iter().min().unwrap_or(0)
+}
+
+/// What each field does to the low `table_bits` bits.
+pub(super) fn fields(key: &Key, fields: HashFields, table_bits: u32) -> Vec<FieldRank> {
+    let mask = (1_u64 << table_bits) as u32 - 1;
+    let mut ranks = Vec::new();
+    for family in Family::ALL {
+        for (field, bits) in fields_of(family, fields) {
+            let input_bits = bits.len();
+            let possible = input_bits.min(table_bits as usize);
+            ranks.push(FieldRank {
+                family,
+                field,
+                input_bits,
+                rank: rank(bits.map(|bit| key.window(bit) & mask)),
+                possible,
+                minor: input_bits < possible + SPARE_BITS,
+            });
+        }
+    }
+    ranks
+}
+
+/// Fields whose bits vary between flows, and where they stand in the input.
+fn fields_of(family: Family, fields: HashFields) -> Vec<(&'static str, Range<usize>)> {
+    let address = family.address_bits();
+    let mut list = vec![
+        ("source address", 0..address),
+        ("source address, last 16 bits", address - 16..address),
+        ("source address, last 8 bits", address - 8..address),
+        ("destination address", address..2 * address),
+    ];
+    if fields == HashFields::FourTuple {
+        list.push(("source port", 2 * address..2 * address + 16));
+        list.push(("destination port", 2 * address + 16..2 * address + 32));
+    }
+    list
+}
+
+/// The rank of these vectors over GF(2).
+fn rank(vectors: impl Iterator<Item = u32>) -> usize {
+    // The reduced vector whose highest bit is each bit, where there is one.
+    let mut pivots = [0_u32; 32];
+    let mut rank = 0;
+    for mut vector in vectors {
+        while vector != 0 {
+            let top = vector.ilog2() as usize;
+            if pivots[top] == 0 {
+                pivots[top] = vector;
+                rank += 1;
+                break;
+            }
+            vector ^= pivots[top];
+        }
+    }
+    rank
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_those_of_elimination_by_hand() {
+        assert_eq!(rank([].into_iter()), 0);
+        assert_eq!(rank([0, 0].into_iter()), 0);
+        assert_eq!(rank([0b110, 0b011, 0b101].into_iter()), 2);
+        assert_eq!(rank((0..32).map(|bit| u32::MAX >> bit)), 32);
+    }
+
+    #[test]
+    fn the_ports_of_the_verification_key_reach_every_entry_of_small_and_large_tables() {
+        for table_bits in [7, 9, 11] {
+            for field in fields(&Key::VERIFICATION, HashFields::FourTuple, table_bits) {
+                if field.field.ends_with("port") {
+                    assert_eq!(field.rank, table_bits as usize, "{field:?}");
+                }
+            }
+        }
+    }
+}
