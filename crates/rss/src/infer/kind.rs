@@ -1,0 +1,183 @@
+//! Kinds of packets, each of which a device may hash in a way of its own; and the samples of one kind.
+
+use super::Sample;
+use super::model::{Field, Input, Transform};
+use super::system::HASH_BITS;
+use crate::audit::Family;
+use crate::hash::{HashFields, Protocol};
+use crate::tuple::Tuple;
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// Family and protocol of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kind {
+    /// The addresses' family.
+    pub family: Family,
+    /// What they carry; what has no ports is [`Protocol::Other`].
+    pub protocol: Protocol,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 6] = {
+        const fn kind(family: Family, protocol: Protocol) -> Kind {
+            Kind { family, protocol }
+        }
+        [
+            kind(Family::V4, Protocol::Tcp),
+            kind(Family::V4, Protocol::Udp),
+            kind(Family::V4, Protocol::Other),
+            kind(Family::V6, Protocol::Tcp),
+            kind(Family::V6, Protocol::Udp),
+            kind(Family::V6, Protocol::Other),
+        ]
+    };
+
+    pub(super) fn has_ports(self) -> bool {
+        self.protocol != Protocol::Other
+    }
+
+    fn of(sample: &Sample) -> Kind {
+        let family = match sample.tuple {
+            Tuple::V4 { .. } => Family::V4,
+            Tuple::V6 { .. } => Family::V6,
+        };
+        let protocol = sample.protocol;
+        Kind { family, protocol }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = match self.protocol {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Other => "without ports",
+        };
+        write!(formatter, "{} {protocol}", self.family)
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A packet's bytes, and what is known of its hash.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observation {
+    pub input: Input,
+    pub hash: u32,
+}
+
+/// The samples of one kind.
+#[derive(Clone, Debug)]
+pub(super) struct KindSamples {
+    pub kind: Kind,
+    /// Its place in [`Kind::ALL`], and of its initial value among the unknowns.
+    pub number: usize,
+    /// Which bits of every observation's hash are known.
+    pub known: u32,
+    pub observations: Vec<Observation>,
+}
+
+impl KindSamples {
+    /// Samples by kind; `observe` says what is known of the hash of each, of which `known` bits are.
+    pub fn by_kind(
+        samples: &[Sample],
+        known: u32,
+        observe: impl Fn(&Sample) -> Option<u32>,
+    ) -> Vec<KindSamples> {
+        let kinds = Kind::ALL.iter().enumerate().map(|(number, kind)| KindSamples {
+            kind: *kind,
+            number,
+            known,
+            observations: Vec::new(),
+        });
+        let mut kinds: Vec<_> = kinds.collect();
+        for sample in samples {
+            let kind = Kind::of(sample);
+            let Some(hash) = observe(sample) else { continue };
+            let place = kinds.iter().position(|samples| samples.kind == kind);
+            let place = place.expect("every kind stands in the list");
+            let input = input(&sample.tuple);
+            kinds[place].observations.push(Observation { input, hash });
+        }
+        kinds.retain(|kind| !kind.observations.is_empty());
+        kinds
+    }
+
+    /// Bits of the hash that are known, the least significant first.
+    pub fn known_bits(&self) -> impl Iterator<Item = usize> {
+        let known = self.known;
+        (0..HASH_BITS).filter(move |bit| known >> bit & 1 == 1)
+    }
+
+    /// Does a field differ between samples?
+    pub fn varies(&self, field: Field) -> bool {
+        let bytes = field.bytes(self.kind.family);
+        let first = &self.observations[0].input[bytes.clone()];
+        self.observations
+            .iter()
+            .any(|one| &one.input[bytes.clone()] != first)
+    }
+
+    /// The observations that tell something new of inputs so transformed, each sum of an odd number of others left out, and
+    /// some of those others for a check. What holds for these holds for sums of them.
+    pub fn telling(&self, transform: Transform) -> Vec<Observation> {
+        let mut span = Span::default();
+        let mut checks = CHECKS;
+        let mut telling = Vec::new();
+        for observation in &self.observations {
+            if span.extend(&transform.apply(&observation.input, self.kind.family)) {
+                telling.push(*observation);
+            } else if checks > 0 {
+                checks -= 1;
+                telling.push(*observation);
+            }
+        }
+        telling
+    }
+}
+
+/// Observations beyond those that tell something new: with one known bit each they are still evidence enough.
+const CHECKS: usize = 64;
+
+fn input(tuple: &Tuple) -> Input {
+    let mut input = [0; 36];
+    let bytes = tuple.input(HashFields::FourTuple);
+    let bytes = bytes.as_bytes();
+    input[..bytes.len()].copy_from_slice(bytes);
+    input
+}
+
+/// The affine span of inputs.
+#[derive(Default)]
+struct Span {
+    /// Echelon form by the first set bit; of inputs with a one behind them, which makes sums affine.
+    rows: Vec<(usize, [u64; 5])>,
+}
+
+impl Span {
+    /// Takes an input in; says whether it was outside.
+    fn extend(&mut self, input: &Input) -> bool {
+        let mut row = [0_u64; 5];
+        for (at, byte) in input.iter().enumerate() {
+            row[at / 8] |= u64::from(*byte) << (at % 8 * 8);
+        }
+        row[4] |= 1 << 63;
+        for (first, other) in &self.rows {
+            if row[first / 64] >> (first % 64) & 1 == 1 {
+                row.iter_mut().zip(other).for_each(|(word, other)| *word ^= other);
+            }
+        }
+        let Some(word) = row.iter().position(|word| *word != 0) else {
+            return false;
+        };
+        self.rows
+            .push((word * 64 + row[word].trailing_zeros() as usize, row));
+        true
+    }
+}

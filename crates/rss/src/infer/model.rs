@@ -1,0 +1,179 @@
+//! What a device may do to a packet before it hashes: the fields it takes, and how it mixes the two ends. A tuple's bytes
+//! enter, the bytes that are hashed leave.
+
+use super::Kind;
+use crate::audit::Family;
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::ops::Range;
+
+/// The bytes of a 4-tuple; those of IPv4 are the first twelve.
+pub(super) type Input = [u8; 36];
+
+/// How the two ends of a flow are mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Transform {
+    /// Not at all.
+    Plain,
+    /// Each address and port replaced by both ends' exclusive or (`symmetric-xor` of ethtool).
+    SymmetricXor,
+    /// The first of each pair replaced by both ends' or, the second by their exclusive or (`symmetric-or-xor`).
+    SymmetricOrXor,
+}
+
+impl Transform {
+    /// Every transform.
+    pub const ALL: [Transform; 3] = [
+        Transform::Plain,
+        Transform::SymmetricXor,
+        Transform::SymmetricOrXor,
+    ];
+
+    pub(super) fn apply(self, input: &Input, family: Family) -> Input {
+        let mut bytes = *input;
+        let address = family.address_bits() / 8;
+        for (start, length) in [(0, address), (2 * address, 2)] {
+            for at in start..start + length {
+                let (source, destination) = (bytes[at], bytes[at + length]);
+                (bytes[at], bytes[at + length]) = match self {
+                    Transform::Plain => (source, destination),
+                    Transform::SymmetricXor => (source ^ destination, source ^ destination),
+                    Transform::SymmetricOrXor => (source | destination, source ^ destination),
+                };
+            }
+        }
+        bytes
+    }
+}
+
+impl fmt::Display for Transform {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Transform::Plain => "plain",
+            Transform::SymmetricXor => "symmetric-xor",
+            Transform::SymmetricOrXor => "symmetric-or-xor",
+        })
+    }
+}
+
+impl Serialize for Transform {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// One field of a tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Field {
+    /// The sender's address.
+    SourceAddress,
+    /// The receiver's address.
+    DestinationAddress,
+    /// The sender's port.
+    SourcePort,
+    /// The receiver's port.
+    DestinationPort,
+}
+
+impl Field {
+    /// Every field, in the order in which they are hashed.
+    pub const ALL: [Field; 4] = [
+        Field::SourceAddress,
+        Field::DestinationAddress,
+        Field::SourcePort,
+        Field::DestinationPort,
+    ];
+
+    /// The bytes of the input that it has.
+    pub(super) fn bytes(self, family: Family) -> Range<usize> {
+        let address = family.address_bits() / 8;
+        match self {
+            Field::SourceAddress => 0..address,
+            Field::DestinationAddress => address..2 * address,
+            Field::SourcePort => 2 * address..2 * address + 2,
+            Field::DestinationPort => 2 * address + 2..2 * address + 4,
+        }
+    }
+}
+
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Field::SourceAddress => "source address",
+            Field::DestinationAddress => "destination address",
+            Field::SourcePort => "source port",
+            Field::DestinationPort => "destination port",
+        })
+    }
+}
+
+/// A set of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Fields(u8);
+
+impl Fields {
+    const ADDRESSES: Fields = Fields(0b0011);
+    const PORTS: Fields = Fields(0b1100);
+
+    pub fn contains(self, field: Field) -> bool {
+        self.0 >> field as u8 & 1 == 1
+    }
+
+    fn is_within(self, other: Fields) -> bool {
+        self.0 & !other.0 == 0
+    }
+}
+
+/// A way in which a device may hash packets of one kind, but for its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Model {
+    pub transform: Transform,
+    pub fields: Fields,
+}
+
+impl Model {
+    /// All models of packets of a kind under a transform, those of fewest fields first. Symmetric transforms take both ends
+    /// of a pair or none; without ports there are only addresses.
+    pub fn all(transform: Transform, kind: Kind) -> Vec<Model> {
+        let mut fields: Vec<Fields> = (1..16).map(Fields).collect();
+        if transform != Transform::Plain {
+            fields.retain(|fields| {
+                let pairs = [Fields::ADDRESSES, Fields::PORTS];
+                pairs
+                    .iter()
+                    .all(|pair| fields.0 & pair.0 == 0 || pair.is_within(*fields))
+            });
+        }
+        if !kind.has_ports() {
+            fields.retain(|fields| fields.is_within(Fields::ADDRESSES));
+        }
+        fields.sort_by_key(|fields| fields.0.count_ones());
+        fields
+            .into_iter()
+            .map(|fields| Model { transform, fields })
+            .collect()
+    }
+
+    /// The bytes that are hashed: fields that are not are zero, and add nothing.
+    pub fn hashed(self, input: &Input, family: Family) -> Input {
+        self.fields_only(&self.transform.apply(input, family), family)
+    }
+
+    /// Of bytes already transformed, the fields that are hashed.
+    pub fn fields_only(self, transformed: &Input, family: Family) -> Input {
+        let mut bytes = *transformed;
+        for field in Field::ALL
+            .into_iter()
+            .filter(|field| !self.fields.contains(*field))
+        {
+            bytes[field.bytes(family)].fill(0);
+        }
+        bytes
+    }
+}

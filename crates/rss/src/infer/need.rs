@@ -1,0 +1,101 @@
+//! Which samples would settle more: kinds with what fits them and their equations enter; sentences leave.
+
+use super::fit::{Fit, contribution};
+use super::kind::KindSamples;
+use super::model::{Field, Input, Transform};
+use super::system::System;
+
+/// Bits of fields that must differ for the key to be settled, as far as packets of these kinds are hashed with it.
+pub(super) fn of_key(kinds: &[(&KindSamples, &Fit)], system: &System) -> Vec<String> {
+    let mut needed = Vec::new();
+    for (samples, fit) in kinds {
+        for field in Field::ALL
+            .into_iter()
+            .filter(|field| fit.model.fields.contains(*field))
+        {
+            let bytes = field.bytes(samples.kind.family);
+            let bits: Vec<usize> = (8 * bytes.start..8 * bytes.end)
+                .filter(|bit| !is_settled(samples, fit, system, *bit))
+                .map(|bit| bit - 8 * bytes.start)
+                .collect();
+            if let (Some(first), Some(last)) = (bits.first(), bits.last()) {
+                needed.push(format!(
+                    "samples of {} that differ in more of the {field}: {} of its bits {first} to {last} tell nothing new yet",
+                    samples.kind,
+                    bits.len()
+                ));
+            }
+        }
+    }
+    needed
+}
+
+/// Would the hash of a packet that differs in this bit of the input be known?
+fn is_settled(samples: &KindSamples, fit: &Fit, system: &System, bit: usize) -> bool {
+    let differences = differences(fit.model.transform, samples, bit);
+    differences.iter().all(|difference| {
+        let hashed = fit.model.fields_only(difference, samples.kind.family);
+        samples
+            .known_bits()
+            .all(|bit| system.value_of(contribution(&hashed, bit)).is_some())
+    })
+}
+
+/// What changes of the transformed input when a bit does: of the source with the destination's bit clear, and where that
+/// is another thing, with it set.
+fn differences(transform: Transform, samples: &KindSamples, bit: usize) -> Vec<Input> {
+    let family = samples.kind.family;
+    let mut clear: Input = [0; 36];
+    clear[bit / 8] = 0x80 >> (bit % 8);
+    let first = transform.apply(&clear, family);
+    if transform != Transform::SymmetricOrXor {
+        return vec![first];
+    }
+    // Or and exclusive or of one bit set are both one; of two, only the or is.
+    let address = family.address_bits() / 8;
+    let (start, length) = if bit / 8 < 2 * address {
+        (0, address)
+    } else {
+        (2 * address, 2)
+    };
+    let within = (bit / 8 - start) % length;
+    let mut or_only: Input = [0; 36];
+    or_only[start + within] = 0x80 >> (bit % 8);
+    vec![first, or_only]
+}
+
+/// Fields that never vary.
+pub(super) fn of_fields(kinds: &[(&KindSamples, &Fit)]) -> Vec<String> {
+    let mut needed = Vec::new();
+    for (samples, fit) in kinds {
+        let possible = Field::ALL
+            .into_iter()
+            .take(if samples.kind.has_ports() { 4 } else { 2 });
+        for field in possible.filter(|field| !fit.model.fields.contains(*field) && !samples.varies(*field)) {
+            needed.push(format!(
+                "samples of {} that differ in the {field}: it never varies",
+                samples.kind
+            ));
+        }
+    }
+    needed
+}
+
+/// What tells transforms apart that fit so far.
+pub(super) fn of_transforms(kinds: &[KindSamples], fitting: &[Transform]) -> String {
+    let names: Vec<_> = fitting.iter().map(ToString::to_string).collect();
+    let constant = kinds
+        .iter()
+        .any(|samples| Field::ALL.into_iter().take(2).any(|field| !samples.varies(field)));
+    if constant {
+        format!(
+            "samples that differ in both addresses: {} all fit",
+            names.join(", ")
+        )
+    } else {
+        format!(
+            "nothing: {} hash alike under a key that repeats",
+            names.join(", ")
+        )
+    }
+}
