@@ -5,7 +5,11 @@
 
 mod addresses;
 mod coset;
+mod flows;
 mod ports;
+mod shape;
 
 pub use addresses::{AddressPlan, addresses};
+pub use flows::{Ends, FlowPlan, FlowsError, PlannedFlow, flows};
 pub use ports::{PairedPortPlan, PlanError, PortPlan, paired_ports, ports, reply_ports};
+pub use shape::{Shape, ShapeError};

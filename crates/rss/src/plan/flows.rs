@@ -1,0 +1,414 @@
+//! Whole experiments: clients, servers, source ports and how many flows each bucket is to get enter; flows leave, spread
+//! over clients, servers and entries.
+//!
+//! The hash is linear, so the port's part of it is the same for every client and server: ports are sorted once by what
+//! they add to the table's entry, and then a flow for an entry costs a look into that list. One hash a pair of client and
+//! server is all the hashing there is, however few of the buckets are wanted.
+
+use super::addresses::named_buckets;
+use crate::hash::HashFields;
+use crate::steering::Steering;
+use crate::table::Bucket;
+use crate::tuple::Tuple;
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use thiserror::Error;
+
+/// Where flows may come from and go to.
+#[derive(Clone, Debug)]
+pub struct Ends<'a> {
+    /// Addresses of clients. Those of another family than a server do not talk to it; a client on a server's address
+    /// does not use that server's port.
+    pub clients: &'a [IpAddr],
+    /// Addresses and ports of servers, which steer alike.
+    pub servers: &'a [SocketAddr],
+    /// Source ports. Port 0 cannot be bound and is never planned.
+    pub ports: RangeInclusive<u16>,
+}
+
+/// A flow, by its places in the lists of [`Ends`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PlannedFlow {
+    /// Of the client, in the list of clients.
+    pub client: u32,
+    /// Of the server, in the list of servers.
+    pub server: u16,
+    /// The source port.
+    pub port: u16,
+}
+
+/// Flows by the bucket that they land on. No two flows are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowPlan {
+    /// By bucket, in order.
+    pub buckets: Vec<Vec<PlannedFlow>>,
+    /// Buckets that got fewer flows than wanted, and how many are missing.
+    pub short: Vec<(Bucket, usize)>,
+}
+
+impl Ends<'_> {
+    /// The tuple of a flow that was planned between these ends.
+    ///
+    /// # Panics
+    /// When the flow was planned for other ends.
+    #[must_use]
+    pub fn tuple(&self, flow: &PlannedFlow) -> Tuple {
+        let source = SocketAddr::new(self.clients[flow.client as usize], flow.port);
+        let tuple = Tuple::new(source, self.servers[usize::from(flow.server)]);
+        tuple.expect("only pairs of one family are planned")
+    }
+}
+
+/// Plans as many flows a bucket as `wanted` says, by bucket; buckets past its end get none.
+///
+/// Every pair of client and server gets its share, as far as its ports allow. Under 2-tuple steering a pair belongs to one
+/// bucket with all its ports.
+///
+/// # Errors
+/// When there are no clients, servers or ports, more than can be numbered, or flows are wanted of a bucket that the table
+/// does not name.
+pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<FlowPlan, FlowsError> {
+    check(steering, ends, wanted)?;
+    let pairs = Pairs::of(ends);
+    if pairs.count == 0 {
+        return Err(FlowsError::Families);
+    }
+    let mut plan = FlowPlan {
+        buckets: wanted.iter().map(|wanted| Vec::with_capacity(*wanted)).collect(),
+        short: Vec::new(),
+    };
+    match steering.hash_fields {
+        HashFields::TwoTuple => by_pair(steering, &pairs, wanted, &mut plan),
+        HashFields::FourTuple => by_port(steering, &pairs, wanted, &mut plan),
+    }
+    let missing = plan.buckets.iter().zip(wanted).enumerate();
+    let short = missing.filter(|(_, (flows, wanted))| flows.len() < **wanted);
+    plan.short = short
+        .map(|(bucket, (flows, wanted))| (Bucket::new(bucket as u16), wanted - flows.len()))
+        .collect();
+    Ok(plan)
+}
+
+/// Pairs of client and server that can talk to each other.
+struct Pairs<'a> {
+    ends: &'a Ends<'a>,
+    count: usize,
+}
+
+impl<'a> Pairs<'a> {
+    fn of(ends: &'a Ends<'a>) -> Pairs<'a> {
+        let v4 = |ip: &IpAddr| ip.to_canonical().is_ipv4();
+        let clients_v4 = ends.clients.iter().filter(|client| v4(client)).count();
+        let of_server = |server: &SocketAddr| match v4(&server.ip()) {
+            true => clients_v4,
+            false => ends.clients.len() - clients_v4,
+        };
+        Pairs {
+            ends,
+            count: ends.servers.iter().map(of_server).sum(),
+        }
+    }
+
+    /// All of them, every client's first server before any client's second.
+    fn iter(&self) -> impl Iterator<Item = Pair> + 'a {
+        let ends = self.ends;
+        let servers = (0_u16..).zip(ends.servers);
+        servers.flat_map(move |(server, to)| {
+            let to_v4 = to.ip().to_canonical().is_ipv4();
+            let clients = (0_u32..).zip(ends.clients);
+            clients
+                .filter(move |(_, client)| client.to_canonical().is_ipv4() == to_v4)
+                .map(move |(client, _)| Pair { client, server })
+        })
+    }
+}
+
+/// Places of a client and a server in their lists.
+#[derive(Clone, Copy)]
+struct Pair {
+    client: u32,
+    server: u16,
+}
+
+impl Pair {
+    fn flow(self, port: u16) -> PlannedFlow {
+        PlannedFlow {
+            client: self.client,
+            server: self.server,
+            port,
+        }
+    }
+}
+
+/// Flows from which on a plan is large: below, nobody waits for it.
+const LARGE: usize = 16_384;
+
+/// Flows of a bucket that a pair gets at least in a large plan, where there are pairs to spare: a hash a flow would alone
+/// cost as much as planning may.
+const FEWEST_A_PAIR: usize = 16;
+
+/// As many where addresses alone decide: of the pairs that are hashed, only those of the wanted buckets are of use.
+const FEWEST_BY_ADDRESS: usize = 128;
+
+/// The fewest flows of a bucket that a pair gets, where more are wanted.
+fn fewest(wanted: &[usize], in_large_plans: usize) -> usize {
+    if wanted.iter().sum::<usize>() > LARGE {
+        in_large_plans
+    } else {
+        1
+    }
+}
+
+/// The part of `remaining` that is due now, when so many turns are left.
+fn share(remaining: usize, turns: usize, fewest: usize) -> usize {
+    remaining.div_ceil(turns.max(1)).max(fewest).min(remaining)
+}
+
+/// Plans where addresses alone decide: every pair has one bucket, and all ports are alike.
+fn by_pair(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut FlowPlan) {
+    let (ends, steerer, fewest) = (pairs.ends, steering.steerer(), fewest(wanted, FEWEST_BY_ADDRESS));
+    let (first, last) = (
+        u32::from(*ends.ports.start()).max(1),
+        u32::from(*ends.ports.end()),
+    );
+    let ports_a_pair = (last + 1 - first) as usize;
+    // More pairs than these are not needed; a client on the address of a server has one port less towards it.
+    let own = ends.servers.len();
+    let pairs_for = |wanted: &usize| match wanted {
+        0 => 0,
+        wanted => wanted.div_ceil(fewest.min(ports_a_pair)) + own,
+    };
+    let enough: Vec<usize> = wanted.iter().map(pairs_for).collect();
+    let mut of_bucket: Vec<Vec<Pair>> = vec![Vec::new(); wanted.len()];
+    let mut wanting = enough.iter().filter(|enough| **enough > 0).count();
+    for pair in pairs.iter() {
+        if wanting == 0 {
+            break;
+        }
+        let bucket = steerer.bucket_of(&ends.tuple(&pair.flow(0))).index();
+        if bucket < wanted.len() && of_bucket[bucket].len() < enough[bucket] {
+            of_bucket[bucket].push(pair);
+            wanting -= usize::from(of_bucket[bucket].len() == enough[bucket]);
+        }
+    }
+    for ((flows, of_bucket), wanted) in plan.buckets.iter_mut().zip(&of_bucket).zip(wanted) {
+        for (turn, pair) in of_bucket.iter().enumerate() {
+            let due = share(wanted - flows.len(), of_bucket.len() - turn, fewest);
+            let left_out = left_out(ends, *pair);
+            let taken = (due + usize::from(left_out.is_some())).min(ports_a_pair) as u32;
+            let ports = (first..first + taken).filter(|port| Some(*port as u16) != left_out);
+            flows.extend(ports.take(due).map(|port| pair.flow(port as u16)));
+        }
+    }
+}
+
+/// The port that a client may not use towards a server: the server's own, when it has the server's address.
+fn left_out(ends: &Ends<'_>, pair: Pair) -> Option<u16> {
+    let to = ends.servers[usize::from(pair.server)];
+    let own = ends.clients[pair.client as usize].to_canonical() == to.ip().to_canonical();
+    own.then_some(to.port())
+}
+
+/// Plans where ports decide too.
+fn by_port(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut FlowPlan) {
+    let fewest = fewest(wanted, FEWEST_A_PAIR);
+    let most = wanted
+        .iter()
+        .map(|wanted| share(*wanted, pairs.count, fewest))
+        .max();
+    let mut planner = ByPort::new(steering, pairs.ends, most.unwrap_or(0));
+    for (turn, pair) in pairs.iter().enumerate() {
+        if !planner.pair(pair, pairs.count - turn, fewest, wanted, plan) {
+            return;
+        }
+    }
+    // Pairs that had too few ports for their share left it to others: those with more ports give what they have.
+    let mut planner = ByPort::new(steering, pairs.ends, usize::MAX);
+    planner.used = plan.buckets.iter().flatten().copied().collect();
+    for pair in pairs.iter() {
+        if !planner.pair(pair, 1, fewest, wanted, plan) {
+            return;
+        }
+    }
+}
+
+struct ByPort<'a> {
+    ends: &'a Ends<'a>,
+    steerer: crate::steering::Steerer,
+    /// Bits of the hash that matter.
+    mask: u32,
+    /// The entries of each bucket, within the table's period.
+    entries: Vec<Vec<u32>>,
+    /// By family (IPv4 first), ports by what they add to the entry.
+    ports: [PortsByEntry; 2],
+    /// Flows planned before, in a second round.
+    used: HashSet<PlannedFlow>,
+}
+
+/// Ports by what they add to the entry.
+type PortsByEntry = Vec<Vec<u16>>;
+
+/// Ports of an entry among which a pair begins its own: so that pairs do not all use the same few.
+const PORTS_TO_BEGIN_FROM: usize = 64;
+
+impl<'a> ByPort<'a> {
+    /// For pairs that get `most` flows of a bucket at most, as far as their ports allow.
+    fn new(steering: &Steering, ends: &'a Ends<'a>, most: usize) -> ByPort<'a> {
+        let period = steering.table.period();
+        let mut entries = vec![Vec::new(); steering.table.buckets()];
+        for (entry, bucket) in period.iter().enumerate() {
+            entries[bucket.index()].push(entry as u32);
+        }
+        let mask = period.len() as u32 - 1;
+        let enough = most.saturating_add(PORTS_TO_BEGIN_FROM);
+        let ports = [true, false].map(|v4| {
+            let mut families = ends
+                .servers
+                .iter()
+                .map(|server| server.ip().to_canonical().is_ipv4());
+            match families.any(|server| server == v4) {
+                true => ports_by_entry(steering, ends.ports.clone(), mask, v4, enough),
+                false => Vec::new(),
+            }
+        });
+        ByPort {
+            ends,
+            steerer: steering.steerer(),
+            mask,
+            entries,
+            ports,
+            used: HashSet::new(),
+        }
+    }
+
+    /// Plans the flows of one pair, of which so many are left, itself included; says whether any bucket wants more.
+    fn pair(
+        &mut self,
+        pair: Pair,
+        left: usize,
+        fewest: usize,
+        wanted: &[usize],
+        plan: &mut FlowPlan,
+    ) -> bool {
+        let tuple = self.ends.tuple(&pair.flow(0));
+        let base = self.steerer.hash_of(&tuple) & self.mask;
+        let ports = &self.ports[usize::from(tuple.destination().is_ipv6())];
+        let left_out = left_out(self.ends, pair);
+        let place = pair.client as usize + usize::from(pair.server);
+        let mut wanting = false;
+        for (bucket, flows) in plan.buckets.iter_mut().enumerate() {
+            let due = share(wanted[bucket] - flows.len(), left, fewest);
+            if due == 0 {
+                continue;
+            }
+            let entries = &self.entries[bucket];
+            // The last pair is to give whatever it has.
+            let each = if left == 1 {
+                due
+            } else {
+                due.div_ceil(entries.len())
+            };
+            let end = flows.len() + due;
+            // From another entry on for every pair, so that few flows a pair still reach all of them.
+            for at in 0..entries.len() {
+                let entry = entries[(at + place) % entries.len()];
+                let of_entry = &ports[(entry ^ base) as usize];
+                // And from another port on, for the same reason.
+                let begin = place % PORTS_TO_BEGIN_FROM.min(of_entry.len().max(1));
+                let few = each.min(end - flows.len());
+                let (before, from) = of_entry.split_at(begin);
+                if left_out.is_none() && self.used.is_empty() && from.len() >= few {
+                    flows.extend(from[..few].iter().map(|port| pair.flow(*port)));
+                } else {
+                    let turned = from.iter().chain(before).map(|port| pair.flow(*port));
+                    let free = turned.filter(|flow| Some(flow.port) != left_out && !self.used.contains(flow));
+                    flows.extend(free.take(few));
+                }
+                if flows.len() == end {
+                    break;
+                }
+            }
+            wanting |= flows.len() < wanted[bucket];
+        }
+        wanting
+    }
+}
+
+/// Sorts ports by what they add to the entry of any pair of a family, which is what they add to that of zeros, until every
+/// entry has enough of them.
+fn ports_by_entry(
+    steering: &Steering,
+    range: RangeInclusive<u16>,
+    mask: u32,
+    v4: bool,
+    enough: usize,
+) -> PortsByEntry {
+    // The port's 16 bits stand before the last two bytes of the input.
+    let first = if v4 { 64 } else { 256 };
+    let windows: [u32; 16] = std::array::from_fn(|bit| steering.key.window(first + 15 - bit) & mask);
+    let mut ports = vec![Vec::new(); mask as usize + 1];
+    let mut wanting = ports.len();
+    for port in range.filter(|port| *port != 0) {
+        if wanting == 0 {
+            break;
+        }
+        let set = (0..16).filter(|bit| port >> bit & 1 == 1);
+        let added = set.fold(0, |sum, bit| sum ^ windows[bit]);
+        let of_entry: &mut Vec<u16> = &mut ports[added as usize];
+        of_entry.push(port);
+        wanting -= usize::from(of_entry.len() == enough);
+    }
+    ports
+}
+
+fn check(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<(), FlowsError> {
+    let (clients, servers) = (ends.clients.len(), ends.servers.len());
+    if clients == 0 || servers == 0 {
+        return Err(FlowsError::NoEnds);
+    }
+    if clients > u32::MAX as usize || servers > usize::from(u16::MAX) {
+        return Err(FlowsError::TooMany { clients, servers });
+    }
+    if ends.ports.clone().all(|port| port == 0) {
+        let (start, end) = (*ends.ports.start(), *ends.ports.end());
+        return Err(FlowsError::NoPorts { start, end });
+    }
+    let named = named_buckets(steering.table.entries());
+    let unnamed = |bucket: usize| !named.iter().any(|named| named.index() == bucket);
+    let wrong = (0..wanted.len()).find(|bucket| wanted[*bucket] > 0 && unnamed(*bucket));
+    wrong.map_or(Ok(()), |bucket| Err(FlowsError::Unnamed { bucket }))
+}
+
+/// Why no flows can be planned.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FlowsError {
+    /// No client or no server.
+    #[error("no clients or no servers: give at least one of each")]
+    NoEnds,
+    /// Lists too long to number.
+    #[error("{clients} clients and {servers} servers: give at most 2^32 and 65,535")]
+    TooMany {
+        /// Clients given.
+        clients: usize,
+        /// Servers given.
+        servers: usize,
+    },
+    /// No client has the family of a server.
+    #[error("no client is of a server's address family: give IPv4 clients for IPv4 servers, IPv6 for IPv6")]
+    Families,
+    /// No port could be planned.
+    #[error("no port from {start} to {end} can be bound: give a range within 1 to 65535, lower end first")]
+    NoPorts {
+        /// Lower end given.
+        start: u16,
+        /// Upper end given.
+        end: u16,
+    },
+    /// A bucket without an entry.
+    #[error("flows are wanted on bucket {bucket}, and the table does not name it")]
+    Unnamed {
+        /// The bucket.
+        bucket: usize,
+    },
+}
