@@ -17,8 +17,10 @@
 
 #![deny(unsafe_code)]
 
+pub mod audit;
 pub mod balance;
 mod hash;
+pub mod infer;
 mod key;
 pub mod oracle;
 pub mod plan;
@@ -30,7 +32,7 @@ mod tuple;
 
 pub use hash::{Hash, HashFields, HashType, Protocol, UnknownName};
 pub use key::{Key, KeyError};
-pub use steering::{Steerer, Steering, SteeringError};
+pub use steering::{FlowMetadata, Steerer, Steering, SteeringError};
 pub use table::{Bucket, IndirectionTable, TableError};
 pub use toeplitz::{Toeplitz, Way, WayError};
 pub use tuple::{HashInput, Tuple, TupleError};

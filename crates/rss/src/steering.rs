@@ -1,7 +1,7 @@
 //! The steering document: what both ends of a test must agree on. Key, fields, table and CPUs enter; a document that
 //! reads back, and a compiled [`Steerer`] that names the bucket of every tuple, leave.
 
-use crate::hash::HashFields;
+use crate::hash::{Hash, HashFields, HashType, Protocol};
 use crate::key::Key;
 use crate::table::{Bucket, IndirectionTable};
 use crate::toeplitz::Toeplitz;
@@ -97,6 +97,19 @@ impl TryFrom<Document> for Steering {
     }
 }
 
+/// Tuples that [`Steerer::describe`] hashes at a time: the batch that hashes fastest.
+const DESCRIBED_AT_ONCE: usize = 64;
+
+/// What there is to know of a packet's flow: what FreeBSD hands an application with each datagram (`IP_RECVFLOWID`,
+/// `IP_RECVRSSBUCKETID` in `ip(4)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowMetadata {
+    /// The hash, and its type.
+    pub hash: Hash,
+    /// The bucket that it falls on.
+    pub bucket: Bucket,
+}
+
 /// A [`Steering`] compiled: hashes tuples and names their buckets.
 #[derive(Clone, Debug)]
 pub struct Steerer {
@@ -116,6 +129,25 @@ impl Steerer {
     #[must_use]
     pub fn bucket_of(&self, tuple: &Tuple) -> Bucket {
         self.table.bucket(self.hash_of(tuple))
+    }
+
+    /// What there is to know of the flow of each packet of a batch, in order.
+    ///
+    /// `flows` holds nothing else afterwards. Anything but TCP and UDP hashes as a 2-tuple, whatever is steered by.
+    pub fn describe(&self, tuples: &[Tuple], protocol: Protocol, flows: &mut Vec<FlowMetadata>) {
+        let fields = match protocol {
+            Protocol::Tcp | Protocol::Udp => self.hash_fields,
+            Protocol::Other => HashFields::TwoTuple,
+        };
+        flows.clear();
+        let mut hashes = [0; DESCRIBED_AT_ONCE];
+        for tuples in tuples.chunks(DESCRIBED_AT_ONCE) {
+            self.toeplitz.hash_batch(tuples, fields, &mut hashes);
+            flows.extend(tuples.iter().zip(hashes).map(|(tuple, value)| FlowMetadata {
+                hash: Hash::new(value, HashType::of(tuple, fields, protocol)),
+                bucket: self.table.bucket(value),
+            }));
+        }
     }
 
     /// Which fields are hashed.
@@ -203,6 +235,31 @@ mod tests {
             let error = serde_json::from_str::<Steering>(&text.replace(good, bad)).unwrap_err();
             assert!(error.to_string().contains(reason), "{bad}: {error}");
         }
+    }
+
+    #[test]
+    fn a_batch_is_described_as_each_of_its_tuples_by_itself() {
+        let steerer = two_buckets().steerer();
+        let tuple = |port: u16| match port % 2 {
+            0 => Tuple::new(([10, 0, 0, 1], port).into(), ([10, 0, 0, 2], 80).into()),
+            _ => Tuple::new(([1; 8], port).into(), ([2; 8], 80).into()),
+        };
+        let tuples: Vec<Tuple> = (1..200).map(|port| tuple(port).unwrap()).collect();
+        let mut flows = Vec::new();
+        steerer.describe(&tuples, Protocol::Udp, &mut flows);
+        assert_eq!(flows.len(), tuples.len());
+        for (flow, tuple) in flows.iter().zip(&tuples) {
+            assert_eq!(flow.hash.value(), steerer.hash_of(tuple));
+            assert_eq!(flow.bucket, steerer.bucket_of(tuple));
+            let hash_type = match tuple {
+                Tuple::V4 { .. } => HashType::UDP_IPV4,
+                Tuple::V6 { .. } => HashType::UDP_IPV6,
+            };
+            assert_eq!(flow.hash.hash_type(), hash_type);
+        }
+        steerer.describe(&tuples[..1], Protocol::Other, &mut flows);
+        assert_eq!(flows.len(), 1);
+        assert_eq!(flows[0].hash.hash_type(), HashType::IPV6);
     }
 
     #[test]

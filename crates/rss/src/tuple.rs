@@ -120,9 +120,9 @@ pub(crate) fn v6_bytes(source: SocketAddrV6, destination: SocketAddrV6, fields: 
     bytes
 }
 
-/// Both ports in one piece.
+/// Both ports in one piece; zeros for a 2-tuple.
 #[inline]
-fn ports(source: u16, destination: u16, fields: HashFields) -> [u8; 4] {
+pub(crate) fn ports(source: u16, destination: u16, fields: HashFields) -> [u8; 4] {
     match fields {
         HashFields::TwoTuple => [0; 4],
         HashFields::FourTuple => (u32::from(source) << 16 | u32::from(destination)).to_be_bytes(),

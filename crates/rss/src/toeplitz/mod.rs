@@ -82,6 +82,10 @@ impl Toeplitz {
     #[must_use]
     #[inline]
     pub fn hash(&self, tuple: &Tuple, fields: HashFields) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if let Compiled::Gfni(gfni) = &self.compiled {
+            return gfni.hash_tuple(tuple, fields);
+        }
         match *tuple {
             Tuple::V4 { source, destination } => self.hash_array(&v4_bytes(source, destination, fields)),
             Tuple::V6 { source, destination } => self.hash_array(&v6_bytes(source, destination, fields)),
