@@ -4,4 +4,6 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
+pub mod http;
+pub mod mark;
 pub mod probe;

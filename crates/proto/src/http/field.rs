@@ -1,0 +1,177 @@
+//! Field lines, `name: value`, as RFC 9110 5.1 and 5.5 spell them: one line without its line end in, name and value out.
+
+use thiserror::Error;
+
+/// What a byte may be part of.
+const TOKEN: u8 = 1;
+const VALUE: u8 = 2;
+
+/// The classes of each byte: token characters (RFC 9110 5.6.2); visible, obs-text, space and tab (RFC 9110 5.5).
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let is = byte as u8;
+        let punctuation = matches!(
+            is,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        );
+        if punctuation || is.is_ascii_alphanumeric() {
+            classes[byte] |= TOKEN;
+        }
+        if is == b'\t' || (is >= b' ' && is != 0x7f) {
+            classes[byte] |= VALUE;
+        }
+        byte += 1;
+    }
+    classes
+};
+
+/// Why a line is no field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FieldError {
+    /// The line starts with space or tab: it continues the line before, which RFC 9112 5.2 takes back.
+    #[error("a field line is continued on the next (obs-fold)")]
+    Folded,
+    /// No name, a character that names cannot have, a space before the colon (RFC 9112 5.1), or no colon.
+    #[error("a field has no valid name before its colon")]
+    Name,
+    /// A control character in the value, a bare CR among them.
+    #[error("a field's value has a control character")]
+    Value,
+}
+
+/// Splits one line into name and value, spaces and tabs around the value taken off.
+///
+/// # Errors
+/// When the line is no field, see [`FieldError`].
+pub fn split(line: &[u8]) -> Result<(&[u8], &[u8]), FieldError> {
+    if matches!(line.first(), Some(b' ' | b'\t')) {
+        return Err(FieldError::Folded);
+    }
+    let colon = line.iter().position(|byte| !is_token_byte(*byte));
+    let colon = colon.filter(|colon| *colon > 0 && line[*colon] == b':');
+    let colon = colon.ok_or(FieldError::Name)?;
+    let value = trim(&line[colon + 1..]);
+    if is_text(value) {
+        Ok((&line[..colon], value))
+    } else {
+        Err(FieldError::Value)
+    }
+}
+
+/// Whether names and methods may hold this byte.
+#[must_use]
+pub fn is_token_byte(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & TOKEN != 0
+}
+
+/// Whether this is a token: at least one byte, each allowed in one.
+#[must_use]
+pub fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| is_token_byte(*byte))
+}
+
+/// Whether values and reason phrases may hold these bytes: no control character but tab.
+#[must_use]
+pub fn is_text(text: &[u8]) -> bool {
+    let mut words = text.chunks_exact(8);
+    let plain = words.by_ref().all(|word| {
+        let word = u64::from_le_bytes(word.try_into().expect("chunks_exact gives eight bytes"));
+        !may_hold_control(word) || word.to_le_bytes().iter().all(|byte| is_text_byte(*byte))
+    });
+    plain && words.remainder().iter().all(|byte| is_text_byte(*byte))
+}
+
+/// Whether a list of tokens, as `Connection` has one, names `token` (RFC 9110 5.6.1), whatever its case.
+#[must_use]
+pub fn lists(value: &[u8], token: &[u8]) -> bool {
+    value
+        .split(|byte| *byte == b',')
+        .any(|member| trim(member).eq_ignore_ascii_case(token))
+}
+
+/// Takes spaces and tabs off both ends.
+#[must_use]
+pub fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = text {
+        text = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
+}
+
+fn is_text_byte(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & VALUE != 0
+}
+
+/// Whether any of eight bytes is under 0x20 or is 0x7f: eight at a time, as most values have none. A byte over such a
+/// one may be taken for one too (the borrow runs upwards), so a hit is looked at again byte by byte.
+fn may_hold_control(word: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let under_space = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+    let delete = word ^ (ONES * 0x7f);
+    let is_delete = delete.wrapping_sub(ONES) & !delete & HIGHS;
+    under_space | is_delete != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_field_loses_the_space_around_its_value() {
+        assert_eq!(
+            split(b"Content-Length: \t42 \t"),
+            Ok((&b"Content-Length"[..], &b"42"[..]))
+        );
+        assert_eq!(split(b"Empty:"), Ok((&b"Empty"[..], &b""[..])));
+    }
+
+    #[test]
+    fn what_is_no_field_is_refused_by_name() {
+        let cases: [(&[u8], FieldError); 7] = [
+            (b" folded: yes", FieldError::Folded),
+            (b"\tfolded", FieldError::Folded),
+            (b"Host : spaced", FieldError::Name),
+            (b": nameless", FieldError::Name),
+            (b"no colon", FieldError::Name),
+            (b"Bare: a\rb", FieldError::Value),
+            (b"Delete: long enough\x7f", FieldError::Value),
+        ];
+        for (line, error) in cases {
+            assert_eq!(split(line), Err(error), "{:?}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn a_list_names_its_members_in_any_case() {
+        assert!(lists(b"Upgrade, Keep-Alive", b"keep-alive"));
+        assert!(!lists(b"closed, not-close", b"close"));
+    }
+
+    proptest! {
+        #[test]
+        fn text_is_told_from_controls_eight_bytes_at_a_time(text: Vec<u8>) {
+            let byte_by_byte = text.iter().all(|byte| *byte == b'\t' || (*byte >= 0x20 && *byte != 0x7f));
+            prop_assert_eq!(is_text(&text), byte_by_byte);
+        }
+    }
+}

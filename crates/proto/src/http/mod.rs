@@ -1,0 +1,15 @@
+//! `http`: HTTP/1.1 as state machines over byte slices (RFC 9110, RFC 9112).
+//!
+//! In: bytes in any split. Out: heads, body slices, ends, or a named error; and requests as bytes. Framing is strict: what
+//! RFC 9112 calls an error, or leaves open in a way that two readers could frame differently, is refused.
+
+pub mod answer;
+pub mod chunked;
+pub mod date;
+pub mod field;
+pub mod outgoing;
+pub mod pattern;
+pub mod request;
+pub mod response;
+pub mod select;
+pub mod url;

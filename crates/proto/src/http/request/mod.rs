@@ -1,0 +1,434 @@
+//! The requests of one connection: bytes in any split enter, heads and slices of bodies leave.
+//!
+//! [`read`] takes a head off the front of what has arrived. It keeps nothing: a caller with a head that is not complete
+//! keeps the bytes and reads again with more. Every line is checked as soon as it is there, so that what can never become
+//! a request is refused at once. [`BodyReader`] then takes the body.
+//!
+//! Whatever RFC 9112 calls an error is one, and so is whatever it leaves to the recipient that two recipients could frame
+//! differently.
+
+mod error;
+
+pub use crate::http::response::{Fields, Version};
+pub use error::RequestError;
+
+use crate::http::chunked::{self, ChunkedError, Decoder};
+use crate::http::field;
+use memchr::memchr;
+
+/// The longest method of the IANA registry (UPDATEREDIRECTREF); a server answers 501 to longer ones (RFC 9112 3).
+const LONGEST_METHOD: usize = 17;
+
+/// What a head may take at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the request line; RFC 9112 3 recommends 8,000 at least.
+    pub line_bytes: u32,
+    /// Bytes of the whole head.
+    pub head_bytes: u32,
+    /// Fields.
+    pub fields: u16,
+}
+
+impl Default for Limits {
+    /// 8 KiB, 16 KiB and 100, as Apache and nginx have them or nearly so.
+    fn default() -> Self {
+        Self {
+            line_bytes: 8_192,
+            head_bytes: 16_384,
+            fields: 100,
+        }
+    }
+}
+
+/// How the end of a request's body is known (RFC 9112 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// There is none.
+    None,
+    /// So many bytes, at least one.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+}
+
+/// The head of a request.
+#[derive(Debug, Clone)]
+pub struct Head<'a> {
+    /// Its method, a token, as sent: methods are case-sensitive.
+    pub method: &'a [u8],
+    /// Its target, as sent: visible ASCII.
+    pub target: &'a [u8],
+    /// Its version; 1.1 for anything between 1.1 and 2.
+    pub version: Version,
+    /// How its body ends.
+    pub framing: Framing,
+    /// Whether the client wants the connection to stay.
+    pub keep_alive: bool,
+    /// Whether the client waits for `100 Continue` before it sends the body.
+    pub expects_continue: bool,
+    /// Bytes of the head.
+    pub bytes: usize,
+    fields: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    /// Its fields in the order sent.
+    #[must_use]
+    pub fn fields(&self) -> Fields<'a> {
+        Fields(self.fields)
+    }
+
+    /// The value of the first field of that name, in any case.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&'a [u8]> {
+        let mut fields = self.fields();
+        fields.find_map(|(given, value)| given.eq_ignore_ascii_case(name.as_bytes()).then_some(value))
+    }
+
+    /// The path and query of the target: all of it in origin form, what follows the authority in absolute form.
+    #[must_use]
+    pub fn path_and_query(&self) -> &'a [u8] {
+        match absolute(self.target) {
+            Some((_, b"")) => b"/",
+            Some((_, rest)) => rest,
+            None => self.target,
+        }
+    }
+}
+
+/// Takes a head off the front of `input`; `None` when it is not complete.
+///
+/// Empty lines before it are passed over, as RFC 9112 2.2 asks.
+///
+/// # Errors
+/// When the bytes cannot become a request; see [`RequestError`].
+pub fn read<'a>(input: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, RequestError> {
+    let mut at = 0;
+    while input[at..].starts_with(b"\r\n") {
+        at += 2;
+        if at > limits.line_bytes as usize {
+            return Err(RequestError::LineTooLong(limits.line_bytes));
+        }
+    }
+    let too_long = RequestError::LineTooLong(limits.line_bytes);
+    let Some(line) = next_line(input, at, limits.line_bytes as usize, too_long)? else {
+        check_start(&input[at..])?;
+        return Ok(None);
+    };
+    let start = read_start(line)?;
+    at += line.len() + 2;
+    let first_field = at;
+    let mut draft = Draft::default();
+    loop {
+        let room = (limits.head_bytes as usize).saturating_sub(at);
+        let Some(line) = next_line(input, at, room, RequestError::HeadTooLong(limits.head_bytes))? else {
+            return Ok(None);
+        };
+        at += line.len() + 2;
+        if line.is_empty() {
+            let fields = &input[first_field..at - 2];
+            return draft.finish(start, fields, at).map(Some);
+        }
+        draft.fields += 1;
+        if draft.fields > limits.fields {
+            return Err(RequestError::TooManyFields(limits.fields));
+        }
+        let (name, value) = field::split(line)?;
+        draft.take(name, value)?;
+    }
+}
+
+/// The line at `at`, without its end; `None` when it has not ended. Its end has to come within `most` bytes.
+fn next_line(
+    input: &[u8],
+    at: usize,
+    most: usize,
+    too_long: RequestError,
+) -> Result<Option<&[u8]>, RequestError> {
+    let rest = &input[at..];
+    let Some(end) = memchr(b'\n', rest) else {
+        // A CR that is last may yet be followed by its LF; one before that never.
+        let whole = rest.strip_suffix(b"\r").unwrap_or(rest);
+        return match memchr(b'\r', whole) {
+            Some(_) => Err(RequestError::LineEnd),
+            None if rest.len() > most => Err(too_long),
+            None => Ok(None),
+        };
+    };
+    if end > most {
+        return Err(too_long);
+    }
+    match rest[..end].strip_suffix(b"\r") {
+        // A CR within a field's value is refused as a control character, one within a request line as no target's.
+        Some(line) => Ok(Some(line)),
+        None => Err(RequestError::LineEnd),
+    }
+}
+
+/// Refuses the beginning of a request line that none can have: another protocol's, such as the first bytes of TLS.
+fn check_start(beginning: &[u8]) -> Result<(), RequestError> {
+    let method = beginning.split(|byte| *byte == b' ').next().unwrap_or_default();
+    let method = method.strip_suffix(b"\r").unwrap_or(method);
+    if !method.iter().all(|byte| field::is_token_byte(*byte)) {
+        return Err(RequestError::RequestLine);
+    }
+    if method.len() > LONGEST_METHOD {
+        return Err(RequestError::MethodTooLong);
+    }
+    Ok(())
+}
+
+struct Start<'a> {
+    method: &'a [u8],
+    target: &'a [u8],
+    version: Version,
+}
+
+fn read_start(line: &[u8]) -> Result<Start<'_>, RequestError> {
+    let first = memchr(b' ', line).ok_or(RequestError::RequestLine)?;
+    let (method, rest) = (&line[..first], &line[first + 1..]);
+    if !field::is_token(method) {
+        return Err(RequestError::RequestLine);
+    }
+    if method.len() > LONGEST_METHOD {
+        return Err(RequestError::MethodTooLong);
+    }
+    let second = memchr(b' ', rest).ok_or(RequestError::RequestLine)?;
+    let (target, version) = (&rest[..second], &rest[second + 1..]);
+    let version = match version {
+        b"HTTP/1.1" => Version::Http11,
+        b"HTTP/1.0" => Version::Http10,
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            return Err(RequestError::Version);
+        }
+        _ => return Err(RequestError::RequestLine),
+    };
+    check_target(method, target)?;
+    Ok(Start {
+        method,
+        target,
+        version,
+    })
+}
+
+/// The forms of RFC 9112 3.2: `/path`, `http://authority/path`; `authority` for CONNECT alone, `*` for OPTIONS alone.
+fn check_target(method: &[u8], target: &[u8]) -> Result<(), RequestError> {
+    let visible = target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#');
+    let valid = match target {
+        [b'/', ..] => method != b"CONNECT",
+        b"*" => method == b"OPTIONS",
+        _ if method == b"CONNECT" => is_authority(target),
+        _ => absolute(target).is_some_and(|(authority, rest)| {
+            is_authority(authority) && matches!(rest.first(), None | Some(b'/' | b'?'))
+        }),
+    };
+    if visible && valid {
+        Ok(())
+    } else {
+        Err(RequestError::Target)
+    }
+}
+
+/// Authority and the rest of an absolute target.
+fn absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
+    let scheme = target
+        .get(..7)
+        .filter(|scheme| scheme.eq_ignore_ascii_case(b"http://"));
+    let rest = match scheme {
+        Some(_) => &target[7..],
+        None => {
+            target
+                .get(..8)
+                .filter(|scheme| scheme.eq_ignore_ascii_case(b"https://"))?;
+            &target[8..]
+        }
+    };
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    Some(rest.split_at(end.unwrap_or(rest.len())))
+}
+
+/// Whether this may name a host, and a port (RFC 3986 3.2.2): no user, no path, no space.
+fn is_authority(text: &[u8]) -> bool {
+    let host_byte = |byte: &u8| {
+        byte.is_ascii_alphanumeric()
+            || matches!(
+                byte,
+                b'-' | b'.'
+                    | b'_'
+                    | b'~'
+                    | b'%'
+                    | b'!'
+                    | b'$'
+                    | b'&'
+                    | b'\''
+                    | b'('
+                    | b')'
+                    | b'*'
+                    | b'+'
+                    | b','
+                    | b';'
+                    | b'='
+                    | b':'
+                    | b'['
+                    | b']'
+            )
+    };
+    !text.is_empty() && text.iter().all(host_byte)
+}
+
+/// What the fields read so far said.
+#[derive(Default)]
+struct Draft {
+    fields: u16,
+    length: Option<u64>,
+    codings: Codings,
+    host: bool,
+    close: bool,
+    stay: bool,
+    expects_continue: bool,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Codings {
+    #[default]
+    None,
+    Chunked,
+}
+
+impl Draft {
+    fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
+        // By length first: almost every field is none of these.
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                // An empty one is valid where the target has no authority (RFC 9112 3.2).
+                if self.host || !(value.is_empty() || is_authority(value)) {
+                    return Err(RequestError::Host);
+                }
+                self.host = true;
+            }
+            6 if name.eq_ignore_ascii_case(b"expect") => {
+                if !value.eq_ignore_ascii_case(b"100-continue") {
+                    return Err(RequestError::Expectation);
+                }
+                self.expects_continue = true;
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                self.close |= field::lists(value, b"close");
+                self.stay |= field::lists(value, b"keep-alive");
+            }
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                if self.length.is_some() {
+                    return Err(RequestError::ContentLength);
+                }
+                self.length = Some(number(value).ok_or(RequestError::ContentLength)?);
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.coding(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Only `chunked` once and alone is taken: anything after it leaves the end unknown, anything before it would have to
+    /// be undone.
+    fn coding(&mut self, value: &[u8]) -> Result<(), RequestError> {
+        for member in value.split(|byte| *byte == b',') {
+            let member = field::trim(member);
+            if self.codings == Codings::Chunked || member.is_empty() {
+                return Err(RequestError::TransferEncoding);
+            }
+            if !member.eq_ignore_ascii_case(b"chunked") {
+                return Err(RequestError::UnknownCoding);
+            }
+            self.codings = Codings::Chunked;
+        }
+        Ok(())
+    }
+
+    fn finish<'a>(self, start: Start<'a>, fields: &'a [u8], bytes: usize) -> Result<Head<'a>, RequestError> {
+        if !self.host && start.version == Version::Http11 {
+            return Err(RequestError::Host);
+        }
+        let framing = match (self.codings, self.length) {
+            (Codings::Chunked, Some(_)) => return Err(RequestError::TwoFramings),
+            (Codings::Chunked, None) if start.version == Version::Http10 => {
+                return Err(RequestError::TransferEncoding);
+            }
+            (Codings::Chunked, None) => Framing::Chunked,
+            (Codings::None, None | Some(0)) => Framing::None,
+            (Codings::None, Some(length)) => Framing::Length(length),
+        };
+        let keep_alive = match start.version {
+            Version::Http11 => !self.close,
+            Version::Http10 => self.stay && !self.close,
+        };
+        Ok(Head {
+            method: start.method,
+            target: start.target,
+            version: start.version,
+            framing,
+            keep_alive,
+            // Of HTTP/1.0 it is to be ignored (RFC 9110 10.1.1), and without a body there is nothing to wait for.
+            expects_continue: self.expects_continue
+                && start.version == Version::Http11
+                && framing != Framing::None,
+            bytes,
+            fields,
+        })
+    }
+}
+
+/// Digits alone, and a number of 63 bits at most: more than any body, and safe to add to.
+fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 19 || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = text.iter().try_fold(0u64, |value, digit| {
+        value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })?;
+    i64::try_from(value).ok().map(|_| value)
+}
+
+/// Takes the body of one request off what arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyReader {
+    /// So many bytes are still to come.
+    Length(u64),
+    /// Chunks are.
+    Chunked(Decoder),
+}
+
+impl BodyReader {
+    /// A reader before the body; none where there is none.
+    #[must_use]
+    pub fn new(framing: Framing) -> Option<Self> {
+        match framing {
+            Framing::None => None,
+            Framing::Length(length) => Some(Self::Length(length)),
+            Framing::Chunked => Some(Self::Chunked(Decoder::new())),
+        }
+    }
+
+    /// Takes in bytes: how many were used, and what they amount to, as [`Decoder::feed`] does.
+    ///
+    /// # Errors
+    /// When the bytes are no chunked body.
+    pub fn feed<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Option<chunked::Item<'a>>), ChunkedError> {
+        match self {
+            Self::Chunked(decoder) => decoder.feed(input),
+            Self::Length(0) => Ok((0, Some(chunked::Item::End))),
+            Self::Length(_) if input.is_empty() => Ok((0, None)),
+            Self::Length(left) => {
+                let taken = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                *left -= taken as u64;
+                Ok((taken, Some(chunked::Item::Data(&input[..taken]))))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! The head of an answer, line by line: bytes that grow enter, a [`Draft`] of what they said so far stays, a [`Head`] leaves
+//! with the empty line.
+
+use super::{Framing, Limits, ResponseError};
+use crate::http::field;
+use memchr::memchr;
+
+/// The version that a server answered in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Version {
+    /// HTTP/1.0: connections close unless they say otherwise.
+    Http10,
+    /// HTTP/1.1: connections stay unless they say otherwise.
+    Http11,
+}
+
+/// The head of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// Its version.
+    pub version: Version,
+    /// Its status, 200 to 999.
+    pub status: u16,
+    /// Its reason phrase, often empty.
+    pub reason: &'a [u8],
+    /// How the end of its body is known.
+    pub framing: Framing,
+    /// What `Content-Length` says, where it is given: also of an answer to HEAD, whose body is not sent.
+    pub content_length: Option<u64>,
+    /// Whether the connection may be used for another request after the answer.
+    pub keep_alive: bool,
+    /// Bytes of the head on the wire.
+    pub bytes: usize,
+    fields: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    /// Its fields in the order sent.
+    #[must_use]
+    pub fn fields(&self) -> Fields<'a> {
+        Fields(self.fields)
+    }
+}
+
+/// The fields of a head: names and values.
+#[derive(Debug, Clone)]
+pub struct Fields<'a>(pub(in crate::http) &'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let end = memchr(b'\n', self.0)?;
+        let line = self.0[..end].strip_suffix(b"\r")?;
+        self.0 = &self.0[end + 1..];
+        field::split(line).ok()
+    }
+}
+
+/// What the lines read so far said.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Draft {
+    content_length: Option<u64>,
+    /// Bytes of whole lines read.
+    length: u32,
+    /// Bytes of the status line with its end; 0 before it was read.
+    status_line: u32,
+    fields: u16,
+    status: u16,
+    old: bool,
+    chunked: bool,
+    close: bool,
+    keep_alive: bool,
+}
+
+impl Draft {
+    pub(super) const fn new() -> Self {
+        Self {
+            content_length: None,
+            length: 0,
+            status_line: 0,
+            fields: 0,
+            status: 0,
+            old: false,
+            chunked: false,
+            close: false,
+            keep_alive: false,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Bytes of the whole head, once it is.
+    pub(super) fn length(&self) -> usize {
+        self.length as usize
+    }
+
+    pub(super) fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Reads the lines that are whole; says whether the last one was the empty line. The first `searched` bytes were
+    /// there before.
+    pub(super) fn read(
+        &mut self,
+        bytes: &[u8],
+        searched: usize,
+        limits: Limits,
+    ) -> Result<bool, ResponseError> {
+        let limit = limits.head_bytes as usize;
+        let mut search_from = searched.max(self.length());
+        while let Some(found) = memchr(b'\n', &bytes[search_from..]) {
+            let start = self.length();
+            let end = search_from + found;
+            if end >= limit {
+                return Err(ResponseError::HeadTooLarge);
+            }
+            let line = bytes[start..end].strip_suffix(b"\r");
+            let line = line.ok_or(ResponseError::BareLineFeed)?;
+            self.length = end as u32 + 1;
+            search_from = end + 1;
+            if self.status_line == 0 {
+                self.read_status(line)?;
+            } else if line.is_empty() {
+                return Ok(true);
+            } else {
+                self.read_field(line, limits)?;
+            }
+        }
+        if bytes.len() >= limit {
+            return Err(ResponseError::HeadTooLarge);
+        }
+        Ok(false)
+    }
+
+    /// `HTTP/1.1 200 OK`; the space and the reason may be missing, as in answers of servers that have none.
+    fn read_status(&mut self, line: &[u8]) -> Result<(), ResponseError> {
+        self.old = match line.strip_prefix(b"HTTP/1.").and_then(<[u8]>::first) {
+            Some(b'0') => true,
+            Some(b'1') => false,
+            _ => return Err(ResponseError::Version),
+        };
+        let (status, reason) = match &line[8..] {
+            [b' ', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] => {
+                let digit = |byte: &u8| u16::from(byte - b'0');
+                (digit(a) * 100 + digit(b) * 10 + digit(c), rest)
+            }
+            _ => return Err(ResponseError::Status),
+        };
+        match reason {
+            [] => {}
+            [b' ', reason @ ..] if field::is_text(reason) => {}
+            [b'0'..=b'9', ..] => return Err(ResponseError::Status),
+            _ => return Err(ResponseError::Reason),
+        }
+        self.status = status;
+        self.status_line = self.length;
+        Ok(())
+    }
+
+    fn read_field(&mut self, line: &[u8], limits: Limits) -> Result<(), ResponseError> {
+        let (name, value) = field::split(line)?;
+        self.fields += 1;
+        if self.fields > limits.fields {
+            return Err(ResponseError::TooManyFields);
+        }
+        // Three names decide the framing; their lengths alone rule out almost every other.
+        match name.len() {
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                self.close |= field::lists(value, b"close");
+                self.keep_alive |= field::lists(value, b"keep-alive");
+            }
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                if self.content_length.is_some() {
+                    return Err(ResponseError::ContentLengthTwice);
+                }
+                self.content_length = Some(number(value).ok_or(ResponseError::ContentLength)?);
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                if self.chunked || self.old || !value.eq_ignore_ascii_case(b"chunked") {
+                    return Err(ResponseError::TransferCoding);
+                }
+                self.chunked = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// RFC 9112 6.3, in its order.
+    pub(super) fn framing(&self, to_head: bool) -> Result<Framing, ResponseError> {
+        if self.chunked && self.content_length.is_some() {
+            return Err(ResponseError::LengthAndCoding);
+        }
+        Ok(match self.content_length {
+            _ if to_head || matches!(self.status, 204 | 304) => Framing::Nothing,
+            _ if self.chunked => Framing::Chunked,
+            Some(0) => Framing::Nothing,
+            Some(length) => Framing::Length(length),
+            None => Framing::UntilClose,
+        })
+    }
+
+    /// The head in `bytes`, which end with it.
+    pub(super) fn head<'a>(&self, bytes: &'a [u8], framing: Framing) -> Head<'a> {
+        let line = &bytes[..self.status_line as usize - 2];
+        let persistent = if self.old { self.keep_alive } else { true };
+        Head {
+            version: if self.old {
+                Version::Http10
+            } else {
+                Version::Http11
+            },
+            status: self.status,
+            reason: line.get(13..).unwrap_or_default(),
+            framing,
+            content_length: self.content_length,
+            keep_alive: persistent && !self.close && framing != Framing::UntilClose,
+            bytes: bytes.len(),
+            fields: &bytes[self.status_line as usize..],
+        }
+    }
+}
+
+/// A decimal number, digits alone.
+fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}

@@ -1,0 +1,222 @@
+//! `http` and `https` URLs as RFC 9110 4.2 has them: text in; scheme, host, port and target out. Nothing is resolved.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Which of the two schemes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Plain, port 80 by default.
+    Http,
+    /// Over TLS, port 443 by default.
+    Https,
+}
+
+/// An address of something to request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Url {
+    /// Plain or over TLS.
+    pub scheme: Scheme,
+    /// A name, an IPv4 address, or an IPv6 address without brackets.
+    pub host: String,
+    /// The port, written or the scheme's own.
+    pub port: u16,
+    /// Path and query, as they go into the request line: starts with `/`.
+    pub target: String,
+}
+
+/// Why text is no URL that can be requested.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum UrlError {
+    /// Another scheme, or none.
+    #[error("'{0}' does not start with http:// or https://: write http://127.0.0.1:8080/")]
+    Scheme(String),
+    /// User names and passwords (RFC 9110 4.2.4).
+    #[error("a URL with a user name or password: give them as a header")]
+    User,
+    /// No host, or none that can be one.
+    #[error("'{0}' is no host: write a name, 127.0.0.1 or [::1]")]
+    Host(String),
+    /// No port number.
+    #[error("'{0}' is no port: write a number from 1 to 65535")]
+    Port(String),
+    /// Characters that a request line cannot carry.
+    #[error("the path or query has spaces, control or non-ASCII characters: write them as %20 and the like")]
+    Target,
+}
+
+impl Url {
+    /// The value of the `Host` field: the port is left out where it is the scheme's own.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let host = match self.host.parse::<Ipv6Addr>() {
+            Ok(address) => format!("[{address}]"),
+            Err(_) => self.host.clone(),
+        };
+        if self.port == self.scheme.port() {
+            host
+        } else {
+            format!("{host}:{}", self.port)
+        }
+    }
+
+    /// The host, where it is an address and needs no resolving.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+}
+
+impl Scheme {
+    /// The port of URLs that name none.
+    #[must_use]
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (Scheme::Http, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (Scheme::Https, rest),
+            _ => return Err(UrlError::Scheme(text.to_owned())),
+        };
+        // A fragment is for whoever shows the answer, and is never sent.
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return Err(UrlError::User);
+        }
+        let (host, port) = split_authority(authority)?;
+        let port = match port {
+            None => scheme.port(),
+            Some(port) => match port.parse() {
+                Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => number,
+                _ => return Err(UrlError::Port(port.to_owned())),
+            },
+        };
+        if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(UrlError::Target);
+        }
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        Ok(Self {
+            scheme,
+            host,
+            port,
+            target: format!("{slash}{target}"),
+        })
+    }
+}
+
+fn split_authority(authority: &str) -> Result<(String, Option<&str>), UrlError> {
+    let wrong = || UrlError::Host(authority.to_owned());
+    if let Some(rest) = authority.strip_prefix('[') {
+        let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
+        let address: Ipv6Addr = host.parse().map_err(|_| wrong())?;
+        let port = match port {
+            "" => None,
+            port => Some(port.strip_prefix(':').ok_or_else(wrong)?),
+        };
+        return Ok((address.to_string(), port));
+    }
+    let (host, port) = match authority.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (authority, None),
+    };
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if host.is_empty() || !host.bytes().all(allowed) {
+        return Err(wrong());
+    }
+    Ok((host.to_owned(), port))
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        })
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}://{}{}", self.scheme, self.authority(), self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart_and_written_again() {
+        let cases = [
+            (
+                "http://127.0.0.1:8080/",
+                "127.0.0.1",
+                8080,
+                "/",
+                "http://127.0.0.1:8080/",
+            ),
+            (
+                "http://example.org",
+                "example.org",
+                80,
+                "/",
+                "http://example.org/",
+            ),
+            (
+                "https://[::1]:8443/a?b=c#d",
+                "::1",
+                8443,
+                "/a?b=c",
+                "https://[::1]:8443/a?b=c",
+            ),
+            (
+                "HTTP://[2001:db8:0::1]?x",
+                "2001:db8::1",
+                80,
+                "/?x",
+                "http://[2001:db8::1]/?x",
+            ),
+        ];
+        for (text, host, port, target, again) in cases {
+            let url: Url = text.parse().unwrap();
+            assert_eq!(
+                (url.host.as_str(), url.port, url.target.as_str()),
+                (host, port, target)
+            );
+            assert_eq!(url.to_string(), again);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_requested_is_refused_with_the_reason() {
+        let cases = [
+            ("ftp://a/", "does not start with http"),
+            ("127.0.0.1:8080", "does not start with http"),
+            ("http://user:secret@a/", "user name"),
+            ("http:///path", "is no host"),
+            ("http://[::1/", "is no host"),
+            ("http://a b/", "is no host"),
+            ("http://a:0/", "is no port"),
+            ("http://a:+80/", "is no port"),
+            ("http://a:99999/", "is no port"),
+            ("http://a/x y", "%20"),
+            ("http://a/x\r\nHost: b", "%20"),
+        ];
+        for (text, reason) in cases {
+            let error = text.parse::<Url>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}

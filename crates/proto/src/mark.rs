@@ -1,0 +1,131 @@
+//! `mark`: the payload of generated packets, by which a receiver that knows nothing else tells what was lost, doubled,
+//! overtaken or changed, and how long it took.
+//!
+//! In: a stream (one queue of a generator), a sequence number within it, a time. Out: the bytes of one payload; and back.
+//! Shorter than a [`probe`](crate::probe) and its stream together, so that an IPv4 frame of 60 bytes, the shortest of
+//! Ethernet without its check sequence, has room for it.
+//!
+//! Layout, network byte order, 18 bytes and then the fill:
+//!
+//! | offset | bytes | meaning |
+//! |---|---|---|
+//! | 0 | 4 | check: CRC-32 (IEEE 802.3) over the fill, then over bytes 4 to 17 |
+//! | 4 | 2 | stream |
+//! | 6 | 4 | sequence number within the stream, from 0, wrapping |
+//! | 10 | 8 | intended send time, nanoseconds of the sender's monotonic clock |
+//! | 18 | rest | fill: byte *i* of the payload is `i * 197 + 89`, modulo 256 |
+
+use crc32fast::Hasher;
+use thiserror::Error;
+
+/// Bytes of a mark, and so the shortest payload.
+pub const MARK_BYTES: usize = 18;
+
+/// What a mark says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Which queue of the generator sent it.
+    pub stream: u16,
+    /// The number of the packet within its stream, from 0, wrapping.
+    pub sequence: u32,
+    /// Intended send time, nanoseconds of the sender's monotonic clock.
+    pub time: u64,
+}
+
+/// Why bytes are no mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum MarkError {
+    /// Fewer bytes than a mark.
+    #[error("{0} bytes are too few for a mark's {MARK_BYTES}")]
+    Short(usize),
+    /// The check does not match: the bytes were changed, or are no mark.
+    #[error("the check does not match: the packet was changed, or is not the generator's")]
+    Changed,
+}
+
+/// Writes marks into payloads of one length, whose fill is there already.
+#[derive(Debug, Clone)]
+pub struct Marker {
+    after_fill: Hasher,
+}
+
+impl Marker {
+    /// For payloads that have this many bytes behind the mark.
+    #[must_use]
+    pub fn new(fill_bytes: usize) -> Marker {
+        let mut after_fill = Hasher::new();
+        after_fill.update(&fill(fill_bytes));
+        Marker { after_fill }
+    }
+
+    /// The bytes of a mark.
+    #[must_use]
+    pub fn write(&self, mark: Mark) -> [u8; MARK_BYTES] {
+        let mut bytes = [0; MARK_BYTES];
+        bytes[4..6].copy_from_slice(&mark.stream.to_be_bytes());
+        bytes[6..10].copy_from_slice(&mark.sequence.to_be_bytes());
+        bytes[10..].copy_from_slice(&mark.time.to_be_bytes());
+        let mut check = self.after_fill.clone();
+        check.update(&bytes[4..]);
+        bytes[..4].copy_from_slice(&check.finalize().to_be_bytes());
+        bytes
+    }
+}
+
+/// What stands behind a mark in a payload with this many bytes behind it.
+#[must_use]
+pub fn fill(bytes: usize) -> Vec<u8> {
+    (MARK_BYTES..MARK_BYTES + bytes)
+        .map(|index| (index as u8).wrapping_mul(197).wrapping_add(89))
+        .collect()
+}
+
+impl Mark {
+    /// Reads and checks one payload.
+    ///
+    /// # Errors
+    /// [`MarkError::Short`] under 18 bytes, [`MarkError::Changed`] when the check fails.
+    pub fn read(payload: &[u8]) -> Result<Mark, MarkError> {
+        let (mark, fill) = payload
+            .split_first_chunk::<MARK_BYTES>()
+            .ok_or(MarkError::Short(payload.len()))?;
+        let mut check = Hasher::new();
+        check.update(fill);
+        check.update(&mark[4..]);
+        let [c0, c1, c2, c3, m0, m1, s0, s1, s2, s3, time @ ..] = *mark;
+        if check.finalize() != u32::from_be_bytes([c0, c1, c2, c3]) {
+            return Err(MarkError::Changed);
+        }
+        Ok(Mark {
+            stream: u16::from_be_bytes([m0, m1]),
+            sequence: u32::from_be_bytes([s0, s1, s2, s3]),
+            time: u64::from_be_bytes(time),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_back_and_any_changed_bit_is_noticed(
+            fill_bytes in 0usize..600, stream: u16, sequence: u32, time: u64, bit: prop::sample::Index,
+        ) {
+            let mark = Mark { stream, sequence, time };
+            let mut payload = Marker::new(fill_bytes).write(mark).to_vec();
+            payload.extend(fill(fill_bytes));
+            prop_assert_eq!(Mark::read(&payload), Ok(mark));
+            let bit = bit.index(payload.len() * 8);
+            payload[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(Mark::read(&payload), Err(MarkError::Changed));
+        }
+    }
+
+    #[test]
+    fn what_is_too_short_is_no_mark() {
+        assert_eq!(Mark::read(&[0; 17]), Err(MarkError::Short(17)));
+    }
+}
