@@ -44,7 +44,9 @@ mod publish;
 mod value;
 
 pub use address::{Address, Prefix, PrefixError};
-pub use address_map::{AddressMap, AddressTables, FamilyTable, SnapshotError, SnapshotMemory};
+pub use address_map::{
+    AddressMap, AddressTables, FamilyTable, LoadError, Loaded, SnapshotError, SnapshotMemory,
+};
 pub use batch::{Lookup, Prefetch};
 pub use exact::{ExactMap, ExactTable};
 pub use flow::{FlowKey, FlowMap, FlowTable};
@@ -52,7 +54,7 @@ pub use list::{
     BadLine, BadLines, BadReason, IpPrefix, ListError, ListFormat, ListOptions, ListSummary, read_list,
 };
 pub use map::Map;
-pub use memory::{GrantedPages, MemoryError, Pages, Placement};
+pub use memory::{GrantedPages, MemoryError, Pages, Placement, prefetch};
 pub use mix::Seed;
 pub use prefix::{PrefixMap, PrefixTable};
 pub use publish::Reader;

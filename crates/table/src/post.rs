@@ -143,13 +143,25 @@ impl PostTable {
             PostOrder::Batches { batch, prefetch } => {
                 let batch = batch.max(1);
                 for (keys, answers) in keys.chunks(batch).zip(answers.chunks_mut(batch)) {
-                    let _locked = lock.for_batch();
-                    self.ask_for(keys, prefetch);
-                    self.search_all(keys, lock, answers);
+                    self.lookup_batch(keys, prefetch, lock, answers);
                 }
             }
             PostOrder::Rolling { distance } => self.roll(keys, distance, lock, answers),
         }
+    }
+
+    /// Looks up one batch of keys. Answer `i` is that of key `i`, as far as there are answers.
+    #[inline]
+    pub fn lookup_batch(
+        &self,
+        keys: &[Ipv4Addr],
+        prefetch: PostPrefetch,
+        lock: PostLock<'_>,
+        answers: &mut [Option<Value>],
+    ) {
+        let _locked = lock.for_batch();
+        self.ask_for(keys, prefetch);
+        self.search_all(keys, lock, answers);
     }
 
     fn ask_for(&self, keys: &[Ipv4Addr], ask: PostPrefetch) {

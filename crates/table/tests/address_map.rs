@@ -4,8 +4,8 @@ mod common;
 
 use common::{SEED, value};
 use corelane_table::{
-    AddressMap, IpPrefix, ListOptions, Lookup, Pages, Placement, Prefetch, SnapshotError, SnapshotMemory,
-    Value,
+    AddressMap, BadLines, IpPrefix, ListOptions, LoadError, Loaded, Lookup, Pages, Placement, Prefetch,
+    SnapshotError, SnapshotMemory, Value,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -254,4 +254,34 @@ fn a_replacement_of_both_tables_is_seen_as_one() {
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(map.reclaim(), 0);
+}
+
+#[test]
+fn a_file_is_taken_as_the_snapshot_or_the_list_that_it_is() {
+    let (list, snapshot) = (scratch_file(), scratch_file());
+    (&list).write_all(b"192.0.2.0/24 3\n192.0.2.1\nwrong\n").unwrap();
+    of_list("192.0.2.0/24 3\n192.0.2.1\n").save(&snapshot).unwrap();
+    let load = |file, bad_lines| {
+        let options = ListOptions {
+            bad_lines,
+            ..ListOptions::default()
+        };
+        AddressMap::load(file, &options, SEED, SnapshotMemory::default())
+    };
+    let (of_list, read) = load(&list, BadLines::Skip).unwrap();
+    assert!(matches!(read, Loaded::List(summary) if (summary.prefixes, summary.skipped) == (2, 1)));
+    let (of_snapshot, read) = load(&snapshot, BadLines::Refuse).unwrap();
+    assert_eq!(read, Loaded::Snapshot);
+    let sorted = |map: &AddressMap| map.iter().collect::<BTreeMap<_, _>>();
+    assert_eq!(sorted(&of_list), sorted(&of_snapshot));
+    let refusal = load(&list, BadLines::Refuse).unwrap_err().to_string();
+    assert!(
+        refusal.contains("line 3") && refusal.contains("wrong"),
+        "{refusal}"
+    );
+    snapshot.set_len(70_000).unwrap();
+    assert!(matches!(
+        load(&snapshot, BadLines::Skip),
+        Err(LoadError::Snapshot(_))
+    ));
 }

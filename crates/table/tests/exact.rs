@@ -75,7 +75,7 @@ fn behaves_like_a_btree_map<A: Address>(changes: &[Change]) {
             assert_eq!(answers, expected, "{prefetch:?}");
         }
         assert_eq!(map.len(), oracle.len());
-        assert_eq!(map.table().iter().collect::<BTreeMap<_, _>>(), oracle);
+        assert_eq!(map.iter().collect::<BTreeMap<_, _>>(), oracle);
     }
 }
 
@@ -109,7 +109,7 @@ fn grows_and_shrinks<A: Address>() {
         );
     }
     assert_eq!(map.len(), oracle.len());
-    assert_eq!(map.table().iter().collect::<BTreeMap<_, _>>(), oracle);
+    assert_eq!(map.iter().collect::<BTreeMap<_, _>>(), oracle);
     for number in &numbers {
         assert_eq!(
             map.table().get(address(*number)),
@@ -218,7 +218,7 @@ fn readers_and_a_writer<A: Address>() {
                 let mut other =
                     ExactMap::with_capacity(map.len() + turn as usize / 8, SEED, Placement::default())
                         .unwrap();
-                other.insert_all(&map.table().iter().collect::<Vec<_>>()).unwrap();
+                other.insert_all(&map.iter().collect::<Vec<_>>()).unwrap();
                 map.replace(other);
             }
         }
@@ -231,4 +231,52 @@ fn readers_and_a_writer<A: Address>() {
 fn readers_see_old_or_new_values_while_a_writer_changes_and_replaces() {
     readers_and_a_writer::<Ipv4Addr>();
     readers_and_a_writer::<Ipv6Addr>();
+}
+
+/// Two tables of the post's size: one maps its keys to 1, the other one, with half of the keys and as many others, to 2.
+/// Readers never get what neither says, and within one batch only what one of them says.
+#[test]
+fn replacing_six_million_entries_gives_no_answer_that_neither_table_would() {
+    const ENTRIES: u32 = 6_000_000;
+    const REPLACED: u32 = 3;
+    let table = |first: u32, number: u16| {
+        let mut map = ExactMap::with_capacity(ENTRIES as usize, SEED, Placement::default()).unwrap();
+        let entries: Vec<_> = (first..first + ENTRIES)
+            .map(|key| (Ipv4Addr::from_bits(key.wrapping_mul(0x9e37_79b1)), value(number)))
+            .collect();
+        map.insert_all(&entries).unwrap();
+        map
+    };
+    let of_both = |key: u32| (key < ENTRIES, (ENTRIES / 2..ENTRIES / 2 + ENTRIES).contains(&key));
+    let mut map = table(0, 1);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 0..2 {
+            let (mut reader, done) = (map.reader(), &done);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                let mut answers = [None; 64];
+                while !done.load(Ordering::Relaxed) {
+                    let numbers: [u32; 64] = std::array::from_fn(|_| random.u32(..2 * ENTRIES));
+                    let keys = numbers.map(|key| Ipv4Addr::from_bits(key.wrapping_mul(0x9e37_79b1)));
+                    reader.table().lookup(&keys, Prefetch::default(), &mut answers);
+                    let of_first = numbers.map(|key| of_both(key).0.then(|| value(1)));
+                    let of_second = numbers.map(|key| of_both(key).1.then(|| value(2)));
+                    assert!(
+                        answers == of_first || answers == of_second,
+                        "seed {seed}: {answers:?}"
+                    );
+                }
+            });
+        }
+        for turn in 0..REPLACED {
+            map.replace(if turn % 2 == 0 {
+                table(ENTRIES / 2, 2)
+            } else {
+                table(0, 1)
+            });
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(map.reclaim(), 0);
 }

@@ -49,7 +49,7 @@ fn behaves_like_a_btree_map<const WORDS: usize>(
         assert_eq!(answers, expected);
         assert_eq!(map.len(), oracle.len());
     }
-    assert_eq!(map.table().iter().collect::<BTreeMap<_, _>>(), oracle);
+    assert_eq!(map.iter().collect::<BTreeMap<_, _>>(), oracle);
 }
 
 proptest! {

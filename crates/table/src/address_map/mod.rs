@@ -1,13 +1,16 @@
 //! Both families in one map: hosts and prefixes enter, the value of the longest match leaves, and all of it is replaced,
 //! saved and opened as one.
 //!
-//! `family` joins the exact and the prefix table of one family, `writer` both families; `snapshot` is their file.
+//! `family` joins the exact and the prefix table of one family, `writer` both families; `snapshot` is their file, `load`
+//! takes that or a list.
 
 mod family;
+mod load;
 mod snapshot;
 mod writer;
 
 pub use family::FamilyTable;
+pub use load::{LoadError, Loaded};
 pub use snapshot::{SnapshotError, SnapshotMemory};
 pub use writer::AddressWriter;
 

@@ -19,7 +19,7 @@ pub struct Bounds {
 }
 
 /// Where a key is found and what identifies it there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Its home line.
     pub home: u32,

@@ -7,11 +7,11 @@
 mod bounds;
 mod layout;
 #[cfg(test)]
-mod model;
+pub(crate) mod model;
 #[cfg(test)]
 mod oracle;
 mod protocol;
 
 pub use bounds::{Bounds, FEWEST_LINES, Place};
 pub use layout::{FlowSlots, Layout, V4Slots, V6Slots};
-pub(crate) use protocol::{Cuckoo, NoRoom};
+pub(crate) use protocol::{Cuckoo, Glance, Location, NoRoom, Overflowed};

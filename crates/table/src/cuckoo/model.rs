@@ -12,7 +12,13 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use std::array;
 
-struct ModelWord(AtomicU64);
+pub(crate) struct ModelWord(AtomicU64);
+
+impl ModelWord {
+    pub(crate) fn new(value: u64) -> ModelWord {
+        ModelWord(AtomicU64::new(value))
+    }
+}
 
 /// Entries at home, of two 32-bit slots or of one of 64 bits, with remainders that no test uses.
 const OTHERS: u64 = 0xffff_fffd_ffff_fffd;
@@ -38,21 +44,21 @@ impl Word for ModelWord {
     }
 }
 
-struct Table {
+pub(crate) struct Table {
     lines: [Line<ModelWord>; 2],
     moves: ModelWord,
 }
 
 impl Table {
-    fn new() -> Table {
-        let word = || ModelWord(AtomicU64::new(0));
+    pub(crate) fn new() -> Table {
+        let word = || ModelWord::new(0);
         Table {
             lines: array::from_fn(|_| Line(array::from_fn(|_| word()))),
             moves: word(),
         }
     }
 
-    fn cuckoo<L: Layout>(&self) -> Cuckoo<'_, L, ModelWord> {
+    pub(crate) fn cuckoo<L: Layout>(&self) -> Cuckoo<'_, L, ModelWord> {
         Cuckoo::new(&self.lines, &self.moves, bounds())
     }
 }
@@ -62,7 +68,7 @@ fn bounds() -> Bounds {
 }
 
 /// A key of this home line whose partner is this line; keys of different `number`s differ in remainder and rest.
-fn key(home: u32, partner: u32, number: usize) -> Place {
+pub(crate) fn key(home: u32, partner: u32, number: usize) -> Place {
     let mut remainders = (0..).filter(|remainder| bounds().partner(home, *remainder) == partner);
     let remainder = remainders.nth(number).unwrap();
     Place {

@@ -102,3 +102,31 @@ proptest! {
         equals_a_btree_map::<FlowSlots>(&changes, 1 << 30);
     }
 }
+
+/// Fills lines of this layout with random keys until one finds no room, and gives the share of slots in use by then.
+fn fill<L: Layout>(lines: u32) -> f64 {
+    let memory: Vec<Line> = (0..lines)
+        .map(|_| Line(array::from_fn(|_| AtomicU64::new(0))))
+        .collect();
+    let moves = AtomicU64::new(0);
+    let bounds = Bounds::new(lines, 64, L::REMAINDER_BITS);
+    let cuckoo = Cuckoo::<L, _>::new(&memory, &moves, bounds);
+    let mut overflowed = vec![0; lines as usize];
+    let mut random = fastrand::Rng::with_seed(11);
+    let keys = std::iter::repeat_with(|| bounds.place(random.u64(..), random.u64(..)));
+    let taken = keys
+        .take_while(|place| cuckoo.insert(&mut overflowed, place, 1).is_ok())
+        .count();
+    taken as f64 / (lines as usize * L::SLOTS) as f64
+}
+
+#[test]
+fn three_quarters_of_the_slots_are_in_use_before_a_random_key_finds_no_room() {
+    for (name, share) in [
+        ("IPv4", fill::<V4Slots>(1 << 16)),
+        ("IPv6", fill::<V6Slots>(1 << 18)),
+        ("flow", fill::<FlowSlots>(1 << 17)),
+    ] {
+        assert!(share > 0.75, "{name}: {share}");
+    }
+}

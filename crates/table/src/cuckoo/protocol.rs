@@ -191,9 +191,9 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
         if let Some(slot) = self.free_slot(partner) {
             self.store(partner, slot, &entry(Side::Partner));
             one_more(overflowed, place.home);
-        } else if let Some(slot) = self.make_room(overflowed, place.home) {
+        } else if let Some(slot) = self.make_room(overflowed, place.home, None) {
             self.store(place.home, slot, &entry(Side::Home));
-        } else if let Some(slot) = self.make_room(overflowed, partner) {
+        } else if let Some(slot) = self.make_room(overflowed, partner, None) {
             self.store(partner, slot, &entry(Side::Partner));
             one_more(overflowed, place.home);
         } else {
@@ -241,15 +241,27 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
     }
 
     /// Moves an entry of a full line to its other line, and gives its old slot, which still holds the entry: to be
-    /// overwritten.
-    fn make_room(&self, overflowed: &mut Overflowed, line: u32) -> Option<usize> {
+    /// overwritten. Where every other line is full too, room is made in one of them first; `from` is the line that asks
+    /// for this, and stays as it is.
+    fn make_room(&self, overflowed: &mut Overflowed, line: u32, from: Option<u32>) -> Option<usize> {
         let words = self.line(line).words();
-        let (slot, entry, other, free) = (0..L::SLOTS).find_map(|slot| {
+        let movable = |slot| {
             let entry = L::entry(&words, slot)?;
             let other = self.bounds.partner(line, entry.remainder);
-            let free = self.free_slot(other).filter(|_| other != line)?;
-            Some((slot, entry, other, free))
-        })?;
+            (other != line && Some(other) != from).then_some((slot, entry, other))
+        };
+        let mut slots = (0..L::SLOTS).filter_map(movable);
+        let direct =
+            slots.find_map(|(slot, entry, other)| Some((slot, entry, other, self.free_slot(other)?)));
+        let (slot, entry, other, free) = match (direct, from) {
+            (Some(direct), _) => direct,
+            (None, None) => (0..L::SLOTS)
+                .filter_map(movable)
+                .find_map(|(slot, entry, other)| {
+                    Some((slot, entry, other, self.make_room(overflowed, other, Some(line))?))
+                })?,
+            (None, Some(_)) => return None,
+        };
         let side = match entry.side {
             Side::Home => Side::Partner,
             Side::Partner => Side::Home,

@@ -67,4 +67,9 @@ impl<A: Address> ExactMap<A> {
     pub fn remove(&mut self, address: A) -> Option<Value> {
         self.change(|writer| Ok(writer.remove(address))).ok().flatten()
     }
+
+    /// Every address and its value, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (A, Value)> {
+        self.table().iter()
+    }
 }

@@ -63,8 +63,9 @@ impl<A: Address> ExactTable<A> {
         self.lines.pages()
     }
 
-    /// Every address and its value, in no order that means anything. What a writer changes meanwhile may be seen or not.
-    pub fn iter(&self) -> impl Iterator<Item = (A, Value)> {
+    /// Every address and its value, in no order that means anything: for the writer, as entries that change meanwhile would
+    /// be mixed up.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (A, Value)> {
         self.mixed_entries()
             .map(|(upper, rest, value)| (A::unmix(self.mix, upper, rest), value))
     }

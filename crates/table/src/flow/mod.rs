@@ -1,9 +1,13 @@
 //! Flow tables: keys of a fixed width and 32-bit values enter, one value or none leaves for each key looked up.
 //!
 //! A line of 64 bytes indexes eight flows; each has a record with its key and value. A lookup of an absent flow reads one
-//! line, of a present one two. `key` is what a flow is known by, `table` what readers see, `writer` what changes it.
+//! line, of a present one two. `key` is what a flow is known by, `protocol` what readers and the writer may do, `table` what
+//! readers see, `writer` what changes it.
 
 mod key;
+#[cfg(test)]
+mod model;
+mod protocol;
 mod table;
 mod writer;
 
@@ -50,5 +54,10 @@ impl<const WORDS: usize> FlowMap<WORDS> {
     /// Removes a flow, and gives what it mapped to.
     pub fn remove(&mut self, key: FlowKey<WORDS>) -> Option<u32> {
         self.change(|writer| Ok(writer.remove(key))).ok().flatten()
+    }
+
+    /// Every flow and its value, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (FlowKey<WORDS>, u32)> {
+        self.table().iter()
     }
 }

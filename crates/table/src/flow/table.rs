@@ -1,11 +1,12 @@
 //! What readers of a flow map see: keys enter, values leave, in batches.
 
 use super::FlowKey;
+use super::protocol::{First, Flows};
 use crate::batch::{BLOCK, Lookup, Prefetch, Row};
 use crate::cuckoo::{Bounds, Cuckoo, FlowSlots, Layout, Place};
 use crate::exact::Moves;
 use crate::memory::{
-    GrantedPages, Kernel, Lanes, Line, MemoryError, Placement, Region, Word, prefetch, with_widest_vectors,
+    GrantedPages, Kernel, Lanes, Line, MemoryError, Placement, Region, prefetch, with_widest_vectors,
 };
 use crate::mix::{HashWords, Seed};
 use std::sync::atomic::AtomicU64;
@@ -20,12 +21,8 @@ pub struct FlowTable<const WORDS: usize> {
     moves: Moves,
 }
 
-/// A number of [`Glance`](crate::cuckoo::Glance) that stands for: look again.
-const UNCERTAIN: u32 = u32::MAX;
-
 impl<const WORDS: usize> FlowTable<WORDS> {
-    /// Words of a record: the key, the value, and what keeps records from straddling more lines than they must.
-    const STRIDE: usize = (WORDS + 1).next_power_of_two();
+    const STRIDE: usize = Flows::<AtomicU64, WORDS>::STRIDE;
 
     /// An empty table with room for `records` records, numbered from 1.
     pub(crate) fn new(
@@ -47,8 +44,7 @@ impl<const WORDS: usize> FlowTable<WORDS> {
     /// What a flow maps to. For more than one, [`Lookup::lookup`] is many times as fast.
     #[must_use]
     pub fn get(&self, key: &FlowKey<WORDS>) -> Option<u32> {
-        self.cuckoo()
-            .find(&self.place(key), |number| self.value_if(number, key))
+        self.flows().get(&self.place(key), key)
     }
 
     /// The pages that hold the records.
@@ -63,19 +59,22 @@ impl<const WORDS: usize> FlowTable<WORDS> {
         self.lines.bytes() + self.records.bytes()
     }
 
-    /// Every flow and its value, in no order that means anything. What a writer changes meanwhile may be seen or not.
-    pub fn iter(&self) -> impl Iterator<Item = (FlowKey<WORDS>, u32)> {
-        self.cuckoo().entries().map(|(_, entry)| {
-            let record = self.record(entry.payload);
-            (
-                FlowKey(std::array::from_fn(|word| record[word].get())),
-                record[WORDS].get() as u32,
-            )
-        })
+    /// Every flow and its value, in no order that means anything: for the writer, as flows that change hands meanwhile
+    /// would be mixed up.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FlowKey<WORDS>, u32)> {
+        let flows = self.flows();
+        self.flows()
+            .index()
+            .entries()
+            .map(move |(_, entry)| flows.flow(entry.payload))
     }
 
-    pub(crate) fn cuckoo(&self) -> Cuckoo<'_, FlowSlots, AtomicU64> {
-        Cuckoo::new(&self.lines, &self.moves.0, self.bounds)
+    #[inline(always)]
+    pub(crate) fn flows(&self) -> Flows<'_, AtomicU64, WORDS> {
+        Flows::new(
+            Cuckoo::new(&self.lines, &self.moves.0, self.bounds),
+            &self.records,
+        )
     }
 
     pub(crate) fn lines(&self) -> u32 {
@@ -95,21 +94,6 @@ impl<const WORDS: usize> FlowTable<WORDS> {
     pub(crate) fn place(&self, key: &FlowKey<WORDS>) -> Place {
         self.bounds.place(self.hash.hash(&key.0), 0)
     }
-
-    /// The words of a record: the key, then the value.
-    #[inline(always)]
-    pub(crate) fn record(&self, number: u32) -> &[AtomicU64] {
-        &self.records[number as usize * Self::STRIDE..][..=WORDS]
-    }
-
-    /// The value of a record, if it is this key's.
-    #[inline(always)]
-    pub(crate) fn value_if(&self, number: u32, key: &FlowKey<WORDS>) -> Option<u32> {
-        let record = self.record(number);
-        let difference = (0..WORDS).fold(0, |bits, word| bits | record[word].get() ^ key.0[word]);
-        let value = record[WORDS].get() as u32;
-        (difference == 0).then_some(value)
-    }
 }
 
 impl<const WORDS: usize> Lookup for FlowTable<WORDS> {
@@ -119,7 +103,7 @@ impl<const WORDS: usize> Lookup for FlowTable<WORDS> {
     #[inline]
     fn prefetch(&self, keys: &[FlowKey<WORDS>]) {
         for key in keys {
-            prefetch(self.cuckoo().line(self.place(key).home));
+            prefetch(self.flows().index().line(self.place(key).home));
         }
     }
 
@@ -151,36 +135,22 @@ impl<const WORDS: usize> Kernel for Batch<'_, WORDS> {
     #[inline(always)]
     fn run<V: Lanes>(self) {
         let table = self.table;
-        let cuckoo = table.cuckoo();
+        let flows = table.flows();
         for block in self.row.blocks() {
-            let before = cuckoo.moves();
-            let mut numbers = [0; BLOCK];
+            let before = flows.index().moves();
+            let mut places = [Place::default(); BLOCK];
+            let mut firsts = [First::default(); BLOCK];
             let mut ahead = block.ahead.into_iter().flatten();
-            for (key, number) in block.keys.iter().zip(&mut numbers) {
+            for ((key, place), first) in block.keys.iter().zip(&mut places).zip(&mut firsts) {
                 if let Some(ahead) = ahead.next() {
-                    prefetch(cuckoo.line(table.place(ahead).home));
+                    prefetch(flows.index().line(table.place(ahead).home));
                 }
-                let glance = cuckoo.glance::<V>(&table.place(key), &mut { before });
-                *number = if glance.certain {
-                    glance.successor
-                } else {
-                    UNCERTAIN
-                };
-                if glance.successor != 0 {
-                    prefetch(&table.record(glance.successor - 1)[0]);
-                }
+                *place = table.place(key);
+                *first = flows.look_first::<V>(place, before);
             }
             let answers = &mut self.answers[block.first..][..block.keys.len()];
-            for ((key, number), answer) in block.keys.iter().zip(numbers).zip(answers) {
-                *answer = match number {
-                    0 => None,
-                    UNCERTAIN => table.get(key),
-                    successor => match table.value_if(successor - 1, key) {
-                        Some(value) if cuckoo.moves() == before => Some(value),
-                        // Another flow with the same bits of hash, or the record changed hands.
-                        _ => table.get(key),
-                    },
-                };
+            for (index, (key, answer)) in block.keys.iter().zip(answers).enumerate() {
+                *answer = flows.look_again(&places[index], key, firsts[index], before);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::{FlowKey, FlowTable};
 use crate::cuckoo::{FEWEST_LINES, FlowSlots, Layout, NoRoom};
 use crate::map::Writer;
-use crate::memory::{MemoryError, Placement, Region, Word};
+use crate::memory::{MemoryError, Placement, Region};
 use crate::mix::Seed;
 use std::sync::Arc;
 
@@ -63,10 +63,9 @@ impl<const WORDS: usize> FlowWriter<WORDS> {
 
     /// Maps a flow to a value; see [`super::FlowMap::insert`].
     pub(crate) fn insert(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<Option<u32>, MemoryError> {
-        if let Some(number) = self.number_of(&key) {
-            let stored = &self.table.record(number)[WORDS];
-            let before = stored.get() as u32;
-            stored.set(u64::from(value));
+        let flows = self.table.flows();
+        if let Some((location, before)) = flows.locate(&self.table.place(&key), &key) {
+            flows.set_value(&location, value);
             return Ok(Some(before));
         }
         while self.add(key, value).is_err() {
@@ -77,34 +76,20 @@ impl<const WORDS: usize> FlowWriter<WORDS> {
 
     /// Removes a flow, and gives what it mapped to.
     pub(crate) fn remove(&mut self, key: FlowKey<WORDS>) -> Option<u32> {
-        let cuckoo = self.table.cuckoo();
-        let is_it = |number| self.table.value_if(number, &key).is_some();
-        let location = cuckoo.locate(&self.table.place(&key), is_it)?;
-        let value = self.table.record(location.payload())[WORDS].get() as u32;
-        cuckoo.remove(&mut self.overflowed, &location);
+        let flows = self.table.flows();
+        let (location, value) = flows.locate(&self.table.place(&key), &key)?;
+        flows.index().remove(&mut self.overflowed, &location);
         self.free.push(location.payload());
         Some(value)
     }
 
-    /// The record of a flow.
-    fn number_of(&self, key: &FlowKey<WORDS>) -> Option<u32> {
-        let is_it = |number| self.table.value_if(number, key).is_some();
-        let location = self.table.cuckoo().locate(&self.table.place(key), is_it)?;
-        Some(location.payload())
-    }
-
-    /// Adds a flow that has no record.
+    /// Adds a flow that is not there.
     fn add(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<(), NoRoom> {
         let fresh = (self.used < self.table.records()).then_some(self.used + 1);
         let number = self.free.last().copied().or(fresh).ok_or(NoRoom)?;
-        // Before the record changes hands: a reader that has its number from before finds the count risen.
-        self.table.cuckoo().count_move();
-        let record = self.table.record(number);
-        for (word, part) in record.iter().zip(key.0.iter().copied().chain([u64::from(value)])) {
-            word.set(part);
-        }
         let place = self.table.place(&key);
-        self.table.cuckoo().insert(&mut self.overflowed, &place, number)?;
+        let flows = self.table.flows();
+        flows.insert(&mut self.overflowed, &place, number, (key, value))?;
         if self.free.pop().is_none() {
             self.used = number;
         }

@@ -17,7 +17,7 @@ mod scalar;
 pub use lanes::Lanes;
 pub(crate) use lanes::{Baseline, Kernel, with_widest_vectors};
 pub use line::{Line, WORDS_PER_LINE, Word};
-pub(crate) use prefetch::prefetch;
+pub use prefetch::prefetch;
 pub(crate) use region::{Cell, Region, bytes_of};
 pub(crate) use scalar::scalar;
 

@@ -1,8 +1,9 @@
 //! Asks the CPU for a cache line before it is needed.
 
-/// Starts the load of the cache line of `cell` and does not wait for it.
+/// Starts the load of the cache line of `cell` and does not wait for it: for frames and tables that are needed soon. Does
+/// nothing on CPUs other than x86-64 and 64-bit Arm.
 #[inline(always)]
-pub(crate) fn prefetch<T>(cell: &T) {
+pub fn prefetch<T>(cell: &T) {
     let address = std::ptr::from_ref(cell);
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,0 +1,61 @@
+//! An address map from a file of either kind: a snapshot, or else a list.
+
+use super::{AddressMap, SnapshotError, SnapshotMemory};
+use crate::list::{ListError, ListOptions, ListSummary};
+use crate::memory::Placement;
+use crate::mix::Seed;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use thiserror::Error;
+
+/// What a map was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// A snapshot.
+    Snapshot,
+    /// A list, with what was read of it.
+    List(ListSummary),
+}
+
+/// A file was not taken.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// It could not be read.
+    #[error("cannot read the list: {0}")]
+    File(#[from] io::Error),
+    /// It is a list, and a line is wrong, or there is no memory for it.
+    #[error(transparent)]
+    List(#[from] ListError),
+    /// It is a snapshot that cannot be used.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+}
+
+impl AddressMap {
+    /// The map of a file that can be read from any place: of a snapshot as [`AddressMap::open`] gives it, of anything else
+    /// as the list that it is (see [`AddressMap::from_list`]), in the memory that a copied snapshot would have.
+    ///
+    /// # Errors
+    /// When it can neither be opened nor read as a list.
+    pub fn load(
+        mut file: &File,
+        options: &ListOptions,
+        seed: Seed,
+        memory: SnapshotMemory,
+    ) -> Result<(AddressMap, Loaded), LoadError> {
+        match AddressMap::open(file, memory) {
+            Ok(map) => return Ok((map, Loaded::Snapshot)),
+            Err(SnapshotError::NotASnapshot) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let placement = match memory {
+            SnapshotMemory::Mapped => Placement::default(),
+            SnapshotMemory::Copied(placement) => placement,
+        };
+        let mut text = Vec::new();
+        file.seek(SeekFrom::Start(0))?;
+        file.read_to_end(&mut text)?;
+        let (map, summary) = AddressMap::from_list(&text, options, seed, placement)?;
+        Ok((map, Loaded::List(summary)))
+    }
+}

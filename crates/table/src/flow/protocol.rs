@@ -1,0 +1,132 @@
+//! What readers and the one writer may do to the records of flows, and in which order.
+//!
+//! The index follows [`crate::cuckoo`]'s rules: the payload of an entry is the number of a record, which holds the key and
+//! the value. A record that changes hands is unlinked, then the count of moves is raised, then it is filled, then it is
+//! linked: a reader that had its number from before finds the count risen, and looks again. [`super::model`] checks this
+//! in every interleaving of small cases.
+
+use super::FlowKey;
+use crate::cuckoo::{Cuckoo, FlowSlots, Glance, Location, NoRoom, Overflowed, Place};
+use crate::memory::{Lanes, Word, prefetch};
+
+/// The index and the records of flows.
+pub(crate) struct Flows<'a, W, const WORDS: usize> {
+    index: Cuckoo<'a, FlowSlots, W>,
+    records: &'a [W],
+}
+
+/// The first look at a key, which went no further than the index.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct First(Option<Glance>);
+
+impl<'a, W: Word, const WORDS: usize> Flows<'a, W, WORDS> {
+    /// Words of a record: the key, the value, and what keeps records from straddling more lines than they must.
+    pub(crate) const STRIDE: usize = (WORDS + 1).next_power_of_two();
+
+    /// The flows in these records, of which number 0 is not used.
+    #[inline(always)]
+    pub(crate) fn new(index: Cuckoo<'a, FlowSlots, W>, records: &'a [W]) -> Flows<'a, W, WORDS> {
+        Flows { index, records }
+    }
+
+    /// The index.
+    #[inline(always)]
+    pub(crate) fn index(&self) -> &Cuckoo<'a, FlowSlots, W> {
+        &self.index
+    }
+
+    /// What a flow maps to.
+    pub(crate) fn get(&self, place: &Place, key: &FlowKey<WORDS>) -> Option<u32> {
+        self.index.find(place, |number| self.value_if(number, key))
+    }
+
+    /// Looks at the home line, and asks for the record that it names.
+    #[inline(always)]
+    pub(crate) fn look_first<V: Lanes>(&self, place: &Place, before: u64) -> First {
+        let glance = self.index.glance::<V>(place, &mut { before });
+        if let Some(number) = glance.successor.checked_sub(1) {
+            prefetch(&self.record(number)[0]);
+        }
+        First(Some(glance))
+    }
+
+    /// What a flow maps to, after the first look at its home line. `before` is the count of moves before that.
+    #[inline(always)]
+    pub(crate) fn look_again(
+        &self,
+        place: &Place,
+        key: &FlowKey<WORDS>,
+        first: First,
+        before: u64,
+    ) -> Option<u32> {
+        match first.0 {
+            Some(Glance {
+                certain: true,
+                successor: 0,
+            }) => None,
+            Some(Glance {
+                certain: true,
+                successor,
+            }) => match self.value_if(successor - 1, key) {
+                Some(value) if self.index.moves() == before => Some(value),
+                // Another flow with the same bits of hash, or the record changed hands.
+                _ => self.get(place, key),
+            },
+            _ => self.get(place, key),
+        }
+    }
+
+    /// The value of a record, if it is this key's.
+    #[inline(always)]
+    fn value_if(&self, number: u32, key: &FlowKey<WORDS>) -> Option<u32> {
+        let record = self.record(number);
+        let difference = (0..WORDS).fold(0, |bits, word| bits | record[word].get() ^ key.0[word]);
+        let value = record[WORDS].get() as u32;
+        (difference == 0).then_some(value)
+    }
+
+    /// The words of a record: the key, then the value.
+    #[inline(always)]
+    fn record(&self, number: u32) -> &'a [W] {
+        &self.records[number as usize * Self::STRIDE..][..=WORDS]
+    }
+}
+
+/// What only the writer does.
+impl<W: Word, const WORDS: usize> Flows<'_, W, WORDS> {
+    /// The entry and the value of a flow.
+    pub(crate) fn locate(&self, place: &Place, key: &FlowKey<WORDS>) -> Option<(Location, u32)> {
+        let location = self
+            .index
+            .locate(place, |number| self.value_if(number, key).is_some())?;
+        Some((location, self.record(location.payload())[WORDS].get() as u32))
+    }
+
+    /// Changes what a flow maps to.
+    pub(crate) fn set_value(&self, location: &Location, value: u32) {
+        self.record(location.payload())[WORDS].set(u64::from(value));
+    }
+
+    /// Adds a flow that is not there, in this record, which no entry names.
+    pub(crate) fn insert(
+        &self,
+        overflowed: &mut Overflowed,
+        place: &Place,
+        number: u32,
+        (key, value): (FlowKey<WORDS>, u32),
+    ) -> Result<(), NoRoom> {
+        self.index.count_move();
+        let words = key.0.into_iter().chain([u64::from(value)]);
+        for (stored, word) in self.record(number).iter().zip(words) {
+            stored.set(word);
+        }
+        self.index.insert(overflowed, place, number)
+    }
+
+    /// The key and the value of a record that an entry names.
+    pub(crate) fn flow(&self, number: u32) -> (FlowKey<WORDS>, u32) {
+        let record = self.record(number);
+        let key = FlowKey(std::array::from_fn(|word| record[word].get()));
+        (key, record[WORDS].get() as u32)
+    }
+}

@@ -1,0 +1,67 @@
+//! What must hold of any bytes as a list: used by a test over the kept corpus and by the fuzz target.
+
+use corelane_table::{
+    AddressMap, BadLines, IpPrefix, ListError, ListFormat, ListOptions, Placement, Seed, Value, read_list,
+};
+
+/// Entries of which a map is made as well, where all are single addresses: a map of prefixes takes 64 MiB, and has tests of
+/// its own.
+const MOST_IN_A_MAP: usize = 64;
+
+/// Reads `text` in every format, and asserts what the documentation promises.
+pub fn holds(text: &[u8]) {
+    for format in [
+        ListFormat::Detect,
+        ListFormat::Plain,
+        ListFormat::Ipset,
+        ListFormat::Nftables,
+    ] {
+        let options = |bad_lines| ListOptions {
+            format,
+            bad_lines,
+            ..ListOptions::default()
+        };
+        let mut entries: Vec<(IpPrefix, Value)> = Vec::new();
+        let skipping = read_list(text, &options(BadLines::Skip), |prefix, value| {
+            entries.push((prefix, value));
+            Ok(())
+        });
+        let summary =
+            skipping.expect("skipping refuses only a set that is not there, and none was asked for");
+        assert_eq!(summary.prefixes, entries.len() as u64);
+        assert!(
+            summary.elements <= summary.prefixes,
+            "every element stands for a prefix"
+        );
+        assert_eq!(summary.skipped > 0, summary.first_skipped.is_some());
+        let lines = text.split(|byte| *byte == b'\n').count() as u64;
+        if let Some(bad) = &summary.first_skipped {
+            assert!((1..=lines).contains(&bad.line), "line {} of {lines}", bad.line);
+        }
+        match read_list(text, &options(BadLines::Refuse), |_, _| Ok(())) {
+            Ok(strict) => assert_eq!(strict, summary),
+            Err(ListError::Line(bad)) => assert_eq!(Some(bad), summary.first_skipped),
+            Err(error) => panic!("{error}"),
+        }
+        for (prefix, _) in &entries {
+            assert_eq!(prefix.to_string().parse().as_ref(), Ok(prefix));
+        }
+        let hosts = entries.iter().all(|(prefix, _)| match prefix {
+            IpPrefix::V4(prefix) => prefix.is_host(),
+            IpPrefix::V6(prefix) => prefix.is_host(),
+        });
+        if hosts && (1..=MOST_IN_A_MAP).contains(&entries.len()) {
+            the_map_holds(text, &options(BadLines::Skip), &entries);
+        }
+    }
+}
+
+/// Of two entries for one prefix the later one counts.
+fn the_map_holds(text: &[u8], options: &ListOptions, entries: &[(IpPrefix, Value)]) {
+    let (map, _) = AddressMap::from_list(text, options, Seed::default(), Placement::default())
+        .expect("what was read can be had");
+    let expected: std::collections::BTreeMap<_, _> = entries.iter().copied().collect();
+    let found: std::collections::BTreeMap<_, _> = map.iter().collect();
+    assert_eq!(found, expected);
+    assert_eq!(map.len(), expected.len());
+}
