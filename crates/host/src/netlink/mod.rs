@@ -3,6 +3,11 @@
 //! What enters: a message of any protocol of the `netlink-packet` family. What leaves: the kernel's answers, or the
 //! error it gave. The socket belongs to the network namespace of the thread that opened it.
 
+pub(crate) mod attributes;
+mod generic;
+
+pub(crate) use generic::Generic;
+
 use std::fmt::Debug;
 use std::io;
 
@@ -31,7 +36,7 @@ impl Netlink {
 
     /// Sends `message` and returns what the kernel answers before its acknowledgement.
     ///
-    /// `flags` are added to `NLM_F_REQUEST | NLM_F_ACK`. Dumps, which end in another way, are not made by this room.
+    /// `flags` are added to `NLM_F_REQUEST | NLM_F_ACK`; with `NLM_F_DUMP` the answers are those before the dump's end.
     pub(crate) fn request<M>(&mut self, message: M, flags: u16) -> io::Result<Vec<M>>
     where
         M: NetlinkSerializable + NetlinkDeserializable + Debug,
@@ -70,6 +75,10 @@ impl Netlink {
                         None => return Ok(answers),
                         Some(_) => return Err(refusal(&status)),
                     },
+                    // A dump that failed says so in its last message (`netlink_dump_done` in `net/netlink/af_netlink.c`).
+                    NetlinkPayload::Done(done) if done.code < 0 => {
+                        return Err(io::Error::from_raw_os_error(-done.code));
+                    }
                     NetlinkPayload::Done(_) => return Ok(answers),
                     _ => {}
                 }

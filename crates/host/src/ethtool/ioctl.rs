@@ -1,0 +1,415 @@
+//! The older calls of ethtool, for what its netlink interface does not tell, or not on older kernels: the driver, RSS key
+//! and table (by netlink since Linux 6.3), hashed fields, rules, tunables.
+//!
+//! What enters: a device's name and the bytes of a request as `linux/ethtool.h` lays it out, numbers in the machine's byte
+//! order. What leaves: those bytes as the kernel filled them in. The one file of this room with unsafe code.
+
+#![allow(unsafe_code, reason = "the call takes a pointer within a structure")]
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use serde::{Deserialize, Serialize};
+
+use super::steering::{Field, FlowType, HashFunction, Rss, Rule, RuleAction, Rules, Transform};
+
+/// Rules read of a device; a NIC has some thousands (82599 datasheet, 7.1.2.7: 8,192), and each is a call.
+const MOST_RULES: u32 = 16_384;
+
+/// `SIOCETHTOOL` of `linux/sockios.h`.
+const CALL: libc::c_ulong = 0x8946;
+
+/// Commands of `linux/ethtool.h`.
+mod command {
+    pub(super) const DRIVER: u32 = 0x03;
+    pub(super) const FLAGS: u32 = 0x25;
+    pub(super) const SET_FLAGS: u32 = 0x26;
+    pub(super) const FIELDS: u32 = 0x29;
+    pub(super) const SET_FIELDS: u32 = 0x2a;
+    pub(super) const RULE_COUNT: u32 = 0x2e;
+    pub(super) const RULE: u32 = 0x2f;
+    pub(super) const RULE_LOCATIONS: u32 = 0x30;
+    pub(super) const RSS: u32 = 0x46;
+    pub(super) const SET_RSS: u32 = 0x47;
+    pub(super) const TUNABLE: u32 = 0x48;
+}
+
+/// The driver of a device, as it names itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Driver {
+    /// Its name.
+    pub name: String,
+    /// Its version, the kernel's for most.
+    pub version: String,
+    /// The device's firmware; empty where it has none.
+    pub firmware: String,
+    /// The address of the device on its bus; empty where it is on none.
+    pub bus: String,
+}
+
+/// Requests to the devices of the namespace of the thread that opened it.
+pub(crate) struct Ioctl {
+    /// Any socket carries them.
+    socket: UdpSocket,
+}
+
+impl Ioctl {
+    /// Opens the socket that carries requests.
+    pub(crate) fn open() -> io::Result<Self> {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
+        Ok(Self {
+            socket: socket.or_else(|_| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)))?,
+        })
+    }
+
+    /// Who drives the device.
+    pub(crate) fn driver(&self, device: &str) -> io::Result<Driver> {
+        // struct ethtool_drvinfo: command, five texts of 32, 12 reserved bytes, five numbers.
+        let mut request = Request::new(command::DRIVER, 196);
+        self.exchange(device, &mut request)?;
+        Ok(Driver {
+            name: request.text(4),
+            version: request.text(36),
+            firmware: request.text(68),
+            bus: request.text(100),
+        })
+    }
+
+    /// Hash, key and table of a context, 0 for the device's own.
+    pub(crate) fn rss(&self, device: &str, context: u32) -> io::Result<Rss> {
+        // A request for nothing tells how long both are.
+        let mut sizes = Request::new(command::RSS, RSS_HEADER);
+        sizes.put(4, context);
+        self.exchange(device, &mut sizes)?;
+        let (entries, key_bytes) = (sizes.number(8), sizes.number(12));
+        let table_bytes = length(entries)? * 4;
+        let mut request = Request::new(command::RSS, RSS_HEADER + table_bytes + length(key_bytes)?);
+        request.put(4, context);
+        request.put(8, entries);
+        request.put(12, key_bytes);
+        self.exchange(device, &mut request)?;
+        let (table, key) = request.bytes[RSS_HEADER..].split_at(table_bytes);
+        Ok(Rss {
+            context,
+            function: HashFunction::from_bits(request.bytes[16]),
+            transforms: Transform::from_bits(request.bytes[17]),
+            key: key.iter().map(|byte| format!("{byte:02x}")).collect(),
+            table: table.chunks_exact(4).map(number_of).collect(),
+        })
+    }
+
+    /// Sets key and table of the device's own context; what is `None` stays.
+    pub(super) fn set_rss(&self, device: &str, key: Option<&[u8]>, table: Option<&[u32]>) -> io::Result<()> {
+        /// `ETH_RXFH_INDIR_NO_CHANGE`; for the key a length of zero says so.
+        const NO_CHANGE: u32 = u32::MAX;
+        let entries: Vec<u8> = table
+            .unwrap_or_default()
+            .iter()
+            .flat_map(|queue| queue.to_ne_bytes())
+            .collect();
+        let key = key.unwrap_or_default();
+        let mut request = Request::new(command::SET_RSS, RSS_HEADER + entries.len() + key.len());
+        let count = |length: usize| u32::try_from(length).map_err(io::Error::other);
+        request.put(
+            8,
+            if table.is_some() {
+                count(entries.len() / 4)?
+            } else {
+                NO_CHANGE
+            },
+        );
+        request.put(12, count(key.len())?);
+        // `RXH_XFRM_NO_CHANGE`, which kernels before 6.8 want to be zero: nothing is reserved there that asks for a change.
+        request.bytes[RSS_HEADER..RSS_HEADER + entries.len()].copy_from_slice(&entries);
+        request.bytes[RSS_HEADER + entries.len()..].copy_from_slice(key);
+        self.exchange(device, &mut request)
+    }
+
+    /// Has the device hand its hashes to the kernel (`ETH_FLAG_RXHASH`).
+    pub(super) fn set_receive_hashing(&self, device: &str) -> io::Result<()> {
+        const RECEIVE_HASHING: u32 = 1 << 28;
+        let mut request = Request::new(command::FLAGS, 8);
+        self.exchange(device, &mut request)?;
+        let flags = request.number(4);
+        let mut request = Request::new(command::SET_FLAGS, 8);
+        request.put(4, flags | RECEIVE_HASHING);
+        self.exchange(device, &mut request)
+    }
+
+    /// What is hashed of a type of flow.
+    pub(crate) fn fields(&self, device: &str, flow_type: FlowType) -> io::Result<Vec<Field>> {
+        let mut request = Request::new(command::FIELDS, RULE_REQUEST);
+        request.put(4, flow_type.number());
+        self.exchange(device, &mut request)?;
+        Ok(Field::from_bits(request.long(8)))
+    }
+
+    /// Sets what is hashed of a type of flow.
+    pub(super) fn set_fields(&self, device: &str, flow_type: FlowType, fields: &[Field]) -> io::Result<()> {
+        let mut request = Request::new(command::SET_FIELDS, RULE_REQUEST);
+        request.put(4, flow_type.number());
+        request.bytes[8..16].copy_from_slice(&Field::bits(fields).to_ne_bytes());
+        self.exchange(device, &mut request)
+    }
+
+    /// The rules that go before the table.
+    pub(crate) fn rules(&self, device: &str) -> io::Result<Rules> {
+        let mut counting = Request::new(command::RULE_COUNT, RULE_REQUEST);
+        self.exchange(device, &mut counting)?;
+        let count = counting.number(RULE_COUNT);
+        let read = count.min(MOST_RULES);
+        let mut listing = Request::new(command::RULE_LOCATIONS, RULE_REQUEST + length(read)? * 4);
+        listing.put(RULE_COUNT, read);
+        if read > 0 {
+            self.exchange(device, &mut listing)?;
+        }
+        let mut rules = Vec::new();
+        for index in 0..listing.number(RULE_COUNT).min(read) as usize {
+            let location = listing.number(RULE_COUNT + 4 + 4 * index);
+            let mut request = Request::new(command::RULE, RULE_REQUEST);
+            request.put(SPECIFICATION + 160, location);
+            // One that is gone meanwhile is counted below.
+            if self.exchange(device, &mut request).is_ok() {
+                rules.push(rule(location, &request));
+            }
+        }
+        rules.sort_by_key(|rule| rule.location);
+        let left_off = count.saturating_sub(rules.len() as u32);
+        Ok(Rules { rules, left_off })
+    }
+
+    /// Frames up to this many bytes are copied, so that their buffer can be given back at once (`ETHTOOL_RX_COPYBREAK`).
+    pub(crate) fn rx_copybreak(&self, device: &str) -> io::Result<u32> {
+        const RX_COPYBREAK: u32 = 1;
+        const TYPE_U32: u32 = 3;
+        let mut request = Request::new(command::TUNABLE, 20);
+        request.put(4, RX_COPYBREAK);
+        request.put(8, TYPE_U32);
+        request.put(12, 4);
+        self.exchange(device, &mut request)?;
+        Ok(request.number(16))
+    }
+
+    /// Hands a request to the device's driver and takes its answer in the same bytes.
+    fn exchange(&self, device: &str, request: &mut Request) -> io::Result<()> {
+        let mut named = libc::ifreq {
+            ifr_name: [0; libc::IFNAMSIZ],
+            ifr_ifru: libc::__c_anonymous_ifr_ifru {
+                ifru_data: request.bytes.as_mut_ptr().cast(),
+            },
+        };
+        if device.len() >= named.ifr_name.len() {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        for (to, from) in named.ifr_name.iter_mut().zip(device.bytes()) {
+            *to = from as libc::c_char;
+        }
+        // SAFETY: the name ends with a zero, and the pointer is to memory that lives through the call and is not otherwise
+        // borrowed. The kernel reads and writes there the structure of the command and as many elements as the counts in it
+        // say; every function above makes `bytes` that long, and `Request::SPARE` longer.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), CALL as _, &raw mut named) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Bytes of `struct ethtool_rxfh` before table and key.
+const RSS_HEADER: usize = 24;
+
+/// Where the flow specification stands in `struct ethtool_rxnfc`, where its count of rules, and its length.
+const SPECIFICATION: usize = 16;
+const RULE_COUNT: usize = 184;
+const RULE_REQUEST: usize = 192;
+
+/// The bytes of a request.
+struct Request {
+    bytes: Vec<u8>,
+}
+
+impl Request {
+    /// Room past what the structures of today have, for drivers that fill in more than they were asked for.
+    const SPARE: usize = 64;
+
+    fn new(command: u32, length: usize) -> Self {
+        let mut bytes = Vec::with_capacity(length + Self::SPARE);
+        bytes.resize(length, 0);
+        let mut request = Self { bytes };
+        request.put(0, command);
+        request
+    }
+
+    fn put(&mut self, at: usize, number: u32) {
+        self.bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+    }
+
+    fn number(&self, at: usize) -> u32 {
+        number_of(&self.bytes[at..at + 4])
+    }
+
+    fn long(&self, at: usize) -> u64 {
+        let bytes = &self.bytes[at..at + 8];
+        u64::from_ne_bytes(bytes.try_into().expect("eight bytes were taken"))
+    }
+
+    /// A text of 32 bytes that ends with a zero.
+    fn text(&self, at: usize) -> String {
+        let bytes = self.bytes[at..at + 32].split(|byte| *byte == 0).next();
+        String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
+    }
+}
+
+fn number_of(bytes: &[u8]) -> u32 {
+    u32::from_ne_bytes(bytes.try_into().expect("four bytes were taken"))
+}
+
+/// A count of the kernel's as a length; none is beyond a million.
+fn length(count: u32) -> io::Result<usize> {
+    const MOST: u32 = 1 << 20;
+    match count {
+        ..=MOST => Ok(count as usize),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidData)),
+    }
+}
+
+/// Reads the `struct ethtool_rx_flow_spec` of an answer: type at 0, values at 4, masks at 76, action at 152.
+fn rule(location: u32, answer: &Request) -> Rule {
+    const FLAGS: u32 = 0xe000_0000;
+    const TO_CONTEXT: u32 = 0x2000_0000;
+    let specification = &answer.bytes[SPECIFICATION..];
+    let (values, masks) = (&specification[4..56], &specification[76..128]);
+    let (extended, extended_masks) = (&specification[56..76], &specification[128..148]);
+    let word = answer.number(SPECIFICATION);
+    let flow_type = match word & !FLAGS {
+        0x0d => Some(FlowType::Ipv4),
+        0x0e => Some(FlowType::Ipv6),
+        0x09 | 0x0a => Some(FlowType::AhEsp4),
+        0x0b | 0x0c => Some(FlowType::AhEsp6),
+        number => FlowType::ALL.into_iter().find(|known| known.number() == number),
+    };
+    let addresses = match flow_type {
+        Some(FlowType::Tcp4 | FlowType::Udp4 | FlowType::Sctp4 | FlowType::AhEsp4 | FlowType::Ipv4) => 4,
+        Some(FlowType::Tcp6 | FlowType::Udp6 | FlowType::Sctp6 | FlowType::AhEsp6 | FlowType::Ipv6) => 16,
+        _ => 0,
+    };
+    let has_ports = !matches!(
+        flow_type,
+        None | Some(FlowType::AhEsp4 | FlowType::AhEsp6 | FlowType::Ipv4 | FlowType::Ipv6 | FlowType::Ether)
+    );
+    let known = 2 * addresses + if has_ports { 4 } else { 0 };
+    let address = |at: usize| {
+        let masked = masks[at..at + addresses].iter().any(|byte| *byte != 0);
+        let of = |bytes: &[u8]| address_of(&bytes[at..at + addresses]);
+        masked.then(|| Some((of(values)?, of(masks)?))).flatten()
+    };
+    let port = |at: usize| {
+        let of = |bytes: &[u8]| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        (has_ports && of(masks) != 0).then(|| (of(values), of(masks)))
+    };
+    // What says "IPv4" in a rule for any IPv4 packet (`ip_ver` of `struct ethtool_usrip4_spec`) restricts nothing.
+    let version_at = 13;
+    let more = |(at, mask): (usize, &u8)| {
+        *mask != 0 && !(flow_type == Some(FlowType::Ipv4) && at + known == version_at)
+    };
+    let context = (word & TO_CONTEXT != 0).then(|| answer.number(RULE_COUNT));
+    Rule {
+        location,
+        flow_type: flow_type.map_or_else(
+            || format!("{:#x}", word & !FLAGS),
+            |known| known.name().to_owned(),
+        ),
+        source: address(0),
+        destination: address(addresses),
+        source_port: port(2 * addresses),
+        destination_port: port(2 * addresses + 2),
+        looks_at_more: masks[known..].iter().enumerate().any(more)
+            || word & FLAGS & !TO_CONTEXT != 0
+                && extended.iter().chain(extended_masks).any(|byte| *byte != 0),
+        action: action(answer.long(SPECIFICATION + 152), context),
+    }
+}
+
+fn address_of(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(bytes).into());
+    }
+    <[u8; 16]>::try_from(bytes)
+        .ok()
+        .map(|bytes| Ipv6Addr::from(bytes).into())
+}
+
+/// The action of a `ring_cookie`: the queue in the low 32 bits, a virtual function's number and one above them.
+fn action(cookie: u64, context: Option<u32>) -> RuleAction {
+    let (queue, function) = (cookie as u32, (cookie >> 32) as u32 & 0xff);
+    match (cookie, function, context) {
+        (u64::MAX, ..) => RuleAction::Drop,
+        (0xffff_ffff_ffff_fffe, ..) => RuleAction::Wake,
+        (_, 0, Some(context)) => RuleAction::Context {
+            context,
+            first_queue: queue,
+        },
+        (_, 0, None) => RuleAction::Queue(queue),
+        _ => RuleAction::VirtualFunction(function - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer about one rule for UDP over IPv4 to port 53 of 10.0.0.0/16, to queue 2.
+    fn answer() -> Request {
+        let mut answer = Request::new(command::RULE, RULE_REQUEST);
+        answer.put(SPECIFICATION, 0x02);
+        let at = SPECIFICATION + 4;
+        answer.bytes[at + 4..at + 8].copy_from_slice(&[10, 0, 0, 0]);
+        answer.bytes[at + 10..at + 12].copy_from_slice(&53_u16.to_be_bytes());
+        let at = SPECIFICATION + 76;
+        answer.bytes[at + 4..at + 8].copy_from_slice(&[255, 255, 0, 0]);
+        answer.bytes[at + 10..at + 12].copy_from_slice(&[0xff, 0xff]);
+        answer.put(SPECIFICATION + 152, 2);
+        answer
+    }
+
+    #[test]
+    fn a_rule_is_read_as_the_kernel_lays_it_out() {
+        let expected = Rule {
+            location: 5,
+            flow_type: "udp4".to_owned(),
+            source: None,
+            destination: Some(("10.0.0.0".parse().unwrap(), "255.255.0.0".parse().unwrap())),
+            source_port: None,
+            destination_port: Some((53, 0xffff)),
+            looks_at_more: false,
+            action: RuleAction::Queue(2),
+        };
+        assert_eq!(rule(5, &answer()), expected);
+        let mut with_tos = answer();
+        with_tos.bytes[SPECIFICATION + 76 + 12] = 0xff;
+        assert!(rule(5, &with_tos).looks_at_more);
+    }
+
+    #[test]
+    fn cookies_are_queues_contexts_functions_and_drops() {
+        assert_eq!(action(u64::MAX, None), RuleAction::Drop);
+        assert_eq!(action(7, None), RuleAction::Queue(7));
+        let context = RuleAction::Context {
+            context: 1,
+            first_queue: 7,
+        };
+        assert_eq!(action(7, Some(1)), context);
+        assert_eq!(action(3 << 32, None), RuleAction::VirtualFunction(2));
+    }
+
+    #[test]
+    fn loopback_has_no_rss_and_an_absent_device_is_an_error() {
+        let ioctl = Ioctl::open().unwrap();
+        let kind = |result: io::Result<Rss>| result.unwrap_err().kind();
+        assert_eq!(kind(ioctl.rss("lo", 0)), io::ErrorKind::Unsupported);
+        let absent = ioctl.rss("no-such-device", 0).unwrap_err();
+        assert_eq!(absent.raw_os_error(), Some(libc::ENODEV));
+        let long = ioctl.rss("a-name-that-no-device-can-have", 0).unwrap_err();
+        assert_eq!(long.raw_os_error(), Some(libc::ENODEV));
+    }
+}

@@ -1,0 +1,339 @@
+//! What a device does with frames on its own: flow control, offloads, queues, rings, coalescing, steering.
+//!
+//! What enters: the name of a device in the calling thread's network namespace. What leaves: [`Pause`], the set of active
+//! [`features`], and more for the [inventory](crate::inventory), read over the kernel's ethtool netlink interface
+//! (`Documentation/networking/ethtool-netlink.rst`, since Linux 5.6). What that interface does not tell, older calls do
+//! ([`ioctl`]). Only [`change`] changes anything; reading needs no privilege.
+
+pub mod change;
+pub(crate) mod ioctl;
+mod steering;
+
+use std::collections::BTreeSet;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+pub use steering::{Field, FlowType, HashFunction, Rss, RssError, Rule, RuleAction, Rules, Transform};
+
+use crate::HostError;
+use crate::netlink::Generic;
+use crate::netlink::attributes::{first, flag_in, inside, nest, number_in, text, text_in};
+
+/// Whether a device pauses its link partner and lets itself be paused (IEEE 802.3 annex 31B). A paused sender looks like a
+/// slow one, and drops move to where they are not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Whether the two ends negotiate it; what is in force may then differ from the other two.
+    pub autonegotiate: bool,
+    /// Whether this device stops sending when asked.
+    pub receive: bool,
+    /// Whether this device asks its partner to stop.
+    pub transmit: bool,
+}
+
+/// How many queues a device works with, and could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Channels {
+    /// Interrupts with a receive queue only.
+    pub receive: u32,
+    /// The most of them.
+    pub receive_maximum: u32,
+    /// Interrupts with a transmit queue only.
+    pub transmit: u32,
+    /// The most of them.
+    pub transmit_maximum: u32,
+    /// Interrupts with a receive and a transmit queue.
+    pub combined: u32,
+    /// The most of them.
+    pub combined_maximum: u32,
+}
+
+impl Channels {
+    /// Receive queues in use.
+    #[must_use]
+    pub fn receiving(&self) -> u32 {
+        self.receive.saturating_add(self.combined)
+    }
+
+    /// The most receive queues that could be in use.
+    #[must_use]
+    pub fn receiving_maximum(&self) -> u32 {
+        self.receive_maximum.max(self.combined_maximum)
+    }
+}
+
+/// How many frames the rings of each queue hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rings {
+    /// Frames of a receive ring.
+    pub receive: Option<u32>,
+    /// The most.
+    pub receive_maximum: Option<u32>,
+    /// Frames of a transmit ring.
+    pub transmit: Option<u32>,
+    /// The most.
+    pub transmit_maximum: Option<u32>,
+}
+
+/// How long a device waits before it interrupts. What a driver does not have is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coalescing {
+    /// Microseconds after the first frame received.
+    pub receive_microseconds: Option<u32>,
+    /// Frames received.
+    pub receive_frames: Option<u32>,
+    /// Microseconds after the first frame sent.
+    pub transmit_microseconds: Option<u32>,
+    /// Whether the driver changes the above with the load.
+    pub adaptive_receive: bool,
+}
+
+/// Reads the flow control of `device`; `None` where the device has none, as virtual ones do not.
+///
+/// # Errors
+///
+/// [`HostError::Netlink`] for a device that is not there and for kernels before 5.6.
+pub fn pause(device: &str) -> Result<Option<Pause>, HostError> {
+    Ethtool::open()?.pause(device)
+}
+
+/// Reads the offloads active on `device`, by the kernel's own names (`ethtool -k` maps some of them to others):
+/// `rx-gro`, `tx-generic-segmentation`, `tx-tcp-segmentation`, `rx-lro`, `rx-hashing` and so on.
+///
+/// # Errors
+///
+/// [`HostError::Netlink`] for a device that is not there and for kernels before 5.6.
+pub fn features(device: &str) -> Result<BTreeSet<String>, HostError> {
+    Ethtool::open()?.features(device)
+}
+
+/// Messages and attributes of `linux/ethtool_netlink.h`.
+mod uapi {
+    pub(super) const FEATURES_GET: u8 = 11;
+    pub(super) const PRIVATE_FLAGS_GET: u8 = 13;
+    pub(super) const RINGS_GET: u8 = 15;
+    pub(super) const CHANNELS_GET: u8 = 17;
+    pub(super) const COALESCE_GET: u8 = 19;
+    pub(super) const PAUSE_GET: u8 = 21;
+    pub(super) const RSS_GET: u8 = 38;
+
+    /// The first attribute of every request and answer: the device it is about.
+    pub(super) const HEADER: u16 = 1;
+    pub(super) const HEADER_DEVICE_NAME: u16 = 2;
+
+    pub(super) const PAUSE_AUTONEGOTIATE: u16 = 2;
+    pub(super) const PAUSE_RECEIVE: u16 = 3;
+    pub(super) const PAUSE_TRANSMIT: u16 = 4;
+
+    pub(super) const FEATURES_ACTIVE: u16 = 4;
+    pub(super) const PRIVATE_FLAGS: u16 = 2;
+    pub(super) const BITSET_NOMASK: u16 = 1;
+    pub(super) const BITSET_BITS: u16 = 3;
+    pub(super) const BITSET_BIT: u16 = 1;
+    pub(super) const BIT_NAME: u16 = 2;
+    pub(super) const BIT_VALUE: u16 = 3;
+
+    pub(super) const CHANNELS_RECEIVE_MAXIMUM: u16 = 2;
+    pub(super) const CHANNELS_TRANSMIT_MAXIMUM: u16 = 3;
+    pub(super) const CHANNELS_COMBINED_MAXIMUM: u16 = 5;
+    pub(super) const CHANNELS_RECEIVE: u16 = 6;
+    pub(super) const CHANNELS_TRANSMIT: u16 = 7;
+    pub(super) const CHANNELS_COMBINED: u16 = 9;
+
+    pub(super) const RINGS_RECEIVE_MAXIMUM: u16 = 2;
+    pub(super) const RINGS_TRANSMIT_MAXIMUM: u16 = 5;
+    pub(super) const RINGS_RECEIVE: u16 = 6;
+    pub(super) const RINGS_TRANSMIT: u16 = 9;
+
+    pub(super) const COALESCE_RECEIVE_MICROSECONDS: u16 = 2;
+    pub(super) const COALESCE_RECEIVE_FRAMES: u16 = 3;
+    pub(super) const COALESCE_TRANSMIT_MICROSECONDS: u16 = 6;
+    pub(super) const COALESCE_ADAPTIVE_RECEIVE: u16 = 11;
+
+    pub(super) const RSS_CONTEXT: u16 = 2;
+}
+
+/// An open exchange with the kernel's ethtool family.
+pub(crate) struct Ethtool {
+    family: Generic,
+}
+
+impl Ethtool {
+    /// Opens a socket in the calling thread's network namespace.
+    pub(crate) fn open() -> Result<Self, HostError> {
+        Ok(Self {
+            family: Generic::open("ethtool")?,
+        })
+    }
+
+    /// See [`pause`].
+    pub(crate) fn pause(&mut self, device: &str) -> Result<Option<Pause>, HostError> {
+        let answer = self.ask(device, uapi::PAUSE_GET, "flow control")?;
+        Ok(answer.map(|attributes| Pause {
+            autonegotiate: flag_in(&attributes, uapi::PAUSE_AUTONEGOTIATE),
+            receive: flag_in(&attributes, uapi::PAUSE_RECEIVE),
+            transmit: flag_in(&attributes, uapi::PAUSE_TRANSMIT),
+        }))
+    }
+
+    /// See [`features`].
+    pub(crate) fn features(&mut self, device: &str) -> Result<BTreeSet<String>, HostError> {
+        let answer = self
+            .ask(device, uapi::FEATURES_GET, "offloads")?
+            .unwrap_or_default();
+        let active = inside(&answer, uapi::FEATURES_ACTIVE);
+        Ok(active.iter().flat_map(|bitset| names_of_bitset(bitset)).collect())
+    }
+
+    /// The driver's own switches that are on, by its names: `rx-copybreak` and the like are not among them. `None` where it
+    /// has none.
+    pub(crate) fn private_flags(&mut self, device: &str) -> Result<Option<BTreeSet<String>>, HostError> {
+        let answer = self.ask(device, uapi::PRIVATE_FLAGS_GET, "private flags")?;
+        Ok(answer.map(|attributes| {
+            let bitsets = inside(&attributes, uapi::PRIVATE_FLAGS);
+            bitsets
+                .iter()
+                .flat_map(|bitset| names_of_bitset(bitset))
+                .collect()
+        }))
+    }
+
+    /// How many queues it works with; `None` where the driver does not tell.
+    pub(crate) fn channels(&mut self, device: &str) -> Result<Option<Channels>, HostError> {
+        let answer = self.ask(device, uapi::CHANNELS_GET, "channels")?;
+        Ok(answer.map(|attributes| {
+            // What is zero is left out (`channels_fill_reply` in `net/ethtool/channels.c`).
+            let number = |kind| number_in(&attributes, kind).unwrap_or(0);
+            Channels {
+                receive: number(uapi::CHANNELS_RECEIVE),
+                receive_maximum: number(uapi::CHANNELS_RECEIVE_MAXIMUM),
+                transmit: number(uapi::CHANNELS_TRANSMIT),
+                transmit_maximum: number(uapi::CHANNELS_TRANSMIT_MAXIMUM),
+                combined: number(uapi::CHANNELS_COMBINED),
+                combined_maximum: number(uapi::CHANNELS_COMBINED_MAXIMUM),
+            }
+        }))
+    }
+
+    /// How much its rings hold; `None` where the driver does not tell.
+    pub(crate) fn rings(&mut self, device: &str) -> Result<Option<Rings>, HostError> {
+        let answer = self.ask(device, uapi::RINGS_GET, "rings")?;
+        Ok(answer.map(|attributes| Rings {
+            receive: number_in(&attributes, uapi::RINGS_RECEIVE),
+            receive_maximum: number_in(&attributes, uapi::RINGS_RECEIVE_MAXIMUM),
+            transmit: number_in(&attributes, uapi::RINGS_TRANSMIT),
+            transmit_maximum: number_in(&attributes, uapi::RINGS_TRANSMIT_MAXIMUM),
+        }))
+    }
+
+    /// How long it waits before it interrupts; `None` where the driver does not tell.
+    pub(crate) fn coalescing(&mut self, device: &str) -> Result<Option<Coalescing>, HostError> {
+        let answer = self.ask(device, uapi::COALESCE_GET, "interrupt coalescing")?;
+        Ok(answer.map(|attributes| Coalescing {
+            receive_microseconds: number_in(&attributes, uapi::COALESCE_RECEIVE_MICROSECONDS),
+            receive_frames: number_in(&attributes, uapi::COALESCE_RECEIVE_FRAMES),
+            transmit_microseconds: number_in(&attributes, uapi::COALESCE_TRANSMIT_MICROSECONDS),
+            adaptive_receive: flag_in(&attributes, uapi::COALESCE_ADAPTIVE_RECEIVE),
+        }))
+    }
+
+    /// The numbers of the further RSS contexts, ascending; the device's own, 0, is not among them. Listing them is possible
+    /// since Linux 6.12 only; before, the kernel refuses.
+    pub(crate) fn contexts(&mut self, device: &str) -> Result<Option<Vec<u32>>, HostError> {
+        let step = format!("the RSS contexts of device {device}");
+        let dumped = self.family.dump(&step, uapi::RSS_GET, header(device));
+        let Some(answers) = offered(dumped)? else {
+            return Ok(None);
+        };
+        let contexts = answers
+            .iter()
+            .filter(|answer| {
+                // Kernels that do not filter dump every device.
+                let header = first(answer, uapi::HEADER).unwrap_or_default();
+                text_in(&header, uapi::HEADER_DEVICE_NAME).as_deref() == Some(device)
+            })
+            .filter_map(|answer| number_in(answer, uapi::RSS_CONTEXT))
+            .filter(|context| *context != 0);
+        Ok(Some(contexts.collect::<BTreeSet<_>>().into_iter().collect()))
+    }
+
+    /// The attributes the kernel answers a question about `device` with; `None` where the driver does not offer it.
+    fn ask(&mut self, device: &str, command: u8, what: &str) -> Result<Option<Vec<u8>>, HostError> {
+        let step = format!("{what} of device {device}");
+        offered(self.family.ask(&step, command, header(device)))
+    }
+}
+
+/// The attribute that names the device a request is about.
+fn header(device: &str) -> Vec<u8> {
+    nest(uapi::HEADER, text(uapi::HEADER_DEVICE_NAME, device))
+}
+
+/// An answer, or `None` where the kernel says that the driver does not offer what was asked.
+fn offered<T>(answer: Result<T, HostError>) -> Result<Option<T>, HostError> {
+    match answer {
+        Err(HostError::Netlink { cause, .. }) if cause.kind() == io::ErrorKind::Unsupported => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// The names of the bits set in a bitset. The kernel lists them in the form asked for by none: with `ETHTOOL_A_BITSET_NOMASK`
+/// those set, without it all, those set with a value.
+fn names_of_bitset(bitset: &[u8]) -> BTreeSet<String> {
+    let all_are_set = first(bitset, uapi::BITSET_NOMASK).is_some();
+    inside(bitset, uapi::BITSET_BITS)
+        .iter()
+        .flat_map(|bits| inside(bits, uapi::BITSET_BIT))
+        .filter(|bit| all_are_set || first(bit, uapi::BIT_VALUE).is_some())
+        .filter_map(|bit| text_in(&bit, uapi::BIT_NAME))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::netlink::attributes::number;
+
+    #[test]
+    fn the_loopback_device_has_offloads_and_no_flow_control() {
+        let features = features("lo").unwrap();
+        assert!(features.contains("tx-generic-segmentation"), "{features:?}");
+        assert_eq!(pause("lo").unwrap(), None);
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_named() {
+        for refusal in [
+            features("no-such-device").map(drop).unwrap_err(),
+            pause("no-such-device").map(drop).unwrap_err(),
+        ] {
+            assert!(refusal.to_string().contains("no-such-device"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_bitset_with_a_mask_names_only_the_bits_that_are_set() {
+        let bit = |name, set| {
+            let value = if set {
+                nest(uapi::BIT_VALUE, Vec::new())
+            } else {
+                Vec::new()
+            };
+            nest(uapi::BITSET_BIT, [text(uapi::BIT_NAME, name), value].concat())
+        };
+        let bits = nest(uapi::BITSET_BITS, [bit("on", true), bit("off", false)].concat());
+        assert_eq!(names_of_bitset(&bits), BTreeSet::from(["on".to_owned()]));
+        let listed = [nest(uapi::BITSET_NOMASK, Vec::new()), number(2, 2), bits].concat();
+        assert_eq!(names_of_bitset(&listed).len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_bitset_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            names_of_bitset(&bytes);
+        }
+    }
+}

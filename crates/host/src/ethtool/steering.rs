@@ -1,0 +1,425 @@
+//! How a device steers what it receives: its hash, the fields hashed of each type of flow, the indirection table, and the
+//! rules that go before it. Names and numbers are those of `linux/ethtool.h`.
+
+use std::net::IpAddr;
+
+use corelane_rss::{Bucket, IndirectionTable, Key, KeyError, TableError};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The hash, key and table of a device, or of one of its further contexts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rss {
+    /// 0 for the device's own; rules send flows to others.
+    pub context: u32,
+    /// How it hashes.
+    pub function: HashFunction,
+    /// What it does to the fields before it hashes them.
+    pub transforms: Vec<Transform>,
+    /// The key in hexadecimal; empty where the driver has none or does not tell.
+    pub key: String,
+    /// The queue of each entry; empty where there is no table.
+    pub table: Vec<u32>,
+}
+
+impl Rss {
+    /// The key.
+    ///
+    /// # Errors
+    ///
+    /// [`RssError::Key`] where there is none, or one of a length that no Toeplitz hash of a tuple can do with.
+    pub fn key(&self) -> Result<Key, RssError> {
+        if self.key.is_empty() {
+            return Err(RssError::NoKey);
+        }
+        Ok(self.key.parse()?)
+    }
+
+    /// The table, its queues as buckets.
+    ///
+    /// # Errors
+    ///
+    /// [`RssError::Table`] where there is none, or one of a size that the low bits of a hash do not index.
+    pub fn table(&self) -> Result<IndirectionTable, RssError> {
+        let bucket = |queue: &u32| u16::try_from(*queue).map(Bucket::new).ok();
+        let entries: Option<Vec<Bucket>> = self.table.iter().map(bucket).collect();
+        match entries {
+            Some(entries) if !entries.is_empty() => Ok(IndirectionTable::from_entries(entries)?),
+            _ => Err(RssError::NoTable),
+        }
+    }
+}
+
+/// Why a device's hash cannot be computed here.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RssError {
+    /// The driver tells none.
+    #[error("the driver tells no RSS key")]
+    NoKey,
+    /// A key of another kind.
+    #[error("the device's RSS key cannot be used: {0}")]
+    Key(#[from] KeyError),
+    /// The driver tells none.
+    #[error("the driver tells no indirection table")]
+    NoTable,
+    /// A table of another kind.
+    #[error("the device's indirection table cannot be used: {0}")]
+    Table(#[from] TableError),
+}
+
+/// The hash function (`ETH_RSS_HASH_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HashFunction {
+    /// Toeplitz.
+    Toeplitz,
+    /// All input bytes XORed.
+    Xor,
+    /// CRC32.
+    Crc32,
+    /// The driver does not tell.
+    Untold,
+    /// One that this version does not know.
+    Other,
+}
+
+impl HashFunction {
+    /// From the bit that stands for it.
+    pub(super) fn from_bits(bits: u8) -> Self {
+        match bits {
+            0 => Self::Untold,
+            1 => Self::Toeplitz,
+            2 => Self::Xor,
+            4 => Self::Crc32,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A symmetric transform of the fields before hashing (`RXH_XFRM_*`, since Linux 6.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transform {
+    /// Source XOR destination stands for both, of addresses and of ports.
+    SymmetricXor,
+    /// Source OR destination, then source XOR destination.
+    SymmetricOrXor,
+    /// One that this version does not know.
+    Other,
+}
+
+impl Transform {
+    pub(super) fn from_bits(bits: u8) -> Vec<Self> {
+        let known = [(1, Self::SymmetricXor), (2, Self::SymmetricOrXor)];
+        let mut found: Vec<Self> = known
+            .into_iter()
+            .filter_map(|(bit, transform)| (bits & bit != 0).then_some(transform))
+            .collect();
+        if bits & !3 != 0 {
+            found.push(Self::Other);
+        }
+        found
+    }
+}
+
+/// A type of flow whose hashed fields can be set apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowType {
+    /// TCP over IPv4.
+    Tcp4,
+    /// UDP over IPv4.
+    Udp4,
+    /// SCTP over IPv4.
+    Sctp4,
+    /// AH or ESP over IPv4.
+    AhEsp4,
+    /// Anything else over IPv4, fragments included.
+    Ipv4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP over IPv6.
+    Udp6,
+    /// SCTP over IPv6.
+    Sctp6,
+    /// AH or ESP over IPv6.
+    AhEsp6,
+    /// Anything else over IPv6, fragments included.
+    Ipv6,
+    /// Frames without IP.
+    Ether,
+}
+
+impl FlowType {
+    /// All of them.
+    pub const ALL: [FlowType; 11] = [
+        FlowType::Tcp4,
+        FlowType::Udp4,
+        FlowType::Sctp4,
+        FlowType::AhEsp4,
+        FlowType::Ipv4,
+        FlowType::Tcp6,
+        FlowType::Udp6,
+        FlowType::Sctp6,
+        FlowType::AhEsp6,
+        FlowType::Ipv6,
+        FlowType::Ether,
+    ];
+
+    /// Its name, as in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            FlowType::Tcp4 => "tcp4",
+            FlowType::Udp4 => "udp4",
+            FlowType::Sctp4 => "sctp4",
+            FlowType::AhEsp4 => "ah_esp4",
+            FlowType::Ipv4 => "ipv4",
+            FlowType::Tcp6 => "tcp6",
+            FlowType::Udp6 => "udp6",
+            FlowType::Sctp6 => "sctp6",
+            FlowType::AhEsp6 => "ah_esp6",
+            FlowType::Ipv6 => "ipv6",
+            FlowType::Ether => "ether",
+        }
+    }
+
+    /// `TCP_V4_FLOW` and the others.
+    pub(super) fn number(self) -> u32 {
+        match self {
+            FlowType::Tcp4 => 0x01,
+            FlowType::Udp4 => 0x02,
+            FlowType::Sctp4 => 0x03,
+            FlowType::AhEsp4 => 0x04,
+            FlowType::Tcp6 => 0x05,
+            FlowType::Udp6 => 0x06,
+            FlowType::Sctp6 => 0x07,
+            FlowType::AhEsp6 => 0x08,
+            FlowType::Ipv4 => 0x10,
+            FlowType::Ipv6 => 0x11,
+            FlowType::Ether => 0x12,
+        }
+    }
+}
+
+/// A field that can be hashed (`RXH_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Field {
+    /// Source address.
+    SourceAddress,
+    /// Destination address.
+    DestinationAddress,
+    /// Source port, or what stands in its place.
+    SourcePort,
+    /// Destination port, or what stands in its place.
+    DestinationPort,
+    /// Ethernet destination.
+    LinkDestination,
+    /// VLAN tag.
+    Vlan,
+    /// Protocol of the IP header.
+    Protocol,
+    /// Tunnel endpoint of GTP.
+    GtpEndpoint,
+    /// Flow label of IPv6.
+    FlowLabel,
+    /// Such frames are dropped.
+    Discard,
+}
+
+impl Field {
+    const BITS: [(u64, Field); 10] = [
+        (1 << 4, Field::SourceAddress),
+        (1 << 5, Field::DestinationAddress),
+        (1 << 6, Field::SourcePort),
+        (1 << 7, Field::DestinationPort),
+        (1 << 1, Field::LinkDestination),
+        (1 << 2, Field::Vlan),
+        (1 << 3, Field::Protocol),
+        (1 << 8, Field::GtpEndpoint),
+        (1 << 9, Field::FlowLabel),
+        (1 << 31, Field::Discard),
+    ];
+
+    /// Both addresses.
+    pub const TWO_TUPLE: [Field; 2] = [Field::SourceAddress, Field::DestinationAddress];
+
+    /// Both addresses and both ports.
+    pub const FOUR_TUPLE: [Field; 4] = [
+        Field::SourceAddress,
+        Field::DestinationAddress,
+        Field::SourcePort,
+        Field::DestinationPort,
+    ];
+
+    pub(super) fn from_bits(bits: u64) -> Vec<Field> {
+        let set = Self::BITS.iter().filter(|(bit, _)| bits & bit != 0);
+        set.map(|(_, field)| *field).collect()
+    }
+
+    pub(super) fn bits(fields: &[Field]) -> u64 {
+        let set = Self::BITS.iter().filter(|(_, field)| fields.contains(field));
+        set.fold(0, |bits, (bit, _)| bits | bit)
+    }
+}
+
+/// The rules that choose a queue before the indirection table does (ntuple filters).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    /// In the order of their locations.
+    pub rules: Vec<Rule>,
+    /// Rules that are there and were not read: past the bound, or gone while they were read.
+    pub left_off: u32,
+}
+
+/// One of them. A field it does not look at is `None`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Its place in the device's table.
+    pub location: u32,
+    /// The type of flow by name; what this version does not know, by number.
+    pub flow_type: String,
+    /// Source address and its mask.
+    pub source: Option<(IpAddr, IpAddr)>,
+    /// Destination address and its mask.
+    pub destination: Option<(IpAddr, IpAddr)>,
+    /// Source port and its mask.
+    pub source_port: Option<(u16, u16)>,
+    /// Destination port and its mask.
+    pub destination_port: Option<(u16, u16)>,
+    /// Whether it looks at more than the above.
+    pub looks_at_more: bool,
+    /// What it does.
+    pub action: RuleAction,
+}
+
+/// What a rule does with what it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleAction {
+    /// Drops it.
+    Drop,
+    /// Wakes the machine.
+    Wake,
+    /// Gives it to this queue.
+    Queue(u32),
+    /// Gives it to this RSS context, whose table's entries are counted from this queue on.
+    Context {
+        /// The context.
+        context: u32,
+        /// What is added to each entry of its table.
+        first_queue: u32,
+    },
+    /// Gives it to a virtual function of the device.
+    VirtualFunction(u32),
+}
+
+impl Rule {
+    /// Whether the rule takes a packet of this type, addresses and ports; `None` where it looks at what is not known here.
+    #[must_use]
+    pub fn takes(
+        &self,
+        flow_type: FlowType,
+        source: std::net::SocketAddr,
+        destination: std::net::SocketAddr,
+    ) -> Option<bool> {
+        if !FlowType::ALL.iter().any(|known| known.name() == self.flow_type) || self.flow_type == "ether" {
+            return None;
+        }
+        let any = matches!(
+            (self.flow_type.as_str(), source.is_ipv4()),
+            ("ipv4", true) | ("ipv6", false)
+        );
+        if self.flow_type != flow_type.name() && !any {
+            return Some(false);
+        }
+        let address =
+            |wanted: Option<(IpAddr, IpAddr)>, found| wanted.is_none_or(|wanted| same(wanted, found));
+        let port =
+            |wanted: Option<(u16, u16)>, found| wanted.is_none_or(|(port, mask)| port & mask == found & mask);
+        let takes = address(self.source, source.ip())
+            && address(self.destination, destination.ip())
+            && port(self.source_port, source.port())
+            && port(self.destination_port, destination.port());
+        match takes {
+            true if self.looks_at_more => None,
+            takes => Some(takes),
+        }
+    }
+}
+
+fn same((wanted, mask): (IpAddr, IpAddr), found: IpAddr) -> bool {
+    match (wanted, mask, found) {
+        (IpAddr::V4(wanted), IpAddr::V4(mask), IpAddr::V4(found)) => wanted & mask == found & mask,
+        (IpAddr::V6(wanted), IpAddr::V6(mask), IpAddr::V6(found)) => wanted & mask == found & mask,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule() -> Rule {
+        Rule {
+            location: 1,
+            flow_type: "udp4".to_owned(),
+            source: None,
+            destination: Some(("10.0.0.0".parse().unwrap(), "255.255.0.0".parse().unwrap())),
+            source_port: None,
+            destination_port: Some((53, 0xffff)),
+            looks_at_more: false,
+            action: RuleAction::Queue(2),
+        }
+    }
+
+    #[test]
+    fn a_rule_takes_what_its_masks_leave() {
+        let takes = |rule: &Rule, flow_type, destination: &str| {
+            rule.takes(
+                flow_type,
+                "192.0.2.1:7".parse().unwrap(),
+                destination.parse().unwrap(),
+            )
+        };
+        assert_eq!(takes(&rule(), FlowType::Udp4, "10.0.7.7:53"), Some(true));
+        assert_eq!(takes(&rule(), FlowType::Udp4, "10.1.7.7:53"), Some(false));
+        assert_eq!(takes(&rule(), FlowType::Udp4, "10.0.7.7:54"), Some(false));
+        assert_eq!(takes(&rule(), FlowType::Tcp4, "10.0.7.7:53"), Some(false));
+        let more = Rule {
+            looks_at_more: true,
+            ..rule()
+        };
+        assert_eq!(takes(&more, FlowType::Udp4, "10.0.7.7:53"), None);
+        assert_eq!(takes(&more, FlowType::Udp4, "10.1.7.7:53"), Some(false));
+    }
+
+    #[test]
+    fn fields_are_the_bits_that_stand_for_them() {
+        assert_eq!(Field::bits(&Field::FOUR_TUPLE), 0xf0);
+        assert_eq!(Field::from_bits(0x30), Field::TWO_TUPLE);
+        assert_eq!(
+            Transform::from_bits(3),
+            [Transform::SymmetricXor, Transform::SymmetricOrXor]
+        );
+        assert_eq!(Transform::from_bits(8), [Transform::Other]);
+    }
+
+    #[test]
+    fn tables_and_keys_that_cannot_be_used_say_why() {
+        let mut rss = Rss {
+            context: 0,
+            function: HashFunction::Toeplitz,
+            transforms: Vec::new(),
+            key: String::new(),
+            table: Vec::new(),
+        };
+        assert_eq!(rss.key(), Err(RssError::NoKey));
+        assert_eq!(rss.table(), Err(RssError::NoTable));
+        rss.table = vec![0, 1, 2];
+        assert!(rss.table().unwrap_err().to_string().contains("power of two"));
+        rss.table = vec![0, 1, 2, 1];
+        assert_eq!(rss.table().unwrap().buckets(), 3);
+    }
+}

@@ -1,0 +1,67 @@
+//! One thing known of the machine, with where it was read, or why it is not known.
+
+use std::fmt::Display;
+
+use serde::{Deserialize, Serialize};
+
+/// A fact with its source. Without a value, one of the two reasons says why: there is none, or it could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact<T> {
+    /// What it stands at.
+    pub value: Option<T>,
+    /// The file or interface it was read from.
+    pub source: String,
+    /// Why there is none, where that is known: the driver does not offer it, for instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent_because: Option<String>,
+    /// Why it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_because: Option<String>,
+}
+
+impl<T> Fact<T> {
+    /// A fact that was read.
+    pub(crate) fn known(value: T, source: impl Into<String>) -> Self {
+        Self {
+            value: Some(value),
+            source: source.into(),
+            absent_because: None,
+            unknown_because: None,
+        }
+    }
+
+    /// What is known not to be there.
+    pub(crate) fn absent(because: impl Display, source: impl Into<String>) -> Self {
+        Self {
+            value: None,
+            source: source.into(),
+            absent_because: Some(because.to_string()),
+            unknown_because: None,
+        }
+    }
+
+    /// What could not be read.
+    pub(crate) fn unknown(because: impl Display, source: impl Into<String>) -> Self {
+        Self {
+            value: None,
+            source: source.into(),
+            absent_because: None,
+            unknown_because: Some(because.to_string()),
+        }
+    }
+
+    /// What a reader returned, whose `None` is what the driver does not offer.
+    pub(crate) fn read<E: Display>(result: Result<Option<T>, E>, source: impl Into<String>) -> Self {
+        match result {
+            Ok(Some(value)) => Self::known(value, source),
+            Ok(None) => Self::absent("the driver does not offer it", source),
+            Err(error) => Self::unknown(error, source),
+        }
+    }
+
+    /// The reason why there is no value.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.absent_because.as_deref().or(self.unknown_because.as_deref())
+    }
+}

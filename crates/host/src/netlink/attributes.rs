@@ -1,0 +1,83 @@
+//! Netlink attributes as bytes: numbers, texts and nests enter, attributes leave; and back. What is malformed is passed
+//! over: an answer may then lack a fact, which its reader says.
+
+use netlink_packet_core::{DefaultNla, Emitable, NlasIterator, parse_string, parse_u8, parse_u32};
+
+/// The flag on an attribute that holds attributes (`NLA_F_NESTED`).
+const NESTED: u16 = 1 << 15;
+
+/// An attribute that holds a number, in the byte order of this machine.
+pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
+    emitted(&DefaultNla::new(kind, value.to_ne_bytes().to_vec()))
+}
+
+/// An attribute that holds a text, which ends with a zero.
+pub(crate) fn text(kind: u16, value: &str) -> Vec<u8> {
+    emitted(&DefaultNla::new(kind, [value.as_bytes(), &[0]].concat()))
+}
+
+/// An attribute that holds attributes.
+pub(crate) fn nest(kind: u16, attributes: Vec<u8>) -> Vec<u8> {
+    emitted(&DefaultNla::new(kind | NESTED, attributes))
+}
+
+fn emitted(attribute: &DefaultNla) -> Vec<u8> {
+    let mut bytes = vec![0; attribute.buffer_len()];
+    attribute.emit(&mut bytes);
+    bytes
+}
+
+/// What every attribute of one kind holds.
+pub(crate) fn inside(attributes: &[u8], kind: u16) -> Vec<Vec<u8>> {
+    NlasIterator::new(attributes)
+        .filter_map(Result::ok)
+        .filter(|attribute| attribute.kind() == kind)
+        .map(|attribute| attribute.value().to_vec())
+        .collect()
+}
+
+/// What the first attribute of one kind holds.
+pub(crate) fn first(attributes: &[u8], kind: u16) -> Option<Vec<u8>> {
+    inside(attributes, kind).into_iter().next()
+}
+
+/// The number of four bytes that the first attribute of one kind holds.
+pub(crate) fn number_in(attributes: &[u8], kind: u16) -> Option<u32> {
+    parse_u32(&first(attributes, kind)?).ok()
+}
+
+/// Whether the first attribute of one kind, of one byte, is there and not zero.
+pub(crate) fn flag_in(attributes: &[u8], kind: u16) -> bool {
+    first(attributes, kind)
+        .and_then(|bytes| parse_u8(&bytes).ok())
+        .is_some_and(|byte| byte != 0)
+}
+
+/// The text that the first attribute of one kind holds.
+pub(crate) fn text_in(attributes: &[u8], kind: u16) -> Option<String> {
+    parse_string(&first(attributes, kind)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let attributes = [number(1, 7), nest(2, text(3, "eth0")), number(1, 8)].concat();
+        assert_eq!(number_in(&attributes, 1), Some(7));
+        assert_eq!(inside(&attributes, 1).len(), 2);
+        let nested = first(&attributes, 2).unwrap();
+        assert_eq!(text_in(&nested, 3).as_deref(), Some("eth0"));
+        assert_eq!(number_in(&attributes, 9), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_readers_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), kind in 0..4_u16) {
+            let _ = (inside(&bytes, kind), number_in(&bytes, kind), flag_in(&bytes, kind), text_in(&bytes, kind));
+        }
+    }
+}
