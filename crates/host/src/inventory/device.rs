@@ -1,0 +1,259 @@
+//! One device, everything that is known of it.
+//!
+//! What enters: its name and what the kernel says of its link. What leaves: a [`Device`]. What its driver does not offer,
+//! what needs privilege, and what went away while it was read, are facts without a value, each with its reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::links::Link;
+use super::queues::{self, ReceiveQueue, Sources, TransmitQueue};
+use crate::HostError;
+use crate::ethtool::ioctl::{Driver, Ioctl};
+use crate::ethtool::{Channels, Coalescing, Ethtool, Field, FlowType, Pause, Rings, Rss, Rules};
+use crate::fact::Fact;
+
+/// A device of the calling thread's network namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// What the kernel knows of it by itself, over routing netlink.
+    pub link: Link,
+    /// Its addresses with the prefix of the link, over routing netlink.
+    pub addresses: Vec<IpNet>,
+    /// Who drives it.
+    pub driver: Fact<Driver>,
+    /// The node it is attached to.
+    pub node: Fact<u32>,
+    /// How many queues it works with, and could.
+    pub channels: Fact<Channels>,
+    /// How much the rings hold.
+    pub rings: Fact<Rings>,
+    /// How long it waits before it interrupts.
+    pub coalescing: Fact<Coalescing>,
+    /// Its hash, key and indirection table.
+    pub rss: Fact<Rss>,
+    /// The further contexts that rules send flows to.
+    pub contexts: Fact<Vec<Rss>>,
+    /// What is hashed of each type of flow; types that the driver does not tell are left out when it tells any.
+    pub fields: Fact<BTreeMap<FlowType, Vec<Field>>>,
+    /// The rules that go before the table.
+    pub rules: Fact<Rules>,
+    /// The queues that receive.
+    pub receive_queues: Vec<ReceiveQueue>,
+    /// The queues that send.
+    pub transmit_queues: Vec<TransmitQueue>,
+    /// The offloads that are on, by the kernel's names.
+    pub features: Fact<BTreeSet<String>>,
+    /// Flow control.
+    pub pause: Fact<Pause>,
+    /// The driver's own switches that are on.
+    pub private_flags: Fact<BTreeSet<String>>,
+    /// Frames up to this many bytes are copied on receipt.
+    pub rx_copybreak: Fact<u32>,
+}
+
+impl Device {
+    /// Whether the interrupt of some queue, or the driver's channels, make it a device with hardware or its emulation: one
+    /// whose queues are worth steering. Virtual devices of the kernel's own (veth, loopback, bridges) have neither.
+    #[must_use]
+    pub fn has_hardware(&self) -> bool {
+        self.link.kind.is_none()
+            && self
+                .receive_queues
+                .iter()
+                .any(|queue| queue.interrupt.value.is_some())
+            || self
+                .driver
+                .value
+                .as_ref()
+                .is_some_and(|driver| driver.bus.contains(':'))
+    }
+
+    /// Whether a feature is on, by the kernel's name; `None` where that is not known.
+    #[must_use]
+    pub fn feature(&self, name: &str) -> Option<bool> {
+        self.features
+            .value
+            .as_ref()
+            .map(|features| features.contains(name))
+    }
+
+    /// Each fact that could not be read, with the reason. What the driver does not offer is not among them.
+    #[must_use]
+    pub fn unknown(&self) -> Vec<(&'static str, &str)> {
+        let facts = [
+            ("driver", &self.driver.unknown_because),
+            ("node", &self.node.unknown_because),
+            ("channels", &self.channels.unknown_because),
+            ("rings", &self.rings.unknown_because),
+            ("coalescing", &self.coalescing.unknown_because),
+            ("rss", &self.rss.unknown_because),
+            ("contexts", &self.contexts.unknown_because),
+            ("fields", &self.fields.unknown_because),
+            ("rules", &self.rules.unknown_because),
+            ("features", &self.features.unknown_because),
+            ("pause", &self.pause.unknown_because),
+            ("private flags", &self.private_flags.unknown_because),
+            ("rx_copybreak", &self.rx_copybreak.unknown_because),
+        ];
+        let mut unknown: Vec<(&str, &str)> = facts
+            .into_iter()
+            .filter_map(|(name, because)| Some((name, because.as_deref()?)))
+            .collect();
+        for queue in &self.receive_queues {
+            let facts = [
+                ("napi", &queue.napi.unknown_because),
+                ("interrupt", &queue.interrupt.unknown_because),
+                ("interrupt CPUs", &queue.cpus.unknown_because),
+                ("napi thread", &queue.napi_thread.unknown_because),
+                ("rps", &queue.rps_cpus.unknown_because),
+                ("rfs", &queue.rfs_flows.unknown_because),
+            ];
+            let told = facts
+                .into_iter()
+                .filter_map(|(name, because)| Some((name, because.as_deref()?)));
+            unknown.extend(told.collect::<Vec<_>>());
+        }
+        unknown.dedup();
+        unknown
+    }
+}
+
+/// Asks everyone who knows something of the device.
+pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresses: Vec<IpNet>) -> Device {
+    let (receive_queues, transmit_queues) = queues::queues(sources, name, &link);
+    let mut ethtool = Ethtool::open();
+    let calls = Ioctl::open();
+    let rss = told(
+        call(&calls, "ETHTOOL_GRSSH", |calls| calls.rss(name, 0)),
+        |rss| !rss.key.is_empty() || !rss.table.is_empty(),
+        "the driver tells neither key nor table",
+    );
+    Device {
+        driver: call(&calls, "ETHTOOL_GDRVINFO", |calls| calls.driver(name)),
+        node: node(sources, name),
+        channels: ask(&mut ethtool, |ethtool| ethtool.channels(name)),
+        rings: ask(&mut ethtool, |ethtool| ethtool.rings(name)),
+        coalescing: ask(&mut ethtool, |ethtool| ethtool.coalescing(name)),
+        contexts: contexts(&mut ethtool, &calls, name, &rss),
+        rss,
+        fields: told(
+            call(&calls, "ETHTOOL_GRXFH", |calls| fields(calls, name)),
+            |fields| fields.values().any(|own| !own.is_empty()),
+            "the driver tells of no field that is hashed",
+        ),
+        rules: call(&calls, "ETHTOOL_GRXCLSRLALL", |calls| calls.rules(name)),
+        receive_queues,
+        transmit_queues,
+        features: ask(&mut ethtool, |ethtool| ethtool.features(name).map(Some)),
+        pause: ask(&mut ethtool, |ethtool| ethtool.pause(name)),
+        private_flags: ask(&mut ethtool, |ethtool| ethtool.private_flags(name)),
+        rx_copybreak: call(&calls, "ETHTOOL_GTUNABLE", |calls| calls.rx_copybreak(name)),
+        name: name.to_owned(),
+        link,
+        addresses,
+    }
+}
+
+fn ask<T>(
+    ethtool: &mut Result<Ethtool, HostError>,
+    question: impl Fn(&mut Ethtool) -> Result<Option<T>, HostError>,
+) -> Fact<T> {
+    const SOURCE: &str = "ethtool netlink";
+    match ethtool {
+        Ok(ethtool) => Fact::read(question(ethtool), SOURCE),
+        Err(error) => Fact::unknown(error, SOURCE),
+    }
+}
+
+fn call<T>(calls: &io::Result<Ioctl>, command: &str, question: impl Fn(&Ioctl) -> io::Result<T>) -> Fact<T> {
+    let source = format!("ioctl {command}");
+    match calls {
+        Err(error) => Fact::unknown(error, source),
+        Ok(calls) => match question(calls) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                Fact::absent("the driver does not offer it", source)
+            }
+            answer => Fact::read(answer.map(Some), source),
+        },
+    }
+}
+
+/// A fact, or its absence where a driver answered and told nothing: virtio without RSS does so.
+fn told<T>(fact: Fact<T>, tells: impl Fn(&T) -> bool, otherwise: &str) -> Fact<T> {
+    match &fact.value {
+        Some(value) if !tells(value) => Fact::absent(otherwise, fact.source),
+        _ => fact,
+    }
+}
+
+/// What is hashed of every type of flow that the driver tells.
+fn fields(calls: &Ioctl, device: &str) -> io::Result<BTreeMap<FlowType, Vec<Field>>> {
+    let mut told = BTreeMap::new();
+    let mut refused = None;
+    for flow_type in FlowType::ALL {
+        match calls.fields(device, flow_type) {
+            Ok(fields) => {
+                told.insert(flow_type, fields);
+            }
+            // Drivers refuse the types that they do not tell apart, each in its own way.
+            Err(error) => {
+                refused.get_or_insert(error);
+            }
+        }
+    }
+    match refused {
+        Some(error) if told.is_empty() => Err(error),
+        _ => Ok(told),
+    }
+}
+
+/// The contexts beside the device's own. Kernels before 6.12 do not list them.
+fn contexts(
+    ethtool: &mut Result<Ethtool, HostError>,
+    calls: &io::Result<Ioctl>,
+    device: &str,
+    own: &Fact<Rss>,
+) -> Fact<Vec<Rss>> {
+    const SOURCE: &str = "ethtool netlink, ioctl ETHTOOL_GRSSH";
+    if own.value.is_none() {
+        return Fact::absent("the device has no RSS", SOURCE);
+    }
+    let listed = match ethtool {
+        Ok(ethtool) => ethtool.contexts(device).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match (listed, calls) {
+        (Ok(Some(contexts)), Ok(calls)) => {
+            let read: io::Result<Vec<Rss>> = contexts
+                .into_iter()
+                .map(|context| calls.rss(device, context))
+                .collect();
+            Fact::read(read.map(Some), SOURCE)
+        }
+        (Ok(None), _) => Fact::absent("the driver has none", SOURCE),
+        (Err(error), _) => Fact::unknown(format!("{error} (Linux 6.12 lists them)"), SOURCE),
+        (_, Err(error)) => Fact::unknown(error, SOURCE),
+    }
+}
+
+fn node(sources: &Sources<'_>, device: &str) -> Fact<u32> {
+    let path = format!("/sys/class/net/{device}/device/numa_node");
+    if !sources.sysfs {
+        return Fact::unknown(queues::ELSEWHERE, path);
+    }
+    match sources.tree.value::<i64>(&path, "a node's number") {
+        Ok(node) => match u32::try_from(node) {
+            Ok(node) => Fact::known(node, path),
+            // The kernel's word for "no node in particular".
+            Err(_) => Fact::absent("the firmware names none", path),
+        },
+        Err(HostError::Read { .. }) => Fact::absent("it is on no bus that names one", path),
+        Err(error) => Fact::unknown(error, path),
+    }
+}

@@ -1,0 +1,217 @@
+//! Which interrupt belongs to which queue, and on which CPUs it is delivered.
+//!
+//! What enters: `/proc/interrupts`, `/proc/irq`, the interrupts that sysfs lists for a device. What leaves: for each queue
+//! the interrupt whose name ends in its number. Drivers name theirs as they like (`eth0-TxRx-3`, `virtio2-input.0`,
+//! `mlx5_comp3@pci:0000:3b:00.0`); where the kernel's netdev family tells the interrupt, names are not asked.
+
+use std::collections::BTreeMap;
+
+use crate::cpus::list;
+use crate::fact::Fact;
+use crate::tree::Tree;
+
+const INTERRUPTS: &str = "/proc/interrupts";
+
+/// The interrupts of the machine by number, and their names.
+pub(super) struct Interrupts {
+    names: Result<BTreeMap<u32, String>, String>,
+}
+
+/// What a queue's interrupt is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Receive,
+    Transmit,
+}
+
+impl Interrupts {
+    pub(super) fn read(tree: &Tree) -> Self {
+        let text = tree.text(INTERRUPTS).map_err(|error| error.to_string());
+        Self {
+            names: text.map(|text| names(&text)),
+        }
+    }
+
+    /// The name of an interrupt.
+    pub(super) fn name(&self, interrupt: u32) -> Option<&str> {
+        self.names.as_ref().ok()?.get(&interrupt).map(String::as_str)
+    }
+
+    /// The interrupts of a device by its queues, from their names. `parent` is the device's number on its bus where
+    /// interrupts are listed for it, `0000:00:03.0` for instance.
+    pub(super) fn of_queues(
+        &self,
+        tree: &Tree,
+        device: &str,
+        direction: Direction,
+    ) -> Result<BTreeMap<u32, u32>, String> {
+        let names = self.names.as_ref().map_err(Clone::clone)?;
+        let own = listed(tree, device);
+        let mut found = BTreeMap::new();
+        for (number, name) in names {
+            let belongs = match &own {
+                Some(own) => own.contains(number),
+                None => name.split(['-', ':', ' ', '@']).any(|word| word == device),
+            };
+            if belongs && let Some(queue) = queue_of(name, device, direction) {
+                // The first interrupt of a number wins: shared ones are listed once.
+                found.entry(queue).or_insert(*number);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The CPUs that may take an interrupt.
+pub(super) fn affinity(tree: &Tree, interrupt: u32) -> Fact<Vec<u32>> {
+    cpus(tree, format!("/proc/irq/{interrupt}/smp_affinity_list"))
+}
+
+/// The CPUs that do take it. Kernels without the file deliver to any of its affinity.
+pub(super) fn delivered_to(tree: &Tree, interrupt: u32) -> Fact<Vec<u32>> {
+    let effective = cpus(tree, format!("/proc/irq/{interrupt}/effective_affinity_list"));
+    match &effective.value {
+        Some(cpus) if !cpus.is_empty() => effective,
+        _ => affinity(tree, interrupt),
+    }
+}
+
+fn cpus(tree: &Tree, path: String) -> Fact<Vec<u32>> {
+    match tree.text(&path) {
+        Err(error) => Fact::unknown(error, path),
+        Ok(text) => match list::parse(&text) {
+            Some(cpus) => Fact::known(cpus, path),
+            None => Fact::unknown(format!("{text:?} is no CPU list"), path),
+        },
+    }
+}
+
+/// The interrupts that sysfs lists for a device or for what carries it: a virtio device's are those of its PCI function.
+fn listed(tree: &Tree, device: &str) -> Option<Vec<u32>> {
+    ["device", "device/.."].iter().find_map(|above| {
+        let names = tree
+            .names(&format!("/sys/class/net/{device}/{above}/msi_irqs"))
+            .ok()?;
+        Some(names.iter().filter_map(|name| name.parse().ok()).collect())
+    })
+}
+
+/// The numbers and names in the text of `/proc/interrupts`: a column a CPU, then controller, hardware number with trigger,
+/// and the names of who asked for it.
+fn names(text: &str) -> BTreeMap<u32, String> {
+    let mut lines = text.lines();
+    let columns = lines.next().map_or(0, |header| header.split_whitespace().count());
+    let line = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        let number = number.trim().parse().ok()?;
+        let words: Vec<&str> = rest.split_whitespace().skip(columns + 2).collect();
+        // Some controllers put the trigger apart from the number (`IO-APIC   5-edge`, `GICv3  36 Level`).
+        let triggers = ["Level", "Edge", "edge", "fasteoi", "None"];
+        let named = words.iter().skip_while(|word| triggers.contains(word));
+        Some((number, named.copied().collect::<Vec<_>>().join(" ")))
+    };
+    lines.filter_map(line).collect()
+}
+
+/// The queue that an interrupt's name tells, if it is one of the direction.
+fn queue_of(name: &str, device: &str, direction: Direction) -> Option<u32> {
+    let own = name.split('@').next().unwrap_or(name);
+    if own == device {
+        return Some(0);
+    }
+    let own = own.strip_prefix(device).unwrap_or(own);
+    let words: Vec<String> = own
+        .split(|character: char| !character.is_ascii_alphabetic())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let has = |parts: &[&str]| words.iter().any(|word| parts.contains(&word.as_str()));
+    let both = has(&["txrx", "rxtx", "comp", "ntfy", "blk", "q", "queue"]) || has(&["tx"]) && has(&["rx"]);
+    let wanted = match direction {
+        Direction::Receive => has(&["rx", "input"]),
+        Direction::Transmit => has(&["tx", "output"]),
+    };
+    if !both && !wanted {
+        return None;
+    }
+    let digits = own.rsplit(|character: char| !character.is_ascii_digit());
+    digits.into_iter().find(|run| !run.is_empty())?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::recorded::Recorded;
+
+    const TEXT: &str = "           CPU0       CPU1
+  37:          0          0 PCI-MSIX-0000:00:03.0   0-edge      virtio2-config
+  38:          0      12731 PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0
+  39:       9545          0 PCI-MSIX-0000:00:03.0   2-edge      virtio2-output.0
+  50:          1          2 GICv3 36 Level     eth1
+ NMI:          0          0   Non-maskable interrupts
+";
+
+    #[test]
+    fn names_stand_behind_the_columns_of_cpus() {
+        let expected = [
+            (37, "virtio2-config"),
+            (38, "virtio2-input.0"),
+            (39, "virtio2-output.0"),
+            (50, "eth1"),
+        ];
+        let expected = expected.map(|(number, name)| (number, name.to_owned()));
+        assert_eq!(names(TEXT), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn drivers_names_tell_their_queues() {
+        let rows = [
+            ("eth0-TxRx-3", Some(3), Some(3)),
+            ("i40e-eth0-TxRx-12", Some(12), Some(12)),
+            ("eth0-Tx-Rx-7", Some(7), Some(7)),
+            ("eth0-rx-2", Some(2), None),
+            ("eth0-tx-2", None, Some(2)),
+            ("virtio2-input.1", Some(1), None),
+            ("virtio2-output.1", None, Some(1)),
+            ("mlx5_comp3@pci:0000:3b:00.0", Some(3), Some(3)),
+            ("mlx5_async0@pci:0000:3b:00.0", None, None),
+            ("eth0-rxtx-1", Some(1), Some(1)),
+            ("eth0", Some(0), Some(0)),
+            ("virtio2-config", None, None),
+            ("eth0-event-9", None, None),
+            ("i40e-0000:3b:00.0:misc", None, None),
+        ];
+        for (name, receive, transmit) in rows {
+            assert_eq!(queue_of(name, "eth0", Direction::Receive), receive, "{name}");
+            assert_eq!(queue_of(name, "eth0", Direction::Transmit), transmit, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_virtio_device_has_the_interrupts_of_what_carries_it() {
+        let machine = Recorded::new([
+            (INTERRUPTS, TEXT),
+            ("/sys/class/net/eth0/device/x", ""),
+            ("/sys/class/net/eth0/msi_irqs/38", ""),
+            ("/sys/class/net/eth0/msi_irqs/39", ""),
+            ("/proc/irq/38/smp_affinity_list", "0-1\n"),
+            ("/proc/irq/38/effective_affinity_list", "1\n"),
+            ("/proc/irq/39/smp_affinity_list", "0-1\n"),
+        ]);
+        let tree = machine.tree();
+        let interrupts = Interrupts::read(&tree);
+        let receive = interrupts.of_queues(&tree, "eth0", Direction::Receive).unwrap();
+        assert_eq!(receive, BTreeMap::from([(0, 38)]));
+        assert_eq!(delivered_to(&tree, 38).value, Some(vec![1]));
+        assert_eq!(delivered_to(&tree, 39).value, Some(vec![0, 1]));
+        assert!(delivered_to(&tree, 40).unknown_because.is_some());
+    }
+
+    #[test]
+    fn interrupts_that_nothing_lists_belong_to_the_device_that_they_name() {
+        let machine = Recorded::new([(INTERRUPTS, TEXT)]);
+        let interrupts = Interrupts::read(&machine.tree());
+        let found = interrupts.of_queues(&machine.tree(), "eth1", Direction::Receive);
+        assert_eq!(found, Ok(BTreeMap::from([(0, 50)])));
+    }
+}

@@ -1,0 +1,307 @@
+//! The devices of the calling thread's network namespace, their addresses, and the routes that choose between them.
+//!
+//! What enters: nothing. What leaves: [`Link`]s, addresses and [`Route`]s, over the kernel's routing netlink interface
+//! (`Documentation/networking/netlink_spec/rt-link.rst`).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use netlink_packet_core::NLM_F_DUMP;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    InfoBond, InfoData, InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, XdpAttached,
+};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use serde::{Deserialize, Serialize};
+
+use crate::HostError;
+use crate::netlink::Netlink;
+
+/// Routes kept; a router with the internet's table has a hundred times as many, and what is kept names the devices.
+const MOST_ROUTES: usize = 10_000;
+
+/// What the kernel itself knows of a device, without asking its driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Its number in its namespace.
+    pub index: u32,
+    /// Its kind, where it is a virtual one: `veth`, `bond`, `vlan`; `loopback` for loopback.
+    pub kind: Option<String>,
+    /// Whether it is switched on.
+    pub up: bool,
+    /// Whether it carries frames, in words of RFC 2863: `up`, `down`, `unknown`.
+    pub state: String,
+    /// The largest packet, in bytes.
+    pub mtu: Option<u32>,
+    /// Its link (MAC) address in hexadecimal; empty where it has none.
+    pub link_address: String,
+    /// Receive queues that it has memory for; fewer may be in use.
+    pub receive_queues: Option<u32>,
+    /// Transmit queues that it has memory for.
+    pub transmit_queues: Option<u32>,
+    /// The number of the bond, bridge or VRF that it belongs to.
+    pub controller: Option<u32>,
+    /// The number of the device below it (VLAN, macvlan), or of its other end (veth).
+    pub lower: Option<u32>,
+    /// Whether that other device is in another namespace, where its number means nothing here.
+    pub lower_elsewhere: bool,
+    /// The XDP program on it.
+    pub xdp: Option<Xdp>,
+    /// What a bond does.
+    pub bond: Option<Bond>,
+}
+
+/// An XDP program on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Xdp {
+    /// Where it runs: `driver`, `generic`, `hardware` or `several`.
+    pub mode: String,
+    /// The kernel's numbers of the programs.
+    pub programs: Vec<u32>,
+}
+
+/// How a bond shares frames over its members.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bond {
+    /// Its mode, such as `802.3ad`.
+    pub mode: Option<String>,
+    /// What chooses the member that sends, such as `layer3+4`.
+    pub hash_policy: Option<String>,
+}
+
+/// A route: which device packets to a prefix leave by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// Where to; a prefix of length 0 is the default route.
+    pub to: IpNet,
+    /// Whether these addresses are this machine's own.
+    pub local: bool,
+    /// The number of the device.
+    pub device: u32,
+    /// Of several, the one with the lowest goes first.
+    pub priority: u32,
+}
+
+/// The devices by name, their addresses by number, and the routes.
+pub(super) struct Links {
+    pub(super) devices: BTreeMap<String, Link>,
+    pub(super) addresses: BTreeMap<u32, Vec<IpNet>>,
+    pub(super) routes: Vec<Route>,
+    pub(super) routes_left_off: usize,
+}
+
+/// Asks for all of them.
+pub(super) fn links() -> Result<Links, HostError> {
+    let failed = |step: &str| {
+        let step = step.to_owned();
+        move |cause| HostError::Netlink { step, cause }
+    };
+    let mut netlink = Netlink::open(NETLINK_ROUTE).map_err(failed("a routing socket"))?;
+    let mut dump = |step: &str, message| netlink.request(message, NLM_F_DUMP).map_err(failed(step));
+    let devices = dump(
+        "the list of devices",
+        RouteNetlinkMessage::GetLink(LinkMessage::default()),
+    )?;
+    let addresses = dump(
+        "the list of addresses",
+        RouteNetlinkMessage::GetAddress(AddressMessage::default()),
+    )?;
+    let routes = dump(
+        "the routes",
+        RouteNetlinkMessage::GetRoute(RouteMessage::default()),
+    )?;
+    let mut links = Links {
+        devices: devices.into_iter().filter_map(device).collect(),
+        addresses: BTreeMap::new(),
+        routes: Vec::new(),
+        routes_left_off: 0,
+    };
+    for (index, address) in addresses.into_iter().filter_map(address) {
+        links.addresses.entry(index).or_default().push(address);
+    }
+    for route in routes.into_iter().filter_map(route) {
+        if links.routes.len() < MOST_ROUTES {
+            links.routes.push(route);
+        } else {
+            links.routes_left_off += 1;
+        }
+    }
+    Ok(links)
+}
+
+fn device(message: RouteNetlinkMessage) -> Option<(String, Link)> {
+    let RouteNetlinkMessage::NewLink(message) = message else {
+        return None;
+    };
+    let flags = message.header.flags;
+    let mut link = Link {
+        index: message.header.index,
+        up: flags.contains(LinkFlags::Up),
+        state: "unknown".to_owned(),
+        kind: flags.contains(LinkFlags::Loopback).then(|| "loopback".to_owned()),
+        ..Link::default()
+    };
+    let mut name = None;
+    for attribute in message.attributes {
+        match attribute {
+            LinkAttribute::IfName(found) => name = Some(found),
+            LinkAttribute::Mtu(mtu) => link.mtu = Some(mtu),
+            LinkAttribute::OperState(state) => link.state = format!("{state:?}").to_lowercase(),
+            LinkAttribute::Address(bytes) => {
+                let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                link.link_address = bytes.join(":");
+            }
+            LinkAttribute::NumRxQueues(queues) => link.receive_queues = Some(queues),
+            LinkAttribute::NumTxQueues(queues) => link.transmit_queues = Some(queues),
+            LinkAttribute::Controller(index) => link.controller = Some(index),
+            LinkAttribute::Link(index) => link.lower = Some(index),
+            LinkAttribute::LinkNetNsId(_) => link.lower_elsewhere = true,
+            LinkAttribute::Xdp(attributes) => link.xdp = xdp(&attributes),
+            LinkAttribute::LinkInfo(information) => {
+                for part in information {
+                    match part {
+                        LinkInfo::Kind(kind) => link.kind = Some(name_of(&kind)),
+                        LinkInfo::Data(InfoData::Bond(attributes)) => link.bond = Some(bond(&attributes)),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Some((name?, link))
+}
+
+fn name_of(kind: &InfoKind) -> String {
+    kind.to_string()
+}
+
+fn xdp(attributes: &[LinkXdp]) -> Option<Xdp> {
+    let mut mode = None;
+    let mut programs = Vec::new();
+    for attribute in attributes {
+        match attribute {
+            LinkXdp::Attached(XdpAttached::None) => return None,
+            LinkXdp::Attached(attached) => {
+                mode = Some(match attached {
+                    XdpAttached::Driver => "driver",
+                    XdpAttached::SocketBuffer => "generic",
+                    XdpAttached::Hardware => "hardware",
+                    _ => "several",
+                });
+            }
+            LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {
+                programs.push(*id);
+            }
+            _ => {}
+        }
+    }
+    programs.sort_unstable();
+    programs.dedup();
+    mode.map(|mode| Xdp {
+        mode: mode.to_owned(),
+        programs,
+    })
+}
+
+fn bond(attributes: &[InfoBond]) -> Bond {
+    let mut bond = Bond::default();
+    for attribute in attributes {
+        match attribute {
+            InfoBond::Mode(mode) => bond.mode = Some(mode.to_string()),
+            InfoBond::XmitHashPolicy(policy) => bond.hash_policy = Some(policy.to_string()),
+            _ => {}
+        }
+    }
+    bond
+}
+
+fn address(message: RouteNetlinkMessage) -> Option<(u32, IpNet)> {
+    let RouteNetlinkMessage::NewAddress(message) = message else {
+        return None;
+    };
+    let prefix = message.header.prefix_len;
+    // On links with two ends the one is this machine's (`Local`), the other (`Address`) its neighbour's.
+    let mut own = None;
+    for attribute in message.attributes {
+        match attribute {
+            AddressAttribute::Local(address) => own = Some(address),
+            AddressAttribute::Address(address) => own = own.or(Some(address)),
+            _ => {}
+        }
+    }
+    Some((message.header.index, IpNet::new(own?, prefix).ok()?))
+}
+
+fn route(message: RouteNetlinkMessage) -> Option<Route> {
+    let RouteNetlinkMessage::NewRoute(message) = message else {
+        return None;
+    };
+    let local = match message.header.kind {
+        RouteType::Local => true,
+        RouteType::Unicast => false,
+        _ => return None,
+    };
+    let (mut to, mut device, mut priority): (Option<IpAddr>, _, _) = (None, None, 0);
+    for attribute in message.attributes {
+        match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => to = Some(address.into()),
+            RouteAttribute::Destination(RouteAddress::Inet6(address)) => to = Some(address.into()),
+            RouteAttribute::Oif(index) => device = Some(index),
+            RouteAttribute::Priority(number) => priority = number,
+            RouteAttribute::MultiPath(hops) => {
+                device = device.or(hops.first().map(|hop| hop.interface_index));
+            }
+            _ => {}
+        }
+    }
+    let everything: IpAddr = match message.header.address_family {
+        netlink_packet_route::AddressFamily::Inet => IpAddr::from([0; 4]),
+        netlink_packet_route::AddressFamily::Inet6 => IpAddr::from([0_u8; 16]),
+        _ => return None,
+    };
+    let to = IpNet::new(to.unwrap_or(everything), message.header.destination_prefix_length).ok()?;
+    Some(Route {
+        to,
+        local,
+        device: device?,
+        priority,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_device_has_its_kind_number_and_address() {
+        let links = links().unwrap();
+        let loopback = &links.devices["lo"];
+        assert_eq!(loopback.kind.as_deref(), Some("loopback"));
+        let addresses = &links.addresses[&loopback.index];
+        assert!(
+            addresses.contains(&"127.0.0.1/8".parse().unwrap()),
+            "{addresses:?}"
+        );
+        let own = |route: &Route| route.local && route.to.contains(&IpAddr::from([127, 0, 0, 1]));
+        assert!(links.routes.iter().any(own), "{:?}", links.routes);
+    }
+
+    #[test]
+    fn a_program_is_read_with_its_mode_and_number() {
+        let attributes = [
+            LinkXdp::Attached(XdpAttached::SocketBuffer),
+            LinkXdp::ProgId(9),
+            LinkXdp::SkbProgId(9),
+        ];
+        let expected = Xdp {
+            mode: "generic".to_owned(),
+            programs: vec![9],
+        };
+        assert_eq!(xdp(&attributes), Some(expected));
+        assert_eq!(xdp(&[LinkXdp::Attached(XdpAttached::None)]), None);
+    }
+}

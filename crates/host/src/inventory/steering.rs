@@ -1,0 +1,249 @@
+//! The steering document of a device, for sockets that are to take what its queues receive.
+//!
+//! What enters: an [`Inventory`], a device's name, a type of flow. What leaves: the [`Steering`] that the device itself
+//! follows, a bucket a queue, each with the CPU that its packets are seen on; or the fact that is in the way, by name.
+
+use corelane_rss::{HashFields, Steering};
+use thiserror::Error;
+
+use super::{Device, Inventory, ReceiveQueue};
+use crate::cpus::list;
+use crate::ethtool::{Field, FlowType, HashFunction, RssError};
+
+/// Why sockets cannot follow a device.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NoSteering {
+    /// No such device.
+    #[error("there is no device {device}: corelane host lists those of this network namespace")]
+    NoDevice {
+        /// The name given.
+        device: String,
+    },
+    /// It has no RSS, or does not tell.
+    #[error("rss of {device}: {because}")]
+    NoRss {
+        /// The device.
+        device: String,
+        /// Why.
+        because: String,
+    },
+    /// Its key or table is of another kind.
+    #[error("rss of {device}: {error}")]
+    Rss {
+        /// The device.
+        device: String,
+        /// Which of the two, and why.
+        error: RssError,
+    },
+    /// It hashes in a way that sockets are not steered by here.
+    #[error(
+        "hash of {device}: {found}, and sockets are steered by plain Toeplitz hashes: ethtool -X {device} hfunc toeplitz xfrm none"
+    )]
+    Hash {
+        /// The device.
+        device: String,
+        /// How it hashes.
+        found: String,
+    },
+    /// It hashes other fields than addresses and ports.
+    #[error(
+        "hashed fields of {device}: {flow_type} hashes {fields:?}: ethtool -N {device} rx-flow-hash {flow_type} sdfn"
+    )]
+    Fields {
+        /// The device.
+        device: String,
+        /// Of which packets.
+        flow_type: &'static str,
+        /// What it hashes.
+        fields: Vec<Field>,
+    },
+    /// A queue that the table names has no one CPU.
+    #[error("queue {queue} of {device}: {because}")]
+    Queue {
+        /// The device.
+        device: String,
+        /// The queue.
+        queue: usize,
+        /// Why.
+        because: String,
+    },
+}
+
+/// The document that a device follows for one type of flow. What may override it (rules, XDP) is for
+/// [`explain`](crate::explain) to tell.
+///
+/// # Errors
+///
+/// See [`NoSteering`].
+pub fn steering(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<Steering, NoSteering> {
+    let named = || name.to_owned();
+    let device = inventory
+        .device(name)
+        .ok_or_else(|| NoSteering::NoDevice { device: named() })?;
+    let rss = device.rss.value.as_ref().ok_or_else(|| NoSteering::NoRss {
+        device: named(),
+        because: device.rss.reason().unwrap_or("not known").to_owned(),
+    })?;
+    let plain = matches!(rss.function, HashFunction::Toeplitz | HashFunction::Untold);
+    if !plain || !rss.transforms.is_empty() {
+        return Err(NoSteering::Hash {
+            device: named(),
+            found: format!("{:?} {:?}", rss.function, rss.transforms),
+        });
+    }
+    let unusable = |error| NoSteering::Rss {
+        device: named(),
+        error,
+    };
+    let (key, table) = (rss.key().map_err(unusable)?, rss.table().map_err(unusable)?);
+    let cpus: Result<Vec<u32>, NoSteering> = (0..table.buckets()).map(|queue| cpu(device, queue)).collect();
+    Ok(Steering {
+        key,
+        hash_fields: fields(device, flow_type)?,
+        table,
+        cpus: cpus?,
+        generation: 0,
+    })
+}
+
+/// What of two documents differs first, in words that name it; `None` where they steer alike. Their generations may differ.
+#[must_use]
+pub fn mismatch(device: &Steering, other: &Steering) -> Option<String> {
+    if device.key != other.key {
+        return Some(format!(
+            "key: the device has {}, and not {}",
+            device.key, other.key
+        ));
+    }
+    if device.hash_fields != other.hash_fields {
+        return Some(format!(
+            "hash_fields: the device hashes a {}, and not a {}",
+            device.hash_fields, other.hash_fields
+        ));
+    }
+    let (own, others) = (device.table.entries(), other.table.entries());
+    if own.len() != others.len() {
+        return Some(format!(
+            "table: the device has {} entries, and not {}",
+            own.len(),
+            others.len()
+        ));
+    }
+    if let Some(entry) = own.iter().zip(others).position(|(own, other)| own != other) {
+        return Some(format!(
+            "table: entry {entry} of the device names queue {}, and not {}",
+            own[entry], others[entry]
+        ));
+    }
+    let differs = device
+        .cpus
+        .iter()
+        .zip(&other.cpus)
+        .position(|(own, other)| own != other);
+    differs.map(|queue| {
+        let (own, other) = (device.cpus[queue], other.cpus[queue]);
+        format!("cpus: queue {queue} of the device is worked on by CPU {own}, and not {other}")
+    })
+}
+
+/// The fields of one type of flow. Where a driver does not tell, drivers hash ports of TCP alone.
+fn fields(device: &Device, flow_type: FlowType) -> Result<HashFields, NoSteering> {
+    let told = device
+        .fields
+        .value
+        .as_ref()
+        .and_then(|fields| fields.get(&flow_type));
+    match told {
+        Some(told) if *told == Field::FOUR_TUPLE => Ok(HashFields::FourTuple),
+        Some(told) if *told == Field::TWO_TUPLE => Ok(HashFields::TwoTuple),
+        Some(told) => Err(NoSteering::Fields {
+            device: device.name.clone(),
+            flow_type: flow_type.name(),
+            fields: told.clone(),
+        }),
+        None if matches!(flow_type, FlowType::Tcp4 | FlowType::Tcp6) => Ok(HashFields::FourTuple),
+        None => Ok(HashFields::TwoTuple),
+    }
+}
+
+/// The one CPU that a queue's packets are seen on: where its interrupt goes, or the one that RPS hands them to.
+fn cpu(device: &Device, queue: usize) -> Result<u32, NoSteering> {
+    let refuse = |because: String| NoSteering::Queue {
+        device: device.name.clone(),
+        queue,
+        because,
+    };
+    let own: Option<&ReceiveQueue> = device
+        .receive_queues
+        .iter()
+        .find(|own| own.queue as usize == queue);
+    let own = own.ok_or_else(|| refuse("the table names it, and it is not there".to_owned()))?;
+    let one = |what: &str, cpus: &[u32]| match cpus {
+        [cpu] => Ok(*cpu),
+        several => Err(refuse(format!(
+            "{what} CPUs {}: give it one",
+            list::format(several)
+        ))),
+    };
+    match own.rps_cpus.value.as_deref() {
+        Some([]) | None => {}
+        Some(cpus) => return one("RPS hands its packets to", cpus),
+    }
+    // Set to one CPU, an interrupt is there from the next time that it fires.
+    match (own.affinity.value.as_deref(), own.cpus.value.as_deref()) {
+        (Some([cpu]), _) => Ok(*cpu),
+        (_, Some(cpus)) => one("its interrupt may go to", cpus),
+        _ => Err(refuse(
+            own.cpus.reason().unwrap_or("its CPU is not known").to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use corelane_rss::{Bucket, IndirectionTable, Key};
+
+    use super::*;
+
+    fn document() -> Steering {
+        Steering {
+            key: Key::VERIFICATION,
+            hash_fields: HashFields::TwoTuple,
+            table: IndirectionTable::round_robin(4, 2).unwrap(),
+            cpus: vec![0, 1],
+            generation: 0,
+        }
+    }
+
+    #[test]
+    fn what_differs_is_named() {
+        let device = document();
+        let with = |change: fn(&mut Steering)| {
+            let mut other = document();
+            change(&mut other);
+            mismatch(&device, &other).unwrap_or_default()
+        };
+        assert_eq!(with(|other| other.generation = 7), "");
+        assert!(with(|other| other.hash_fields = HashFields::FourTuple).starts_with("hash_fields:"));
+        assert!(with(|other| other.cpus = vec![0, 2]).starts_with("cpus: queue 1"));
+        let turned = |other: &mut Steering| {
+            let entries = [1, 0, 1, 0].map(Bucket::new);
+            other.table = IndirectionTable::from_entries(entries.to_vec()).unwrap();
+        };
+        assert!(with(turned).starts_with("table: entry 0"));
+        let other_key = |other: &mut Steering| other.key = Key::from_bytes(&[7; 40]).unwrap();
+        assert!(with(other_key).starts_with("key:"));
+    }
+
+    #[test]
+    fn devices_without_rss_and_devices_that_are_not_there_are_refused_by_name() {
+        let inventory = crate::inventory::inventory();
+        let refused = |name| {
+            steering(&inventory, name, FlowType::Udp4)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(refused("lo").starts_with("rss of lo:"), "{}", refused("lo"));
+        assert!(refused("no-such-device").contains("no-such-device"));
+    }
+}
