@@ -1,0 +1,377 @@
+//! Where the packets of one flow go, both ways: hash, entry, queue, interrupt, CPU, node, socket.
+//!
+//! What enters: an [`Inventory`], of this machine or a saved one; a [`Flow`]; the sockets that take its packets, where they
+//! are known. What leaves: an [`Explanation`], each of its steps with the rule it follows, the source of the fact, how sure
+//! it is, and what may override it. Nothing is read here: the same inventory always explains a flow the same way.
+
+mod fragments;
+mod hash;
+mod receive;
+mod transmit;
+
+use std::net::SocketAddr;
+
+use corelane_rss::{Protocol, Tuple, TupleError};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::inventory::{Device, Inventory};
+use crate::sockets::Owner;
+
+/// What is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Source and destination.
+    pub tuple: Tuple,
+    /// What its packets carry.
+    pub protocol: Protocol,
+    /// The device that receives and sends them; `None` takes what the routes name.
+    pub device: Option<String>,
+    /// The CPU that sends, where the caller knows it.
+    pub sender_cpu: Option<u32>,
+}
+
+/// The sockets at the two ends of a flow, as far as they are on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Those that take what is sent to the destination.
+    pub destination: Vec<Owner>,
+    /// Those that take what is sent back to the source.
+    pub source: Vec<Owner>,
+}
+
+/// How sure a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// Cannot be told from what is known.
+    Unknown,
+    /// So it is as a rule; what may make it otherwise is named.
+    Likely,
+    /// So it is.
+    Certain,
+}
+
+/// One step of a packet's way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What is found out: `device`, `hash`, `entry`, `queue`, `interrupt`, `cpu`, `rps`, `socket` and so on.
+    pub step: String,
+    /// What it is; `None` where it cannot be told.
+    pub value: Option<String>,
+    /// The rule it follows.
+    pub rule: String,
+    /// Where the facts were read.
+    pub source: String,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// What may make it otherwise.
+    pub unless: Vec<String>,
+}
+
+/// What becomes of a packet's fragments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fragments {
+    /// The hash of a fragment, in hexadecimal; `None` where there is none.
+    pub hash: Option<String>,
+    /// The entry it falls on.
+    pub entry: Option<usize>,
+    /// The queue of that entry.
+    pub queue: Option<u32>,
+    /// The CPU they are seen on.
+    pub cpu: Option<u32>,
+    /// Whether they meet the whole packets of their flow; `None` where one of the two is unknown.
+    pub with_whole_packets: Option<bool>,
+    /// What changes, in words.
+    pub words: String,
+}
+
+/// What this machine does with the packets of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// They are for it.
+    Receives,
+    /// They are its own, for others.
+    Sends,
+    /// They never leave it.
+    Keeps,
+}
+
+/// The way of the packets of one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Direction {
+    /// Who sends.
+    pub from: SocketAddr,
+    /// Who receives.
+    pub to: SocketAddr,
+    /// What this machine does with them.
+    pub role: Role,
+    /// The device they come or leave by.
+    pub device: Option<String>,
+    /// The type of the hash, by its NDIS name.
+    pub hash_type: Option<String>,
+    /// The hash, in hexadecimal.
+    pub hash: Option<String>,
+    /// The entry of the indirection table.
+    pub entry: Option<usize>,
+    /// The queue.
+    pub queue: Option<u32>,
+    /// The interrupt.
+    pub interrupt: Option<u32>,
+    /// The CPU that the packets are seen on, or sent from: after RPS, where that is on.
+    pub cpu: Option<u32>,
+    /// The CPU's node.
+    pub node: Option<u32>,
+    /// How sure the CPU is.
+    pub cpu_confidence: Confidence,
+    /// The steps, in the order of the packet's way.
+    pub steps: Vec<Step>,
+    /// What fragments do otherwise, where this machine receives them.
+    pub fragments: Option<Fragments>,
+    /// The sockets that take the packets, where they are here: one, or the members of a group.
+    pub sockets: Vec<Owner>,
+}
+
+/// Both directions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Name and version of the document.
+    pub schema: String,
+    /// From source to destination, and back.
+    pub directions: Vec<Direction>,
+}
+
+/// Why a flow cannot be explained.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ExplainError {
+    /// Neither end is here.
+    #[error(
+        "neither {tuple} end is an address of this host: name the device that receives its packets with --dev"
+    )]
+    Elsewhere {
+        /// The flow.
+        tuple: Tuple,
+    },
+    /// No such device.
+    #[error("there is no device {device}: {known}")]
+    NoDevice {
+        /// The name given.
+        device: String,
+        /// What there is instead.
+        known: String,
+    },
+    /// No route.
+    #[error("no route of this host leads to {to}: name the device with --dev")]
+    NoRoute {
+        /// Where to.
+        to: SocketAddr,
+    },
+    /// Mixed families.
+    #[error(transparent)]
+    Tuple(#[from] TupleError),
+}
+
+/// Explains a flow.
+///
+/// # Errors
+///
+/// See [`ExplainError`]. What cannot be told about a flow that can be explained is no error, but a step without a value.
+pub fn explain(inventory: &Inventory, flow: &Flow, ends: &Ends) -> Result<Explanation, ExplainError> {
+    let back = Flow {
+        tuple: flow.tuple.reversed(),
+        sender_cpu: None,
+        ..flow.clone()
+    };
+    let local = |end: SocketAddr| inventory.is_local(end.ip());
+    let (here, there) = (local(flow.tuple.source()), local(flow.tuple.destination()));
+    let role = match (here, there, &flow.device) {
+        (true, true, None) => Role::Keeps,
+        (true, false, _) => Role::Sends,
+        (_, true, _) | (_, _, Some(_)) => Role::Receives,
+        (false, false, None) => return Err(ExplainError::Elsewhere { tuple: flow.tuple }),
+    };
+    let back_role = match role {
+        Role::Receives => Role::Sends,
+        Role::Sends => Role::Receives,
+        Role::Keeps => Role::Keeps,
+    };
+    let directions = vec![
+        direction(inventory, flow, role, &ends.destination, &ends.source)?,
+        direction(inventory, &back, back_role, &ends.source, &ends.destination)?,
+    ];
+    Ok(Explanation {
+        schema: "corelane/explain/1".to_owned(),
+        directions,
+    })
+}
+
+fn direction(
+    inventory: &Inventory,
+    flow: &Flow,
+    role: Role,
+    takers: &[Owner],
+    senders: &[Owner],
+) -> Result<Direction, ExplainError> {
+    let (device, step) = device(inventory, flow, role)?;
+    let mut direction = Direction {
+        from: flow.tuple.source(),
+        to: flow.tuple.destination(),
+        role,
+        device: Some(device.name.clone()),
+        hash_type: None,
+        hash: None,
+        entry: None,
+        queue: None,
+        interrupt: None,
+        cpu: None,
+        node: None,
+        cpu_confidence: Confidence::Unknown,
+        steps: vec![step],
+        fragments: None,
+        sockets: Vec::new(),
+    };
+    match role {
+        Role::Sends => transmit::steps(device, senders, &mut direction),
+        Role::Receives | Role::Keeps => {
+            receive::steps(inventory, device, flow, senders, &mut direction);
+            direction.fragments = Some(fragments::fragments(inventory, device, flow, senders, &direction));
+            direction.sockets = takers.to_vec();
+            direction.steps.extend(taker(takers));
+        }
+    }
+    let node = |cpu| inventory.topology.value.as_ref()?.cpu(cpu)?.node;
+    direction.node = direction.cpu.and_then(node);
+    Ok(direction)
+}
+
+/// The device that packets come or leave by, below bonds and VLANs.
+fn device<'a>(inventory: &'a Inventory, flow: &Flow, role: Role) -> Result<(&'a Device, Step), ExplainError> {
+    let mut step = Step {
+        step: "device".to_owned(),
+        value: None,
+        rule: String::new(),
+        source: "routing netlink".to_owned(),
+        confidence: Confidence::Certain,
+        unless: Vec::new(),
+    };
+    let mut device = match (&flow.device, role) {
+        (Some(name), _) => {
+            "the device asked about".clone_into(&mut step.rule);
+            "--dev".clone_into(&mut step.source);
+            inventory.device(name).ok_or_else(|| no_device(inventory, name))?
+        }
+        (None, Role::Keeps) => {
+            "both ends are here, so packets go over loopback".clone_into(&mut step.rule);
+            let loopback = |device: &&Device| device.link.kind.as_deref() == Some("loopback");
+            let found = inventory.devices.iter().find(loopback);
+            found.ok_or_else(|| no_device(inventory, "lo"))?
+        }
+        (None, _) => {
+            let far = match role {
+                Role::Sends => flow.tuple.destination(),
+                _ => flow.tuple.source(),
+            };
+            let route = inventory.route(far.ip()).filter(|route| !route.local);
+            let route = route.ok_or(ExplainError::NoRoute { to: far })?;
+            step.rule = format!("the route to {}", route.to);
+            if role == Role::Receives {
+                step.confidence = Confidence::Likely;
+                step.unless
+                    .push("packets come another way than answers go".to_owned());
+            }
+            step.unless.push("policy routing".to_owned());
+            let found = inventory.device_of_index(route.device);
+            found.ok_or(ExplainError::NoRoute { to: far })?
+        }
+    };
+    // A VLAN lies on one device, a bond on several; frames are steered below both.
+    while let Some(below) = below(inventory, device) {
+        step.rule = format!("{}; {} lies on {}", step.rule, device.name, below.name);
+        if device.link.kind.as_deref() == Some("bond") {
+            let bond = device.link.bond.clone().unwrap_or_default();
+            step.confidence = step.confidence.min(Confidence::Likely);
+            step.unless.push(format!(
+                "another member of the bond: the peer chooses for what comes, {} for what leaves",
+                bond.hash_policy.unwrap_or_else(|| "the bond's policy".to_owned())
+            ));
+        }
+        device = below;
+    }
+    step.value = Some(device.name.clone());
+    Ok((device, step))
+}
+
+/// What a VLAN or bond lies on; the first member that carries frames of a bond.
+fn below<'a>(inventory: &'a Inventory, device: &Device) -> Option<&'a Device> {
+    let own = device.link.index;
+    let found = match device.link.kind.as_deref()? {
+        "vlan" | "macvlan" | "ipvlan" if !device.link.lower_elsewhere => {
+            inventory.device_of_index(device.link.lower?)
+        }
+        "bond" => {
+            let member = |other: &&Device| other.link.controller == Some(own) && other.link.state == "up";
+            inventory.devices.iter().find(member)
+        }
+        _ => None,
+    };
+    found.filter(|found| found.link.index != own)
+}
+
+fn no_device(inventory: &Inventory, name: &str) -> ExplainError {
+    let names: Vec<&str> = inventory
+        .devices
+        .iter()
+        .map(|device| device.name.as_str())
+        .collect();
+    ExplainError::NoDevice {
+        device: name.to_owned(),
+        known: match &inventory.devices_unknown {
+            Some(because) => because.clone(),
+            None => format!("there are {}", names.join(", ")),
+        },
+    }
+}
+
+/// The step of the socket that takes the packets.
+fn taker(takers: &[Owner]) -> Option<Step> {
+    const SOURCE: &str = "sock_diag netlink, /proc";
+    let step = |value: Option<String>, rule: &str, confidence| Step {
+        step: "socket".to_owned(),
+        value,
+        rule: rule.to_owned(),
+        source: SOURCE.to_owned(),
+        confidence,
+        unless: Vec::new(),
+    };
+    let words = |owner: &Owner| {
+        let holder = owner.holders.first();
+        let name = holder.map_or("a process that cannot be seen".to_owned(), |holder| {
+            format!("{} ({})", holder.name, holder.process)
+        });
+        let cpu = match (owner.cpu, &owner.cpu_by) {
+            (Some(cpu), Some(by)) => format!("; works on CPU {cpu}: {by}"),
+            _ => "; its threads are bound to no one CPU".to_owned(),
+        };
+        format!("{} of {name}{cpu}", owner.local)
+    };
+    match takers {
+        [] => None,
+        [one] => Some(step(
+            Some(words(one)),
+            "the one socket that fits best",
+            Confidence::Certain,
+        )),
+        group => Some(step(
+            None,
+            &format!(
+                "one of {} members of a reuseport group; the kernel does not tell by which program or hash",
+                group.len()
+            ),
+            Confidence::Unknown,
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Which socket takes the packets of a flow, who holds it, and on which CPU its holder works.
+//!
+//! What enters: a flow as seen by its receiver on this machine. What leaves: the sockets that the kernel may choose, as
+//! sock_diag netlink lists them (`linux/inet_diag.h`), and the processes and threads behind each, from `/proc`. Processes
+//! of others are seen with privilege only; a socket without visible holders says so by having none.
+
+mod diag;
+mod owners;
+
+use std::net::{IpAddr, SocketAddr};
+
+use corelane_rss::Protocol;
+use serde::{Deserialize, Serialize};
+
+pub use owners::{Holder, Thread};
+
+use crate::HostError;
+use crate::tree::Tree;
+
+/// A socket that takes a flow's packets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The number that `/proc/PID/fd` names it by.
+    pub inode: u32,
+    /// Its own address; unspecified where it takes any.
+    pub local: SocketAddr,
+    /// Its peer; unspecified where it takes any.
+    pub remote: SocketAddr,
+    /// Whether it is a listener, which hands out connections.
+    pub listens: bool,
+    /// The processes that hold it, with the threads that wait on it.
+    pub holders: Vec<Holder>,
+    /// The one CPU that every thread which may read it is bound to; `None` where there are several or none is known.
+    pub cpu: Option<u32>,
+    /// How that was found out.
+    pub cpu_by: Option<String>,
+}
+
+/// Finds the sockets that packets of `protocol` from `remote` to `local` go to: one, or the members of a reuseport group in
+/// the order in which their holder opened them. None where nobody listens.
+///
+/// # Errors
+///
+/// [`HostError::Netlink`] for kernels without sock_diag.
+pub fn owners(protocol: Protocol, local: SocketAddr, remote: SocketAddr) -> Result<Vec<Owner>, HostError> {
+    let number = match protocol {
+        Protocol::Tcp => libc::IPPROTO_TCP,
+        Protocol::Udp => libc::IPPROTO_UDP,
+        Protocol::Other => return Ok(Vec::new()),
+    };
+    let listed = diag::sockets(number as u8, local, remote)?;
+    let mut found = best(listed, local, remote);
+    let mut owners: Vec<Owner> = found
+        .drain(..)
+        .map(|socket| Owner {
+            inode: socket.inode,
+            local: socket.local,
+            remote: socket.remote,
+            listens: socket.listens,
+            holders: Vec::new(),
+            cpu: None,
+            cpu_by: None,
+        })
+        .collect();
+    owners::hold(&Tree::machine(), &mut owners);
+    Ok(owners)
+}
+
+/// A socket as the kernel lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listed {
+    inode: u32,
+    local: SocketAddr,
+    remote: SocketAddr,
+    listens: bool,
+}
+
+/// Those that fit best: a connected socket before one bound to the address, before one that takes any address
+/// (`compute_score` in `net/ipv4/udp.c` and `net/ipv4/inet_hashtables.c`).
+fn best(listed: Vec<Listed>, local: SocketAddr, remote: SocketAddr) -> Vec<Listed> {
+    let fitting: Vec<(u32, Listed)> = listed
+        .into_iter()
+        .filter_map(|socket| Some((score(&socket, local, remote)?, socket)))
+        .collect();
+    let most = fitting.iter().map(|(score, _)| *score).max();
+    let best = fitting.into_iter().filter(|(score, _)| Some(*score) == most);
+    best.map(|(_, socket)| socket).collect()
+}
+
+fn score(socket: &Listed, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+    let same = |one: IpAddr, other: IpAddr| one.to_canonical() == other.to_canonical();
+    if socket.local.port() != local.port() {
+        return None;
+    }
+    let mut score = u32::from(socket.local.is_ipv4() == local.is_ipv4());
+    if !socket.local.ip().is_unspecified() {
+        if !same(socket.local.ip(), local.ip()) {
+            return None;
+        }
+        score += 4;
+    } else if socket.local.is_ipv4() && local.is_ipv6() {
+        return None;
+    }
+    if socket.remote.port() != 0 {
+        if socket.remote.port() != remote.port() || !same(socket.remote.ip(), remote.ip()) {
+            return None;
+        }
+        score += 8;
+    }
+    Some(score)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    fn listed(local: &str, remote: &str, inode: u32) -> Listed {
+        Listed {
+            inode,
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+            listens: false,
+        }
+    }
+
+    #[test]
+    fn a_connected_socket_goes_before_a_bound_one_before_any() {
+        let all = vec![
+            listed("0.0.0.0:53", "0.0.0.0:0", 1),
+            listed("[::]:53", "[::]:0", 2),
+            listed("10.0.0.1:53", "0.0.0.0:0", 3),
+            listed("10.0.0.1:53", "0.0.0.0:0", 4),
+            listed("10.0.0.1:53", "10.0.0.9:7", 5),
+            listed("10.0.0.1:54", "0.0.0.0:0", 6),
+        ];
+        let chosen = |local: &str, remote: &str| {
+            let best = best(all.clone(), local.parse().unwrap(), remote.parse().unwrap());
+            best.iter().map(|socket| socket.inode).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen("10.0.0.1:53", "10.0.0.9:7"), [5]);
+        assert_eq!(chosen("10.0.0.1:53", "10.0.0.9:8"), [3, 4]);
+        assert_eq!(chosen("10.0.0.2:53", "10.0.0.9:8"), [1]);
+        assert_eq!(chosen("[2001:db8::1]:53", "[2001:db8::2]:8"), [2]);
+        assert_eq!(chosen("10.0.0.2:55", "10.0.0.9:8"), [0; 0]);
+    }
+
+    #[test]
+    fn a_socket_of_this_process_is_found_with_its_holder() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let socket = UdpSocket::bind(address).unwrap();
+            let local = socket.local_addr().unwrap();
+            let found = owners(Protocol::Udp, local, SocketAddr::new(local.ip(), 9)).unwrap();
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!(found[0].local, local);
+            let own = found[0]
+                .holders
+                .iter()
+                .find(|holder| holder.process == std::process::id());
+            assert!(own.is_some(), "{:?}", found[0].holders);
+        }
+    }
+
+    #[test]
+    fn a_listener_is_found_until_a_connection_is_there() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let local = listener.local_addr().unwrap();
+        let found = owners(Protocol::Tcp, local, "127.0.0.1:9".parse().unwrap()).unwrap();
+        assert_eq!(
+            found.iter().map(|owner| owner.listens).collect::<Vec<_>>(),
+            [true]
+        );
+        let client = std::net::TcpStream::connect(local).unwrap();
+        let (_server, remote) = listener.accept().unwrap();
+        let found = owners(Protocol::Tcp, local, remote).unwrap();
+        assert_eq!(
+            found.iter().map(|owner| owner.listens).collect::<Vec<_>>(),
+            [false]
+        );
+        let found = owners(Protocol::Tcp, client.local_addr().unwrap(), local).unwrap();
+        assert_eq!(found.len(), 1);
+    }
+}

@@ -1,0 +1,291 @@
+//! Who holds a socket, and which thread reads it.
+//!
+//! What enters: the kernel's numbers of sockets; `/proc`. What leaves: the holders of each. A thread is known to read a
+//! socket when it waits in a call on it, or on an epoll instance that watches it; `/proc/PID/task/TID/syscall` and
+//! `/proc/PID/fdinfo` tell both (`proc_pid_syscall(5)`, `proc_pid_fdinfo(5)`), to who may trace the process.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::Owner;
+use crate::cpus::list;
+use crate::tree::Tree;
+
+/// A process that holds a socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its number.
+    pub process: u32,
+    /// Its name.
+    pub name: String,
+    /// The descriptors it holds the socket by, ascending.
+    pub descriptors: Vec<u32>,
+    /// Its threads that wait for the socket; empty where none was seen to wait.
+    pub waiting: Vec<Thread>,
+    /// The CPUs that all its threads may run on.
+    pub cpus: Vec<u32>,
+}
+
+/// A thread and where it may run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its number.
+    pub thread: u32,
+    /// Its name.
+    pub name: String,
+    /// The CPUs it may run on.
+    pub cpus: Vec<u32>,
+}
+
+/// Calls on the descriptor in their first argument that a reader of a socket waits in.
+const WAITING_ON_SOCKET: [libc::c_long; 6] = [
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_accept4,
+];
+
+/// The same on an epoll instance.
+const WAITING_ON_EPOLL: [libc::c_long; 2] = [libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2];
+
+/// Calls that newer architectures do not have.
+#[cfg(target_arch = "x86_64")]
+const OLDER: [libc::c_long; 2] = [libc::SYS_accept, libc::SYS_epoll_wait];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: [libc::c_long; 0] = [];
+
+/// Enters holders, and the CPU where it is settled, into each of `owners`, which are put into the order of descriptors
+/// where one process holds them all.
+pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
+    let numbers: BTreeMap<String, usize> = owners
+        .iter()
+        .enumerate()
+        .map(|(index, owner)| (format!("socket:[{}]", owner.inode), index))
+        .collect();
+    let processes = tree.names("/proc").unwrap_or_default();
+    for process in processes.iter().filter_map(|name| name.parse::<u32>().ok()) {
+        hold_by(tree, process, &numbers, owners);
+    }
+    owners.sort_by_key(|owner| {
+        owner
+            .holders
+            .first()
+            .map(|holder| (holder.process, holder.descriptors.clone()))
+    });
+    settle(owners);
+    settle_by_order(tree, owners);
+}
+
+/// Looks through the descriptors of a process.
+fn hold_by(tree: &Tree, process: u32, numbers: &BTreeMap<String, usize>, owners: &mut [Owner]) {
+    let directory = format!("/proc/{process}");
+    // Not permitted, or gone: then it is not seen to hold anything.
+    let Ok(descriptors) = tree.names(&format!("{directory}/fd")) else {
+        return;
+    };
+    let mut held: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+    let mut epolls: Vec<u32> = Vec::new();
+    for descriptor in descriptors.iter().filter_map(|name| name.parse::<u32>().ok()) {
+        let Some(target) = tree.link(&format!("{directory}/fd/{descriptor}")) else {
+            continue;
+        };
+        let target = target.to_string_lossy();
+        if let Some(index) = numbers.get(target.as_ref()) {
+            held.entry(*index).or_default().insert(descriptor);
+        } else if target == "anon_inode:[eventpoll]" {
+            epolls.push(descriptor);
+        }
+    }
+    if held.is_empty() {
+        return;
+    }
+    let threads = threads(tree, &directory);
+    let calls = calls(tree, &directory, &threads);
+    let name = tree.text(&format!("{directory}/comm")).unwrap_or_default();
+    let cpus: BTreeSet<u32> = threads
+        .iter()
+        .flat_map(|thread| thread.cpus.iter().copied())
+        .collect();
+    for (index, descriptors) in held {
+        let watching: Vec<u32> = epolls
+            .iter()
+            .copied()
+            .filter(|epoll| watches(tree, &directory, *epoll, &descriptors))
+            .collect();
+        let waits = |thread: &&Thread| {
+            calls.get(&thread.thread).is_some_and(|(call, first)| {
+                let on_socket = WAITING_ON_SOCKET.contains(call) || OLDER.contains(call);
+                let on_epoll = WAITING_ON_EPOLL.contains(call) || OLDER.contains(call);
+                on_socket && descriptors.contains(first) || on_epoll && watching.contains(first)
+            })
+        };
+        owners[index].holders.push(Holder {
+            process,
+            name: name.clone(),
+            waiting: threads.iter().filter(waits).cloned().collect(),
+            cpus: cpus.iter().copied().collect(),
+            descriptors: descriptors.into_iter().collect(),
+        });
+    }
+}
+
+/// Whether an epoll instance watches one of some descriptors: it has a line `tfd: 5 events: …` for each that it does.
+fn watches(tree: &Tree, directory: &str, epoll: u32, descriptors: &BTreeSet<u32>) -> bool {
+    let text = tree
+        .text(&format!("{directory}/fdinfo/{epoll}"))
+        .unwrap_or_default();
+    text.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let watched = (words.next() == Some("tfd:")).then(|| words.next()?.parse().ok());
+        watched
+            .flatten()
+            .is_some_and(|watched| descriptors.contains(&watched))
+    })
+}
+
+fn threads(tree: &Tree, directory: &str) -> Vec<Thread> {
+    let names = tree.names(&format!("{directory}/task")).unwrap_or_default();
+    let mut threads: Vec<Thread> = names
+        .iter()
+        .filter_map(|name| name.parse::<u32>().ok())
+        .map(|thread| {
+            let status = tree
+                .text(&format!("{directory}/task/{thread}/status"))
+                .unwrap_or_default();
+            let field = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.map(str::trim).unwrap_or_default()
+            };
+            Thread {
+                thread,
+                name: field("Name:").to_owned(),
+                cpus: list::parse(field("Cpus_allowed_list:")).unwrap_or_default(),
+            }
+        })
+        .collect();
+    threads.sort_by_key(|thread| thread.thread);
+    threads
+}
+
+/// The call that each thread waits in, and its first argument. Threads that run are in none.
+fn calls(tree: &Tree, directory: &str, threads: &[Thread]) -> BTreeMap<u32, (libc::c_long, u32)> {
+    let call = |thread: &Thread| {
+        let text = tree
+            .text(&format!("{directory}/task/{}/syscall", thread.thread))
+            .ok()?;
+        let mut words = text.split_whitespace();
+        let call = words.next()?.parse().ok()?;
+        let first = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+        Some((thread.thread, (call, u32::try_from(first).ok()?)))
+    };
+    threads.iter().filter_map(call).collect()
+}
+
+/// The CPU where everyone who may read the socket is bound to the same one.
+fn settle(owners: &mut [Owner]) {
+    for owner in owners {
+        let waiting: BTreeSet<u32> = owner
+            .holders
+            .iter()
+            .flat_map(|holder| &holder.waiting)
+            .flat_map(|thread| thread.cpus.iter().copied())
+            .collect();
+        let may_read: BTreeSet<u32> = owner
+            .holders
+            .iter()
+            .flat_map(|holder| holder.cpus.iter().copied())
+            .collect();
+        let (cpus, by) = match waiting.len() {
+            1 => (waiting, "the thread that waits for it is bound to it"),
+            _ => (may_read, "all threads of its holder are bound to it"),
+        };
+        if cpus.len() == 1 {
+            owner.cpu = cpus.first().copied();
+            owner.cpu_by = Some(by.to_owned());
+        }
+    }
+}
+
+/// Where one process holds a group of sockets and has as many threads that are bound to one CPU each, the first socket is
+/// taken to be the first thread's, and so on: servers open sockets and start threads in one order.
+fn settle_by_order(tree: &Tree, owners: &mut [Owner]) {
+    let holder = |owner: &Owner| match &owner.holders[..] {
+        [holder] => Some(holder.process),
+        _ => None,
+    };
+    let Some(process) = owners.first().and_then(holder) else {
+        return;
+    };
+    if owners.len() < 2
+        || owners
+            .iter()
+            .any(|owner| holder(owner) != Some(process) || owner.cpu.is_some())
+    {
+        return;
+    }
+    let mut bound = threads(tree, &format!("/proc/{process}"));
+    bound.retain(|thread| thread.cpus.len() == 1);
+    if bound.len() == owners.len() {
+        for (owner, thread) in owners.iter_mut().zip(&bound) {
+            owner.cpu = thread.cpus.first().copied();
+            let by = format!(
+                "thread {} ({}) is bound to it, by its place among the threads",
+                thread.thread, thread.name
+            );
+            owner.cpu_by = Some(by);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(holders: Vec<Holder>) -> Owner {
+        Owner {
+            inode: 1,
+            local: "0.0.0.0:1".parse().unwrap(),
+            remote: "0.0.0.0:0".parse().unwrap(),
+            listens: false,
+            holders,
+            cpu: None,
+            cpu_by: None,
+        }
+    }
+
+    fn holder(waiting: &[&[u32]], cpus: &[u32]) -> Holder {
+        let thread = |cpus: &&[u32]| Thread {
+            thread: 7,
+            name: String::new(),
+            cpus: cpus.to_vec(),
+        };
+        Holder {
+            process: 7,
+            name: String::new(),
+            descriptors: vec![3],
+            waiting: waiting.iter().map(thread).collect(),
+            cpus: cpus.to_vec(),
+        }
+    }
+
+    #[test]
+    fn who_waits_settles_the_cpu_before_who_could_read() {
+        let cases = [
+            (holder(&[&[1]], &[0, 1]), Some(1)),
+            (holder(&[], &[1]), Some(1)),
+            (holder(&[], &[0, 1]), None),
+            (holder(&[&[0], &[1]], &[0, 1]), None),
+        ];
+        for (holder, cpu) in cases {
+            let mut owners = [owner(vec![holder.clone()])];
+            settle(&mut owners);
+            assert_eq!(owners[0].cpu, cpu, "{holder:?}");
+        }
+        let mut shared = [owner(vec![holder(&[&[0]], &[0]), holder(&[&[1]], &[1])])];
+        settle(&mut shared);
+        assert_eq!(shared[0].cpu, None);
+    }
+}
