@@ -1,7 +1,7 @@
 //! Which memory nodes this machine has, and from which of them a thread's memory is to come.
 //!
 //! What enters: `/sys/devices/system/node/has_memory`, `/proc/thread-self/status`, a policy as the user writes it. What
-//! leaves: the nodes ([`nodes`]), and a [`MemoryPolicy`] that names only nodes there are. Applying it is the worker's.
+//! leaves: the nodes ([`nodes`]), how much is left ([`available_bytes`]), and a [`MemoryPolicy`] that names only nodes there are. Applying it is the worker's.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,6 +48,21 @@ impl From<MemoryPolicy> for String {
     fn from(policy: MemoryPolicy) -> Self {
         policy.to_string()
     }
+}
+
+/// Memory that programs can still have without swapping, by the kernel's estimate (`MemAvailable` of `proc_meminfo(5)`).
+///
+/// # Errors
+///
+/// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not tell.
+pub fn available_bytes() -> Result<u64, HostError> {
+    let text = Tree::machine().text("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| HostError::Missing {
+        place: "/proc/meminfo",
+        what: "MemAvailable line".to_owned(),
+    })
 }
 
 /// Why a memory policy cannot be.

@@ -1,11 +1,11 @@
-//! Binding the calling thread to one CPU.
+//! Binding the calling thread to CPUs.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::HostError;
 
-/// Binds the calling thread, and the threads it starts afterwards, to `cpu`.
+/// Binds the calling thread, and the threads and processes it starts afterwards, to `cpu`.
 ///
 /// Memory first touched after this call comes from the CPU's own node (Linux's default policy), so pin first and
 /// allocate afterwards.
@@ -15,13 +15,28 @@ use crate::HostError;
 /// [`HostError::Pin`] for a CPU that is absent, offline, numbered 1024 or higher (the size of the C library's
 /// `cpu_set_t`), or outside the cpuset of the process.
 pub fn current_thread(cpu: u32) -> Result<(), HostError> {
-    let refused = |errno: nix::Error| HostError::Pin {
-        cpu,
-        cause: errno.into(),
+    current_thread_to(&[cpu])
+}
+
+/// Binds the calling thread, and the threads and processes it starts afterwards, to any of `cpus`.
+///
+/// # Errors
+///
+/// As [`current_thread`], with the CPU at fault; with the first where the kernel refuses the set as a whole. An empty set is
+/// refused as CPU 0.
+pub fn current_thread_to(cpus: &[u32]) -> Result<(), HostError> {
+    let refused = |cpu: u32| {
+        move |errno: nix::Error| HostError::Pin {
+            cpu,
+            cause: errno.into(),
+        }
     };
     let mut set = CpuSet::new();
-    set.set(cpu as usize).map_err(refused)?;
-    sched_setaffinity(Pid::from_raw(0), &set).map_err(refused)
+    for &cpu in cpus {
+        set.set(cpu as usize).map_err(refused(cpu))?;
+    }
+    let first = cpus.first().copied().unwrap_or(0);
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(refused(first))
 }
 
 #[cfg(test)]
@@ -43,6 +58,18 @@ mod tests {
             .join()
             .unwrap();
         }
+    }
+
+    #[test]
+    fn a_thread_may_be_bound_to_several_cpus_and_not_to_none() {
+        let allowed = cpus::allowed().unwrap().cpus;
+        std::thread::spawn(move || {
+            current_thread_to(&allowed).unwrap();
+            assert_eq!(cpus::allowed().unwrap().cpus, allowed);
+            assert!(current_thread_to(&[]).is_err());
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -297,6 +297,80 @@ fn a_setting_of_a_side_stays_in_its_namespace() {
     assert!(bed.server.set("kernel.hostname", "x").is_err());
     let refusal = bed.server.set("net.core.rmem_max", "1").unwrap_err();
     assert!(refusal.to_string().contains("net.core.rmem_max"), "{refusal}");
+}
+
+/// The one-line setting of the calling thread's namespace.
+fn setting(name: &str) -> String {
+    fs::read_to_string(format!("/proc/sys/net/{name}"))
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn a_bed_for_many_connections_has_a_table_and_limits_of_its_own_and_leaves_the_machines() {
+    let names = [
+        "core/somaxconn",
+        "ipv4/tcp_max_syn_backlog",
+        "ipv4/ip_local_port_range",
+        "ipv4/tcp_max_tw_buckets",
+        "ipv4/tcp_child_ehash_entries",
+    ];
+    let machine = move || names.map(setting);
+    let before = machine();
+    let plan = BedPlan {
+        connections: Some(100_000),
+        ..plan("10.11.2.1", &["10.11.2.0/24"])
+    };
+    let Some(bed) = namespaces(&plan) else { return };
+    for side in [&bed.server, &bed.client] {
+        let [queue, handshakes, ports, waiting, child] = side.run(machine);
+        assert_eq!((queue.as_str(), handshakes.as_str()), ("65535", "65535"));
+        assert_eq!(ports, "1024\t65535");
+        assert_eq!(waiting, "100000");
+        // Its own table, the next power of two; a shared one would be told as a negative number.
+        assert_eq!(side.run(|| setting("ipv4/tcp_ehash_entries")), "131072");
+        assert_eq!(
+            child, "0",
+            "what was set to make it belongs to the namespace before"
+        );
+    }
+    assert_eq!(machine(), before);
+}
+
+#[test]
+fn any_address_of_a_server_network_accepts_from_any_of_a_client_pool() {
+    let plan = BedPlan {
+        server_networks: vec!["10.20.0.0/16".parse().unwrap()],
+        connections: Some(1000),
+        ..plan("10.11.2.1", &["10.11.0.0/16"])
+    };
+    let Some(bed) = namespaces(&plan) else { return };
+    let listener = bed
+        .server
+        .run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap());
+    let targets = ["10.20.0.0", "10.20.77.3", "10.20.255.255", "10.11.2.1"];
+    let accepted = bed
+        .server
+        .spawn(move || {
+            let accept = |_| {
+                let (stream, peer) = listener.accept().unwrap();
+                (
+                    stream.local_addr().unwrap().ip().to_string(),
+                    peer.ip().to_string(),
+                )
+            };
+            targets.map(accept)
+        })
+        .unwrap();
+    let _open = bed
+        .client
+        .run(move || targets.map(|target| TcpStream::connect((target, PORT)).unwrap()));
+    let client = bed.client.address().to_string();
+    assert_eq!(
+        accepted.join().unwrap(),
+        targets.map(|to| (to.to_owned(), client.clone()))
+    );
 }
 
 #[test]

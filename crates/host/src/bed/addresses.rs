@@ -29,15 +29,28 @@ pub enum PlanError {
     },
 
     /// Server and clients are of different families.
-    #[error(
-        "server {server} and client pool {pool} are of different address families: use one family in a bed"
-    )]
+    #[error("server {server} and range {pool} are of different address families: use one family in a bed")]
     MixedFamilies {
         /// The server's address.
         server: IpAddr,
-        /// The pool at fault.
+        /// The client pool or server network at fault.
         pool: IpNet,
     },
+
+    /// An address that both sides would take as their own.
+    #[error(
+        "server network {network} and client pool {pool} overlap: an address belongs to one side; choose another range for either"
+    )]
+    BothSides {
+        /// The server's range.
+        network: IpNet,
+        /// The client pool that it overlaps.
+        pool: IpNet,
+    },
+
+    /// No connections are to be held.
+    #[error("0 connections need no bed: name at least 1")]
+    NoConnections,
 
     /// An address that cannot be routed between two machines.
     #[error(
@@ -80,7 +93,7 @@ pub(super) struct Moved {
 
 /// Refuses what no machine can do, before anything is made.
 pub(super) fn check(plan: &BedPlan) -> Result<(), PlanError> {
-    for pool in &plan.clients {
+    for pool in plan.clients.iter().chain(&plan.server_networks) {
         if pool.addr().is_ipv4() != plan.server.is_ipv4() {
             return Err(PlanError::MixedFamilies {
                 server: plan.server,
@@ -88,10 +101,22 @@ pub(super) fn check(plan: &BedPlan) -> Result<(), PlanError> {
             });
         }
     }
+    for network in &plan.server_networks {
+        if let Some(pool) = plan.clients.iter().find(|pool| overlap(network, pool)) {
+            return Err(PlanError::BothSides {
+                network: *network,
+                pool: *pool,
+            });
+        }
+    }
+    if plan.connections == Some(0) {
+        return Err(PlanError::NoConnections);
+    }
     if first_client(plan.server, &plan.clients).is_none() {
         return Err(PlanError::NoClients { server: plan.server });
     }
-    for range in plan.clients.iter().copied().chain([IpNet::from(plan.server)]) {
+    let ranges = plan.clients.iter().chain(&plan.server_networks).copied();
+    for range in ranges.chain([IpNet::from(plan.server)]) {
         for (reserved, why) in reserved() {
             if overlap(&range, &reserved) {
                 return Err(PlanError::Reserved { range, reserved, why });
@@ -325,6 +350,16 @@ mod tests {
             ..plan("10.11.2.1", &["10.11.2.0/24"])
         };
         assert_eq!(refusal(queues), "0 queues are outside 1 to 4096");
+        let twice = BedPlan {
+            server_networks: vec![net("10.11.0.0/16")],
+            ..plan("10.11.2.1", &["10.11.2.0/24"])
+        };
+        assert!(refusal(twice).contains("10.11.0.0/16 and client pool 10.11.2.0/24 overlap"));
+        let none = BedPlan {
+            connections: Some(0),
+            ..plan("10.11.2.1", &["10.11.2.0/24"])
+        };
+        assert!(refusal(none).contains("at least 1"));
     }
 
     #[test]

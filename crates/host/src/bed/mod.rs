@@ -11,10 +11,15 @@
 //! No frame but the experiment's crosses the link: each end has the other as its one permanent neighbour, neither
 //! resolves addresses, and IPv6 is either off or keeps silent (`quiet`). The device counters of a trial are therefore
 //! those of its own frames.
+//!
+//! A bed can be made for a million TCP connections (`connections`): whole prefixes are local on either side, and what the
+//! kernel limits for each namespace is raised in these two alone.
 
 mod addresses;
+mod connections;
 mod namespaces;
 mod side;
+mod transmit;
 mod user_namespace;
 mod wire;
 
@@ -32,6 +37,11 @@ pub use user_namespace::enter_user_namespace;
 
 use crate::HostError;
 use side::Keeper;
+
+/// Receive and transmit queues of a device of the calling thread's network namespace.
+pub(crate) fn queues(device: &str) -> Result<(u32, u32), HostError> {
+    wire::Wire::open()?.queues(device)
+}
 
 /// What a bed stands on, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,21 +74,45 @@ pub struct BedPlan {
     pub clients: Vec<IpNet>,
     /// Whether the loopback device will do where namespaces are not permitted.
     pub loopback_ok: bool,
+    /// Whether the loopback device is wanted and nothing better.
+    #[serde(default)]
+    pub loopback: bool,
     /// The largest packet of the link in bytes; the kernel's 1500 where `None`. The loopback device keeps its own.
     pub mtu: Option<u32>,
     /// Receive and transmit queues of each end; the kernel's choice where `None`.
     pub queues: Option<u32>,
+    /// Prefixes of which the server side takes every address as its own beside `server`, and which the clients reach.
+    #[serde(default)]
+    pub server_networks: Vec<IpNet>,
+    /// TCP connections that each side is to hold: sizes the table that packets look them up in, and raises the limits of
+    /// queues and ports. The kernel's settings where `None`. The loopback device keeps the machine's.
+    #[serde(default)]
+    pub connections: Option<u32>,
+}
+
+/// Switches a device of the calling thread's network namespace on: a tap that an emulator made, for instance.
+///
+/// # Errors
+///
+/// [`HostError::Netlink`] for a device that is not there and without `CAP_NET_ADMIN`.
+pub fn switch_on(device: &str) -> Result<(), HostError> {
+    let mut wire = wire::Wire::open()?;
+    let index = wire.index(device)?;
+    wire.switch_on(index)
 }
 
 impl BedPlan {
-    /// A plan with the kernel's MTU and queues, that may fall back to loopback.
+    /// A plan with the kernel's MTU, queues and limits, that may fall back to loopback.
     pub fn new(server: IpAddr, clients: Vec<IpNet>) -> Self {
         Self {
             server,
             clients,
             loopback_ok: true,
+            loopback: false,
             mtu: None,
             queues: None,
+            server_networks: Vec::new(),
+            connections: None,
         }
     }
 }
@@ -143,6 +177,9 @@ impl Bed {
     /// [`BedError::Plan`] for a plan that no machine can meet; any other error only where `loopback_ok` is not set.
     pub fn build(plan: &BedPlan) -> Result<Bed, BedError> {
         addresses::check(plan)?;
+        if plan.loopback {
+            return Self::loopback(plan, "asked for".to_owned());
+        }
         match namespaces::build(plan) {
             Err(error) if plan.loopback_ok => Self::loopback(plan, error.to_string()),
             built => built,

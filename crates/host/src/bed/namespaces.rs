@@ -14,6 +14,7 @@ use ipnet::IpNet;
 use nix::sched::{CloneFlags, unshare};
 
 use super::addresses::{GATEWAY_IPV4, GATEWAY_IPV6, first_client, merged, without};
+use super::connections;
 use super::side::{Keeper, Side, write_setting};
 use super::user_namespace::{hint, in_user_namespace};
 use super::wire::{End, Wire};
@@ -42,8 +43,8 @@ pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
         first_client(plan.server, &plan.clients).ok_or(PlanError::NoClients { server: plan.server })?;
     let ipv6 = plan.server.is_ipv6();
 
-    let (server, server_namespace) = enter_namespace("server", ipv6)?;
-    let (client, _) = enter_namespace("client", ipv6)?;
+    let (server, server_namespace) = enter_namespace("server", ipv6, plan.connections)?;
+    let (client, _) = enter_namespace("client", ipv6, plan.connections)?;
 
     let (mtu, queues) = (plan.mtu, plan.queues);
     client.run(move || -> Result<(), HostError> {
@@ -51,8 +52,10 @@ pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
     })?;
 
     let address = plan.server;
-    let routes = pools.clone();
-    server.run(move || -> Result<(), HostError> { configure(&SERVER, &CLIENT, address, &[], &routes) })?;
+    let (routes, networks) = (pools.clone(), merged(&plan.server_networks));
+    let remote: Vec<IpNet> = networks.iter().copied().chain([IpNet::from(address)]).collect();
+    server
+        .run(move || -> Result<(), HostError> { configure(&SERVER, &CLIENT, address, &networks, &routes) })?;
     let locals: Vec<IpNet> = pools.iter().flat_map(|pool| without(*pool, address)).collect();
     client.run(move || -> Result<(), HostError> {
         if ipv6 {
@@ -60,7 +63,7 @@ pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
             // (`Documentation/networking/ip-sysctl.rst`, ip_nonlocal_bind).
             write_setting("net.ipv6.ip_nonlocal_bind", "1")?;
         }
-        configure(&CLIENT, &SERVER, client_address, &locals, &[IpNet::from(address)])
+        configure(&CLIENT, &SERVER, client_address, &locals, &remote)
     })?;
     server.run(move || wait_until_ready(SERVER.device, address, client_address))?;
     client.run(move || wait_until_ready(CLIENT.device, client_address, address))?;
@@ -80,14 +83,20 @@ pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
 }
 
 /// Starts a thread, gives it a network namespace of its own, and returns a handle on that namespace.
-fn enter_namespace(role: &str, ipv6: bool) -> Result<(Keeper, File), BedError> {
+fn enter_namespace(role: &str, ipv6: bool, held: Option<u32>) -> Result<(Keeper, File), BedError> {
     let keeper = Keeper::start(role).map_err(BedError::Thread)?;
     let namespace = keeper.run(move || -> Result<File, BedError> {
         let refused = |cause: io::Error| BedError::Namespace {
             hint: hint(&cause),
             cause,
         };
-        unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| refused(errno.into()))?;
+        match held {
+            None => unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| refused(errno.into()))?,
+            Some(held) => {
+                connections::enter_namespace(held).map_err(refused)?;
+                connections::raise_limits(held)?;
+            }
+        }
         quiet(ipv6)?;
         File::open("/proc/thread-self/ns/net").map_err(refused)
     })?;
@@ -178,7 +187,7 @@ mod tests {
             built => built.unwrap(),
         };
         for (side, device) in [(&bed.server, SERVER.device), (&bed.client, CLIENT.device)] {
-            let queues = side.run(move || Wire::open().unwrap().queues(device).unwrap());
+            let queues = side.run(move || crate::bed::queues(device).unwrap());
             assert_eq!(queues, (3, 3), "{device}");
         }
     }

@@ -4,8 +4,11 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
+
+use nix::sched::{CloneFlags, unshare};
 
 use crate::HostError;
 
@@ -116,6 +119,29 @@ impl Side {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         self.run(move || thread::Builder::new().spawn(work))
+    }
+
+    /// Starts a process in this side's network namespace as the first of a process namespace of its own
+    /// (`pid_namespaces(7)`): when it ends, however it does, the kernel ends whatever it started. It inherits orphans, and
+    /// has to wait for them. Where process namespaces are not permitted it starts as any other.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when the process or a thread cannot be started.
+    pub fn start_first(&self, mut command: Command) -> io::Result<Child> {
+        let start = move || {
+            // For the children of this thread alone, which ends here.
+            let _ = unshare(CloneFlags::CLONE_NEWPID);
+            command.spawn()
+        };
+        match self.spawn(start)?.join() {
+            Ok(started) => started,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    pub(super) fn has_own_namespace(&self) -> bool {
+        self.own_namespace
     }
 
     /// The device whose counters count this side's frames.

@@ -67,7 +67,7 @@ pub(super) fn in_user_namespace() -> bool {
 
 /// What would permit namespaces, going by the settings that forbid them; empty or begins with "; ".
 pub(super) fn hint(cause: &io::Error) -> String {
-    const SINGLE_THREAD: i32 = nix::libc::EINVAL;
+    const SINGLE_THREAD: i32 = libc::EINVAL;
     if cause.raw_os_error() == Some(SINGLE_THREAD) {
         return "; the process must have a single thread: enter it at the start".to_owned();
     }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_process_with_several_threads_is_told_so() {
-        let told = hint(&io::Error::from_raw_os_error(nix::libc::EINVAL));
+        let told = hint(&io::Error::from_raw_os_error(libc::EINVAL));
         assert!(told.contains("single thread"), "{told}");
     }
 }

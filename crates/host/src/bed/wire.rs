@@ -112,7 +112,6 @@ impl Wire {
     }
 
     /// Receive and transmit queues of a device.
-    #[cfg(test)]
     pub(super) fn queues(&mut self, device: &str) -> Result<(u32, u32), HostError> {
         let (mut receive, mut transmit) = (0, 0);
         for attribute in self.link(device)?.attributes {

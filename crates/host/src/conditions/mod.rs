@@ -57,7 +57,12 @@ pub struct Condition {
 }
 
 impl Condition {
-    fn known(name: impl Into<String>, value: impl Display, source: impl Into<String>, why: &str) -> Self {
+    pub(crate) fn known(
+        name: impl Into<String>,
+        value: impl Display,
+        source: impl Into<String>,
+        why: &str,
+    ) -> Self {
         Self {
             name: name.into(),
             value: Some(value.to_string()),
@@ -69,7 +74,12 @@ impl Condition {
         }
     }
 
-    fn unknown(name: impl Into<String>, because: impl Display, source: impl Into<String>, why: &str) -> Self {
+    pub(crate) fn unknown(
+        name: impl Into<String>,
+        because: impl Display,
+        source: impl Into<String>,
+        why: &str,
+    ) -> Self {
         Self {
             name: name.into(),
             value: None,
@@ -82,7 +92,7 @@ impl Condition {
     }
 
     /// The same, rated, with what would mend it.
-    fn rated(self, severity: Severity, mend: impl Into<String>) -> Self {
+    pub(crate) fn rated(self, severity: Severity, mend: impl Into<String>) -> Self {
         Self {
             severity,
             mend: Some(mend.into()),
@@ -91,7 +101,7 @@ impl Condition {
     }
 
     /// The same, rated, where nothing here can mend it.
-    fn lasting(self, severity: Severity) -> Self {
+    pub(crate) fn lasting(self, severity: Severity) -> Self {
         Self { severity, ..self }
     }
 }
@@ -151,7 +161,7 @@ pub fn of_devices(devices: &[String]) -> Vec<Condition> {
     device::conditions(&Tree::machine(), devices)
 }
 
-fn snapshot_in(tree: &Tree, devices: &[String]) -> Snapshot {
+pub(crate) fn snapshot_in(tree: &Tree, devices: &[String]) -> Snapshot {
     let mut unknown = BTreeMap::new();
     let mut keep = Keep(&mut unknown);
     let topology = keep.known("cpus_online", cpus::topology_in(tree));

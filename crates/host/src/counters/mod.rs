@@ -10,15 +10,24 @@
 mod clock;
 mod cpu_times;
 mod device;
+mod family;
+mod names;
 mod process;
+mod slab;
 mod softnet;
+mod tcp;
+mod thread;
 mod udp;
 
 pub use clock::{ClockMethod, ClockRate};
 pub use cpu_times::{CpuTime, CpuTimes, TimeOfCpu};
 pub use device::DeviceStatistics;
+pub use family::Family;
 pub use process::{ContextSwitches, ProcessCpu, Switches};
+pub use slab::{Slab, SlabCache};
 pub use softnet::{CpuSoftnet, Softnet, SoftnetOfCpu};
+pub use tcp::{ListenerCounters, SocketMemory, TcpCounters, TcpStatistics};
+pub use thread::{ThreadClock, ThreadTime};
 pub use udp::{IpCounters, UdpCounters, UdpStatistics};
 
 /// Defines a struct of `u64` counters with its differences and sums. Each field may name the kernel's word for it.

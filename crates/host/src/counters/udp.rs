@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::counters;
+use super::names::{lookup, pairs, required};
 use crate::HostError;
 use crate::tree::Tree;
 
@@ -124,14 +125,9 @@ impl UdpStatistics {
     /// [`HostError::Missing`] when the first has no `Udp:` or `Ip:` lines, [`HostError::Format`] when their names and
     /// numbers do not pair.
     pub fn parse(snmp: &str, snmp6: &str) -> Result<Self, HostError> {
-        let required = |protocol: &str| {
-            pairs(snmp, protocol)?.ok_or_else(|| HostError::Missing {
-                place: SNMP,
-                what: format!("{protocol}: lines"),
-            })
-        };
-        let lite_v4 = pairs(snmp, "UdpLite")?.unwrap_or_default();
-        let icmp_v4 = pairs(snmp, "Icmp")?.unwrap_or_default();
+        let required = |protocol: &str| required(SNMP, snmp, protocol);
+        let lite_v4 = pairs(SNMP, snmp, "UdpLite")?.unwrap_or_default();
+        let icmp_v4 = pairs(SNMP, snmp, "Icmp")?.unwrap_or_default();
         let named6 = |prefix: &'static str| move |name: &str| lookup6(snmp6, prefix, name);
         Ok(Self {
             ipv4: UdpCounters::by_name(lookup(&required("Udp")?)),
@@ -171,38 +167,6 @@ impl UdpStatistics {
     /// IP of both families.
     pub fn ip_total(&self) -> IpCounters {
         self.ip_v4.plus(&self.ip_v6)
-    }
-}
-
-type Pairs<'a> = Vec<(&'a str, &'a str)>;
-
-/// The names and numbers of a protocol in `/proc/net/snmp`: a line of names, then a line of numbers, both headed by the
-/// protocol (`snmp_seq_show` in `net/ipv4/proc.c`).
-fn pairs<'a>(snmp: &'a str, protocol: &str) -> Result<Option<Pairs<'a>>, HostError> {
-    let mut lines = snmp
-        .lines()
-        .filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'));
-    let Some(names) = lines.next() else {
-        return Ok(None);
-    };
-    let numbers = lines.next().unwrap_or_default();
-    if names.split_whitespace().count() != numbers.split_whitespace().count() {
-        return Err(HostError::format(
-            format!("{SNMP} ({protocol})"),
-            "a line of names and a line of as many numbers",
-            numbers,
-        ));
-    }
-    Ok(Some(
-        names.split_whitespace().zip(numbers.split_whitespace()).collect(),
-    ))
-}
-
-fn lookup<'a>(pairs: &'a Pairs<'a>) -> impl Fn(&str) -> Option<u64> + 'a {
-    |name| {
-        let (_, number) = pairs.iter().find(|(known, _)| *known == name)?;
-        // Some counters of the same lines are signed (`MaxConn -1`); none of those asked for is.
-        number.parse().ok()
     }
 }
 

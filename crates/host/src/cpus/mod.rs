@@ -78,6 +78,12 @@ pub struct CacheInfo {
     pub bytes: Option<u64>,
     /// The length of a line in bytes; `None` where the hypervisor hides it.
     pub line_bytes: Option<u32>,
+    /// How many lines a set holds; `None` where the hypervisor hides it.
+    #[serde(default)]
+    pub ways: Option<u32>,
+    /// How many sets there are; `None` where the hypervisor hides it.
+    #[serde(default)]
+    pub sets: Option<u32>,
     /// The CPUs that share it, ascending.
     pub shared_by: Vec<u32>,
 }
@@ -211,6 +217,7 @@ fn cache(tree: &Tree, directory: &str) -> Result<CacheInfo, HostError> {
             return Err(HostError::format(path, "Data, Instruction or Unified", other));
         }
     };
+    let number = |file: &str| tree.value(&format!("{directory}/{file}"), "a number").ok();
     Ok(CacheInfo {
         level: tree.value(&format!("{directory}/level"), "a cache level")?,
         kind,
@@ -218,9 +225,9 @@ fn cache(tree: &Tree, directory: &str) -> Result<CacheInfo, HostError> {
             .text(&format!("{directory}/size"))
             .ok()
             .and_then(|text| kibibytes(&text)),
-        line_bytes: tree
-            .value(&format!("{directory}/coherency_line_size"), "a number of bytes")
-            .ok(),
+        line_bytes: number("coherency_line_size"),
+        ways: number("ways_of_associativity").filter(|ways| *ways > 0),
+        sets: number("number_of_sets").filter(|sets| *sets > 0),
         shared_by: read_list(tree, &format!("{directory}/shared_cpu_list"))?,
     })
 }

@@ -29,6 +29,8 @@ fn two_sockets() -> Recorded {
             ("cache/index0/type", "Data\n".to_owned()),
             ("cache/index0/size", "48K\n".to_owned()),
             ("cache/index0/coherency_line_size", "64\n".to_owned()),
+            ("cache/index0/ways_of_associativity", "12\n".to_owned()),
+            ("cache/index0/number_of_sets", "64\n".to_owned()),
             ("cache/index0/shared_cpu_list", siblings),
             ("cache/index3/level", "3\n".to_owned()),
             ("cache/index3/type", "Unified\n".to_owned()),
@@ -86,6 +88,10 @@ fn a_shared_cache_is_listed_once() {
     assert_eq!(levels, expected);
     assert_eq!(topology.caches[9].bytes, Some(32 << 20));
     assert_eq!(topology.caches[9].line_bytes, Some(64));
+    assert_eq!(
+        (topology.caches[0].ways, topology.caches[0].sets),
+        (Some(12), Some(64))
+    );
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! A process and all that it started: CPU time and memory of a server that forks workers, or leaves its starter.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::ProcessCpu;
+use super::cpu_times::ticks_a_second;
+use crate::HostError;
+use crate::tree::Tree;
+
+/// A process and its living descendants at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Family {
+    /// The CPU time of each, all threads, in nanoseconds, by process id.
+    pub members: BTreeMap<u32, u64>,
+    /// CPU time of their descendants that ended and were waited for. As exact as a tick (10 ms).
+    pub ended_cpu_ns: u64,
+}
+
+impl Family {
+    /// Reads `process` and every living descendant. What a descendant that was not waited for did is lost; what one did
+    /// that left the family (its parent ended, and another process took it over) counts no more.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Read`] or [`HostError::Process`] when there is no such process.
+    pub fn read(process: u32) -> Result<Self, HostError> {
+        let tree = Tree::machine();
+        let mut family = Self::default();
+        family.add(&tree, process)?;
+        for descendant in descendants(process, &parents(&tree)?) {
+            // It may end while it is read: then its time is with who waited for it.
+            let _ = family.add(&tree, descendant);
+        }
+        Ok(family)
+    }
+
+    /// As [`Family::read`], without `process` itself: what it started, where it is but the keeper of that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Family::read`].
+    pub fn below(process: u32) -> Result<Self, HostError> {
+        let mut family = Self::read(process)?;
+        family.members.remove(&process);
+        Ok(family)
+    }
+
+    /// CPU time of all, those that ended included.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        self.members.values().sum::<u64>() + self.ended_cpu_ns
+    }
+
+    /// Reads the memory that is their own now, in bytes: not backed by a file, and pages shared with others counted as
+    /// their share. `None` when the kernel does not tell that of any (the process of another user). The kernel walks all
+    /// their pages for it, which takes it milliseconds a hundred MB.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let tree = Tree::machine();
+        self.members.keys().map(|process| memory(&tree, *process)).sum()
+    }
+
+    fn add(&mut self, tree: &Tree, process: u32) -> Result<(), HostError> {
+        let stat = tree.text(&format!("/proc/{process}/stat"))?;
+        self.members.insert(process, ProcessCpu::read(process)?.total_ns);
+        self.ended_cpu_ns += ended_children(&stat, ticks_a_second()).unwrap_or(0);
+        Ok(())
+    }
+}
+
+fn memory(tree: &Tree, process: u32) -> Option<u64> {
+    match tree.text(&format!("/proc/{process}/smaps_rollup")) {
+        Ok(rollup) => own_memory(&rollup),
+        // What has ended, or waits for its parent to ask, holds none.
+        Err(_) => match tree.text(&format!("/proc/{process}/stat")) {
+            Ok(stat) if state(&stat) != Some('Z') => None,
+            _ => Some(0),
+        },
+    }
+}
+
+/// The living descendants of `process`.
+fn descendants(process: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
+    let mut found = vec![process];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let children = parents
+            .iter()
+            .filter(|(child, of)| **of == parent && !found.contains(child));
+        let children: Vec<u32> = children.map(|(child, _)| *child).collect();
+        found.extend(children);
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+/// Every process that can be asked, and its parent: the second field after the name in `/proc/PID/stat`.
+fn parents(tree: &Tree) -> Result<BTreeMap<u32, u32>, HostError> {
+    let mut parents = BTreeMap::new();
+    for name in tree.names("/proc")? {
+        let Ok(process) = name.parse::<u32>() else {
+            continue;
+        };
+        let Ok(stat) = tree.text(&format!("/proc/{process}/stat")) else {
+            continue;
+        };
+        let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
+        if let Some(parent) = after_name
+            .split_whitespace()
+            .nth(1)
+            .and_then(|word| word.parse().ok())
+        {
+            parents.insert(process, parent);
+        }
+    }
+    Ok(parents)
+}
+
+/// The letter after the name in `/proc/PID/stat`.
+fn state(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// `cutime` and `cstime`, the 16th and 17th field of `/proc/PID/stat` (`proc_pid_stat(5)`), in ticks.
+fn ended_children(stat: &str, ticks_a_second: u64) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut ticks = after_name
+        .split_whitespace()
+        .skip(13)
+        .map(|word| word.parse::<u64>().ok());
+    let sum = ticks.next()??.checked_add(ticks.next()??)?;
+    sum.checked_mul(1_000_000_000 / ticks_a_second.max(1))
+}
+
+/// `Pss_Anon` and `Pss_Shmem` of `/proc/PID/smaps_rollup`, in KiB (`proc_pid_smaps(5)`, since Linux 5.4).
+fn own_memory(rollup: &str) -> Option<u64> {
+    let line = |name: &str| {
+        let rest = rollup
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some((line("Pss_Anon")? + line("Pss_Shmem")?) * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn descendants_are_found_through_every_generation_and_no_further() {
+        let parents = BTreeMap::from([(2, 1), (3, 2), (4, 3), (5, 1), (6, 5), (7, 7)]);
+        assert_eq!(descendants(2, &parents), [3, 4]);
+        assert_eq!(descendants(1, &parents), [2, 5, 3, 6, 4]);
+        assert_eq!(descendants(7, &parents), [0; 0]);
+    }
+
+    #[test]
+    fn time_of_ended_children_and_own_memory_are_read() {
+        let stat = "77 (a) b) S 1 77 77 0 -1 4194560 1 2 3 4 250 13 30 12 20 0 1 0 100 0 0";
+        assert_eq!(ended_children(stat, 100), Some(420_000_000));
+        assert_eq!(ended_children("77 (a) S 1", 100), None);
+        let rollup = "1-2 [rollup]\nRss: 9 kB\nPss_Anon:   112 kB\nPss_File: 156 kB\nPss_Shmem:  8 kB\n";
+        assert_eq!(own_memory(rollup), Some(120 * 1024));
+        assert_eq!(own_memory("Rss: 9 kB\n"), None);
+    }
+
+    #[test]
+    fn a_shell_counts_with_its_children_and_their_time_after_they_ended() {
+        let script =
+            "(i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done); sleep 60 & echo ready; read line; kill $!";
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let family = Family::read(shell.id()).unwrap();
+        let memory = family.memory_bytes().unwrap();
+        let below = Family::below(shell.id()).unwrap();
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(family.members.len(), 2, "the shell and the sleep: {family:?}");
+        assert!(family.cpu_ns() > 0 && memory > 0);
+        assert!(family.members.contains_key(&shell.id()) && !below.members.contains_key(&shell.id()));
+        assert_eq!(below.ended_cpu_ns, family.ended_cpu_ns);
+        assert_eq!(family.memory_bytes(), Some(0), "now that it has ended");
+        assert!(Family::read(u32::MAX).is_err());
+    }
+}

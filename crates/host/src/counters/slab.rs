@@ -1,0 +1,135 @@
+//! The kernel's own memory by the kind of object it holds.
+
+use std::collections::BTreeMap;
+
+use nix::unistd::{SysconfVar, sysconf};
+use serde::{Deserialize, Serialize};
+
+use crate::HostError;
+use crate::tree::Tree;
+
+const MEMINFO: &str = "/proc/meminfo";
+const SLABINFO: &str = "/proc/slabinfo";
+
+/// Every cache of the kernel's, of the whole machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slab {
+    /// Memory of all caches, waste between objects included.
+    pub bytes: u64,
+    /// By the cache's name, such as `TCP` or `sock_inode_cache`; empty for who is not root, who may not know.
+    pub caches: BTreeMap<String, SlabCache>,
+}
+
+/// One cache at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlabCache {
+    /// Objects in use; the kernel does not look into slabs that a CPU holds, so a few are counted that are free.
+    pub objects: u64,
+    /// Memory of the objects that there is room for. The pages around them are not told: where memory is in pieces, the
+    /// kernel makes slabs of fewer pages than it says.
+    pub bytes: u64,
+}
+
+impl Slab {
+    /// Reads the caches of this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Read`], [`HostError::Missing`] or [`HostError::Format`] where the kernel's files are not as documented.
+    pub fn read() -> Result<Self, HostError> {
+        let tree = Tree::machine();
+        let caches = match tree.text(SLABINFO) {
+            Err(HostError::Read { .. }) => String::new(),
+            text => text?,
+        };
+        Self::parse(&tree.text(MEMINFO)?, &caches)
+    }
+
+    /// Reads the texts of `/proc/meminfo`, whose `Slab` line is the memory of all in KiB (`proc_meminfo(5)`), and of
+    /// `/proc/slabinfo` (`slabinfo(5)`): after two lines of heading a cache a line, its name, objects in use, objects, and
+    /// bytes of each. The second may be empty.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Missing`] without a `Slab` line, [`HostError::Format`] for a line with other than these.
+    pub fn parse(meminfo: &str, slabinfo: &str) -> Result<Self, HostError> {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix("Slab:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        let kib = kib.ok_or_else(|| HostError::Missing {
+            place: MEMINFO,
+            what: "Slab line".to_owned(),
+        })?;
+        let lines = slabinfo
+            .lines()
+            .filter(|line| !line.starts_with("slabinfo") && !line.starts_with('#'));
+        let caches = lines.map(|line| {
+            cache(line)
+                .ok_or_else(|| HostError::format(SLABINFO, "a name, then numbers of objects and bytes", line))
+        });
+        Ok(Self {
+            bytes: kib.saturating_mul(1024),
+            caches: caches.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Bytes of a page.
+pub(super) fn page_bytes() -> u64 {
+    let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4096)
+}
+
+fn cache(line: &str) -> Option<(String, SlabCache)> {
+    let mut words = line.split_whitespace();
+    let name = words.next()?.to_owned();
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (objects, room, bytes) = (number()?, number()?, number()?);
+    let cache = SlabCache {
+        objects,
+        bytes: room.checked_mul(bytes)?,
+    };
+    Some((name, cache))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "\
+slabinfo - version: 2.1
+# name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables <limit> <batchcount> <sharedfactor> : slabdata <active_slabs> <num_slabs> <sharedavail>
+TCP                  100    117   2496   13    8 : tunables    0    0    0 : slabdata      9      9      0
+filp                 600    640    256   32    2 : tunables    0    0    0 : slabdata     20     20      0
+";
+
+    #[test]
+    fn a_cache_is_told_by_its_objects_and_all_of_them_by_their_pages() {
+        let slab = Slab::parse("MemTotal: 9 kB\nSlab:   1000 kB\n", TEXT).unwrap();
+        let tcp = slab.caches["TCP"];
+        assert_eq!((tcp.objects, tcp.bytes), (100, 117 * 2496));
+        assert_eq!(slab.bytes, 1_024_000);
+        assert_eq!(Slab::parse("Slab: 1 kB\n", "").unwrap().caches.len(), 0);
+        assert!(Slab::parse("Slab: 1 kB\n", "TCP 1 2\n").is_err());
+        assert!(Slab::parse("MemTotal: 9 kB\n", TEXT).is_err());
+    }
+
+    #[test]
+    fn this_machine_tells_how_much_there_is_and_root_which_caches() {
+        let slab = Slab::read().unwrap();
+        assert!(slab.bytes > 0);
+        if std::fs::read(SLABINFO).is_ok() {
+            assert!(slab.caches.contains_key("TCP"), "{:?}", slab.caches.keys());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(
+            meminfo in "Slab:[0-9a-z ]{0,30}\n", text in "[a-z0-9: ]{0,80}\n[a-z]{1,4}( [0-9]{1,20}){5}",
+        ) {
+            let _ = Slab::parse(&meminfo, &text);
+        }
+    }
+}

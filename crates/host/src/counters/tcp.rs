@@ -1,0 +1,232 @@
+//! TCP counters of a network namespace, as `netstat -s` shows them, and the memory of its sockets.
+
+use serde::{Deserialize, Serialize};
+
+use super::counters;
+use super::names::{lookup, required};
+use super::slab::page_bytes;
+use crate::HostError;
+use crate::tree::Tree;
+
+const SNMP: &str = "/proc/thread-self/net/snmp";
+const NETSTAT: &str = "/proc/thread-self/net/netstat";
+const SOCKSTAT: &str = "/proc/thread-self/net/sockstat";
+
+counters! {
+    /// What became of TCP connections and segments, IPv4 and IPv6 together.
+    pub struct TcpCounters {
+        /// Connections that this side began.
+        active_opens: "ActiveOpens",
+        /// Connections that were begun from elsewhere and established here.
+        passive_opens: "PassiveOpens",
+        /// Handshakes that failed.
+        attempt_fails: "AttemptFails",
+        /// Established connections that were reset.
+        established_resets: "EstabResets",
+        /// Segments received, bad ones included.
+        in_segments: "InSegs",
+        /// Segments sent, those with only repeated bytes not included.
+        out_segments: "OutSegs",
+        /// Segments sent again.
+        retransmitted: "RetransSegs",
+        /// Segments received with an error.
+        in_errors: "InErrs",
+        /// Resets sent.
+        out_resets: "OutRsts",
+    }
+}
+
+counters! {
+    /// What listeners and the receive path could not take, and what memory ran out for.
+    pub struct ListenerCounters {
+        /// Established connections dropped because the queue of those waiting to be accepted was full.
+        overflows: "ListenOverflows",
+        /// Handshakes dropped at a listener, overflows included.
+        drops: "ListenDrops",
+        /// Handshakes dropped because the queue of handshakes was full and SYN cookies are off.
+        handshakes_full: "TCPReqQFullDrop",
+        /// Handshakes answered with a SYN cookie because the queue was full.
+        handshakes_with_cookies: "TCPReqQFullDoCookies",
+        /// SYNs sent again, by either side: the sign of handshakes that were lost.
+        handshakes_retransmitted: "TCPSynRetrans",
+        /// Segments dropped because the socket's backlog was full while its owner held it.
+        backlog_drops: "TCPBacklogDrop",
+        /// Segments dropped because the socket's receive queue was full.
+        receive_queue_drops: "TCPRcvQDrop",
+        /// Connections given up for want of memory.
+        aborted_for_memory: "TCPAbortOnMemory",
+        /// Times that TCP as a whole came under memory pressure (`net.ipv4.tcp_mem`).
+        memory_pressures: "TCPMemoryPressures",
+        /// Connections closed without their wait, because too many were waiting (`net.ipv4.tcp_max_tw_buckets`).
+        time_wait_overflows: "TCPTimeWaitOverflow",
+    }
+}
+
+/// The TCP counters of a network namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpStatistics {
+    /// Connections and segments.
+    pub tcp: TcpCounters,
+    /// What was dropped on the way in.
+    pub listener: ListenerCounters,
+    /// Connections established now; not a counter.
+    pub established: u64,
+}
+
+impl TcpStatistics {
+    /// Reads the counters of the calling thread's network namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not show them.
+    pub fn read() -> Result<Self, HostError> {
+        let tree = Tree::machine();
+        Self::parse(&tree.text(SNMP)?, &tree.text(NETSTAT)?)
+    }
+
+    /// Reads the texts of `/proc/net/snmp` and `/proc/net/netstat`.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Missing`] without `Tcp:` or `TcpExt:` lines, [`HostError::Format`] when names and numbers do not pair.
+    pub fn parse(snmp: &str, netstat: &str) -> Result<Self, HostError> {
+        let (tcp, extended) = (
+            required(SNMP, snmp, "Tcp")?,
+            required(NETSTAT, netstat, "TcpExt")?,
+        );
+        Ok(Self {
+            tcp: TcpCounters::by_name(lookup(&tcp)),
+            listener: ListenerCounters::by_name(lookup(&extended)),
+            established: lookup(&tcp)("CurrEstab").unwrap_or(0),
+        })
+    }
+
+    /// What happened after `earlier`; established connections as they stand now.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            tcp: self.tcp.since(&earlier.tcp),
+            listener: self.listener.since(&earlier.listener),
+            established: self.established,
+        }
+    }
+}
+
+/// TCP sockets and their buffers at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketMemory {
+    /// TCP sockets of the calling thread's namespace, in any state but TIME_WAIT.
+    pub in_use: u64,
+    /// Connections of this namespace that wait in TIME_WAIT.
+    pub time_wait: u64,
+    /// TCP sockets of the whole machine that no process holds any more.
+    pub orphans: u64,
+    /// TCP sockets of the whole machine that have memory.
+    pub allocated: u64,
+    /// Bytes in the buffers of TCP sockets, of the whole machine. The kernel's limit is `net.ipv4.tcp_mem`, in pages.
+    pub buffer_bytes: u64,
+}
+
+impl SocketMemory {
+    /// Reads the state as the calling thread's network namespace shows it.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not show it.
+    pub fn read() -> Result<Self, HostError> {
+        Self::parse(&Tree::machine().text(SOCKSTAT)?, page_bytes())
+    }
+
+    /// Reads the text of `/proc/net/sockstat` (`sockstat_seq_show` in `net/ipv4/proc.c`): `TCP:` and then names and numbers
+    /// in turn; memory in pages of `page_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError::Missing`] without a `TCP:` line.
+    pub fn parse(text: &str, page_bytes: u64) -> Result<Self, HostError> {
+        let line = text.lines().find_map(|line| line.strip_prefix("TCP:"));
+        let line = line.ok_or_else(|| HostError::Missing {
+            place: SOCKSTAT,
+            what: "TCP: line".to_owned(),
+        })?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |name: &str| {
+            let pair = words.chunks_exact(2).find(|pair| pair[0] == name);
+            pair.and_then(|pair| pair[1].parse().ok()).unwrap_or(0)
+        };
+        Ok(Self {
+            in_use: number("inuse"),
+            time_wait: number("tw"),
+            orphans: number("orphan"),
+            allocated: number("alloc"),
+            buffer_bytes: number("mem").saturating_mul(page_bytes),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SNMP_TEXT: &str = "\
+Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets CurrEstab InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors
+Tcp: 1 200 120000 -1 23359 23204 1 117 5 158833 153020 3 2 123 0
+";
+    const NETSTAT_TEXT: &str = "\
+TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPSynRetrans TCPAbortOnMemory
+TcpExt: 1 20 21 7 9
+IpExt: InOctets
+IpExt: 12
+";
+
+    #[test]
+    fn connections_and_listeners_are_read_by_name() {
+        let read = TcpStatistics::parse(SNMP_TEXT, NETSTAT_TEXT).unwrap();
+        assert_eq!((read.tcp.active_opens, read.tcp.passive_opens), (23_359, 23_204));
+        assert_eq!((read.tcp.retransmitted, read.established), (3, 5));
+        assert_eq!((read.listener.overflows, read.listener.drops), (20, 21));
+        assert_eq!(
+            (
+                read.listener.handshakes_retransmitted,
+                read.listener.aborted_for_memory
+            ),
+            (7, 9)
+        );
+        assert!(TcpStatistics::parse(SNMP_TEXT, "IpExt: A\nIpExt: 1\n").is_err());
+    }
+
+    #[test]
+    fn sockets_are_read_from_pairs_of_names_and_numbers() {
+        let text = "sockets: used 21\nTCP: inuse 4 orphan 3 tw 1 alloc 5 mem 99\nUDP: inuse 7 mem 37";
+        let read = SocketMemory::parse(text, 4096).unwrap();
+        assert_eq!((read.in_use, read.orphans, read.time_wait), (4, 3, 1));
+        assert_eq!((read.allocated, read.buffer_bytes), (5, 99 * 4096));
+        assert!(SocketMemory::parse("UDP: inuse 7", 4096).is_err());
+    }
+
+    #[test]
+    fn this_machine_counts_a_connection_on_both_ends() {
+        let before = TcpStatistics::read().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accepted = listener.accept().unwrap();
+        let between = TcpStatistics::read().unwrap().since(&before);
+        assert!(
+            between.tcp.active_opens >= 1 && between.tcp.passive_opens >= 1,
+            "{between:?}"
+        );
+        assert!(between.established >= 2, "{between:?}");
+        assert!(SocketMemory::read().unwrap().in_use >= 3);
+        drop((client, accepted));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parsers_panic(text in "((Tcp|TcpExt|TCP): [ -~]{0,30}\n){0,5}") {
+            let _ = (TcpStatistics::parse(&text, &text), SocketMemory::parse(&text, 4096));
+        }
+    }
+}

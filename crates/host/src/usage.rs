@@ -1,0 +1,101 @@
+//! What this process's own threads cost so far: CPU time as the kernel charged it, and resident memory.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use serde::{Deserialize, Serialize};
+use std::fs;
+
+/// CPU time of a thread or of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Seconds in user code.
+    pub user_s: f64,
+    /// Seconds in the kernel on its behalf. Interrupts that hit it are charged here or not at all, as the kernel is built.
+    pub system_s: f64,
+}
+
+impl Usage {
+    /// What came after `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            user_s: self.user_s - earlier.user_s,
+            system_s: self.system_s - earlier.system_s,
+        }
+    }
+
+    /// This and `other` together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            user_s: self.user_s + other.user_s,
+            system_s: self.system_s + other.system_s,
+        }
+    }
+
+    /// User and system time together, seconds.
+    #[must_use]
+    pub fn total_s(&self) -> f64 {
+        self.user_s + self.system_s
+    }
+}
+
+/// The calling thread's CPU time so far (`getrusage(2)`, `RUSAGE_THREAD`); zeros where the kernel does not tell.
+#[must_use]
+pub fn of_thread() -> Usage {
+    read(UsageWho::RUSAGE_THREAD)
+}
+
+/// The whole process's CPU time so far, ended threads included.
+#[must_use]
+pub fn of_process() -> Usage {
+    read(UsageWho::RUSAGE_SELF)
+}
+
+/// Bytes of this process's memory that are resident (`VmRSS` of `proc_pid_status(5)`); `None` where the kernel does not
+/// tell.
+#[must_use]
+pub fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn read(who: UsageWho) -> Usage {
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    getrusage(who).map_or_else(
+        |_| Usage::default(),
+        |usage| Usage {
+            user_s: seconds(usage.user_time()),
+            system_s: seconds(usage.system_time()),
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thread_works_is_charged_to_it_and_to_the_process() {
+        let (thread, process) = (of_thread(), of_process());
+        let mut sum = 0u64;
+        while of_thread().since(&thread).total_s() == 0.0 {
+            sum = (0..100_000u64).fold(sum, |sum, number| sum.wrapping_mul(31).wrapping_add(number));
+        }
+        assert!(of_process().since(&process).total_s() > 0.0, "{sum}");
+    }
+
+    #[test]
+    fn resident_memory_is_at_least_what_was_touched() {
+        let before = resident_bytes().unwrap();
+        let touched = vec![1u8; 32 << 20];
+        let after = resident_bytes().unwrap();
+        assert!(
+            after >= before.saturating_add(24 << 20),
+            "{before} {after} {}",
+            touched.len()
+        );
+    }
+}
