@@ -9,8 +9,10 @@
 #![forbid(unsafe_code)]
 
 pub mod locks;
+pub mod misses;
 pub mod profile;
 pub mod softnet;
+pub mod traffic;
 
 mod error;
 mod perf;

@@ -11,5 +11,5 @@ pub(crate) mod tracepoint;
 
 pub(crate) use chain::{Frame, frames};
 pub(crate) use open::{Place, Terms, open};
-pub(crate) use permission::Privilege;
+pub(crate) use permission::{Privilege, explain_open};
 pub(crate) use recorder::{Recorder, Sink};

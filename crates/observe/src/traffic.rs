@@ -1,0 +1,172 @@
+//! Bytes that the memory controllers moved, of the whole machine, where they count them.
+//!
+//! Intel's server CPUs count column accesses (CAS) of each memory channel, a line of 64 bytes each, and the kernel names
+//! the counters `cas_count_read` and `cas_count_write` under `/sys/bus/event_source/devices/uncore_imc_*`. What Intel's
+//! `pcm-memory` shows comes from them. A virtual machine hides them; AMD's controllers are counted by their own driver,
+//! which names no events.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use perf_event::events::Dynamic;
+use perf_event::{Builder, Counter};
+
+use crate::ObserveError;
+use crate::perf::{Place, Privilege, explain_open};
+
+const DEVICES: &str = "/sys/bus/event_source/devices";
+const NEEDS: &str = "a memory controller whose counters the kernel names cas_count_read and cas_count_write in \
+                     /sys/bus/event_source/devices (Intel's uncore_imc); virtual machines hide them";
+
+/// Bytes of one column access: a cache line.
+const ACCESS_BYTES: u64 = 64;
+
+/// Counters of every channel.
+#[derive(Debug)]
+pub struct MemoryTraffic {
+    reads: Vec<Counter>,
+    writes: Vec<Counter>,
+}
+
+/// Bytes moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MovedBytes {
+    /// From memory.
+    pub read: u64,
+    /// To memory.
+    pub written: u64,
+}
+
+impl MemoryTraffic {
+    /// Counts from now on.
+    ///
+    /// # Errors
+    /// [`ObserveError::MissingEvent`] where no controller is counted, [`ObserveError::Forbidden`] where not by us.
+    pub fn start() -> Result<Self, ObserveError> {
+        let controllers = controllers(Path::new(DEVICES)).map_err(missing)?;
+        if controllers.is_empty() {
+            return Err(missing(io::Error::from(io::ErrorKind::NotFound)));
+        }
+        let open = |event: &str| {
+            let counters = controllers.iter().map(|controller| controller.open(event));
+            counters.collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self {
+            reads: open("cas_count_read")?,
+            writes: open("cas_count_write")?,
+        })
+    }
+
+    /// Bytes moved so far; `None` where the kernel did not say.
+    pub fn read(&mut self) -> Option<MovedBytes> {
+        let sum = |counters: &mut Vec<Counter>| {
+            let counts = counters.iter_mut().map(|counter| counter.read().ok());
+            counts
+                .sum::<Option<u64>>()
+                .map(|accesses| accesses * ACCESS_BYTES)
+        };
+        Some(MovedBytes {
+            read: sum(&mut self.reads)?,
+            written: sum(&mut self.writes)?,
+        })
+    }
+}
+
+fn missing(cause: io::Error) -> ObserveError {
+    ObserveError::MissingEvent {
+        event: "memory traffic".to_owned(),
+        needs: NEEDS,
+        cause,
+    }
+}
+
+/// A memory channel's counters, and the CPUs by which they are read: one of each package.
+#[derive(Debug, PartialEq, Eq)]
+struct Controller {
+    path: PathBuf,
+    cpu: u32,
+}
+
+impl Controller {
+    fn open(&self, event: &str) -> Result<Counter, ObserveError> {
+        let described = || -> io::Result<Dynamic> {
+            let mut builder = Dynamic::builder(&self.path)?;
+            builder.event(event)?.build().map_err(io::Error::other)
+        };
+        let dynamic = described().map_err(missing)?;
+        Builder::new(dynamic)
+            .any_pid()
+            .one_cpu(self.cpu as usize)
+            .include_kernel()
+            .include_hv()
+            .enabled(true)
+            .build()
+            .map_err(|cause| {
+                let place = Place::Cpu(self.cpu);
+                explain_open(cause, "memory traffic", NEEDS, place, Privilege::WholeCpu)
+            })
+    }
+}
+
+/// The channels under `devices` that have both events, once for each CPU of their `cpumask`.
+fn controllers(devices: &Path) -> io::Result<Vec<Controller>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(devices)? {
+        let path = entry?.path();
+        let names_both = ["cas_count_read", "cas_count_write"]
+            .iter()
+            .all(|event| path.join("events").join(event).exists());
+        let Ok(cpus) = fs::read_to_string(path.join("cpumask")) else {
+            continue;
+        };
+        let cpus = cpus.trim().split(',').filter_map(|cpu| cpu.parse().ok());
+        if names_both {
+            found.extend(cpus.map(|cpu| Controller {
+                path: path.clone(),
+                cpu,
+            }));
+        }
+    }
+    found.sort_by(|one, other| (&one.path, one.cpu).cmp(&(&other.path, other.cpu)));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_channel_is_counted_once_a_package_and_other_devices_are_not() {
+        let root = std::env::temp_dir().join(format!("corelane-observe-traffic-{}", std::process::id()));
+        let device = |name: &str, cpus: &str, events: &[&str]| {
+            let path = root.join(name);
+            fs::create_dir_all(path.join("events")).unwrap();
+            fs::write(path.join("cpumask"), cpus).unwrap();
+            for event in events {
+                fs::write(path.join("events").join(event), "event=0x04\n").unwrap();
+            }
+            path
+        };
+        let both = ["cas_count_read", "cas_count_write"];
+        let first = device("uncore_imc_0", "0,28\n", &both);
+        device("uncore_imc_free_running", "0\n", &["read"]);
+        let second = device("uncore_imc_1", "0\n", &both);
+        let found = controllers(&root);
+        fs::remove_dir_all(&root).unwrap();
+        let expected = [(first.clone(), 0), (first, 28), (second, 0)];
+        let expected: Vec<Controller> = expected
+            .into_iter()
+            .map(|(path, cpu)| Controller { path, cpu })
+            .collect();
+        assert_eq!(found.unwrap(), expected);
+    }
+
+    #[test]
+    fn a_machine_that_does_not_count_says_what_it_takes() {
+        match MemoryTraffic::start() {
+            Ok(mut traffic) => assert!(traffic.read().is_some()),
+            Err(error) => assert!(error.to_string().contains("memory traffic"), "{error}"),
+        }
+    }
+}
