@@ -26,6 +26,7 @@ mount -t devtmpfs devtmpfs /dev
 mount -t tmpfs tmpfs /tmp
 ip link set lo up
 stty -F /dev/ttyS0 raw
+while read module; do insmod \"$module\" > /dev/ttyS1 2>&1; done < /modules/order
 sh /command > /dev/ttyS0 2>&1 < /dev/null
 echo \"corelane-guest-status: $?\" > /dev/ttyS0
 poweroff -f
@@ -48,6 +49,13 @@ pub(crate) fn build(plan: &GuestPlan, parts: &GuestParts) -> Result<File, GuestE
     archive.file("init", INIT.as_bytes()).map_err(fail)?;
     archive.file("command", plan.command.as_bytes()).map_err(fail)?;
     put(&mut archive, &parts.busybox, "bin/busybox")?;
+    let mut order = String::new();
+    for module in &plan.modules {
+        let name = module.file_name().unwrap_or_default().to_string_lossy();
+        put(&mut archive, module, &format!("modules/{name}"))?;
+        order.push_str(&format!("/modules/{name}\n"));
+    }
+    archive.file("modules/order", order.as_bytes()).map_err(fail)?;
     let mut libraries = BTreeSet::new();
     for program in &plan.programs {
         let name = program.file_name().unwrap_or_default().to_string_lossy();

@@ -10,6 +10,7 @@ mod archive;
 mod boot;
 mod error;
 mod image;
+mod modules;
 mod parts;
 mod plan;
 

@@ -1,0 +1,148 @@
+//! Kernel modules in the order in which they can be loaded.
+//!
+//! What enters: the kernel that a guest boots, names of modules. What leaves: their files, each after those it depends on,
+//! as each names them itself in its `.modinfo` section: `modules.dep` is only there where the package was installed.
+
+use crate::{GuestError, GuestParts};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What brings them.
+const UNPACK: &str =
+    "run tests/prepare.sh, which unpacks the modules of Debian's package linux-image-cloud-amd64";
+
+impl GuestParts {
+    /// The files of modules of the guest's kernel and of those they depend on, in the order to load them.
+    ///
+    /// # Errors
+    /// [`GuestError::Missing`] where one is not there, or only compressed.
+    pub fn modules(&self, names: &[&'static str]) -> Result<Vec<PathBuf>, GuestError> {
+        let directory = self.module_directory();
+        let mut files = BTreeMap::new();
+        list(&directory, &mut files);
+        let mut order = Vec::new();
+        for name in names {
+            add(name, name, &directory, &files, &mut order)?;
+        }
+        Ok(order)
+    }
+
+    /// Where the modules of the kernel lie: `boot/vmlinuz-VERSION` and `lib/modules/VERSION` have one parent.
+    fn module_directory(&self) -> PathBuf {
+        let name = self.kernel.file_name().unwrap_or_default().to_string_lossy();
+        let version = name.strip_prefix("vmlinuz-").unwrap_or(&name);
+        let root = self
+            .kernel
+            .parent()
+            .and_then(Path::parent)
+            .unwrap_or(Path::new("/"));
+        root.join("lib/modules").join(version)
+    }
+}
+
+/// All modules below a directory, by name. Names take `-` and `_` for the same.
+fn list(directory: &Path, files: &mut BTreeMap<String, PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            list(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "ko") {
+            let name = path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .replace('-', "_");
+            files.insert(name, path);
+        }
+    }
+}
+
+/// Adds a module after what it depends on. `wanted` is the module that was asked for.
+fn add(
+    name: &str,
+    wanted: &'static str,
+    directory: &Path,
+    files: &BTreeMap<String, PathBuf>,
+    order: &mut Vec<PathBuf>,
+) -> Result<(), GuestError> {
+    let path = files
+        .get(&name.replace('-', "_"))
+        .ok_or_else(|| GuestError::Missing {
+            what: wanted,
+            tried: vec![directory.join("**").join(format!("{name}.ko"))],
+            mend: UNPACK,
+        })?;
+    if order.contains(path) {
+        return Ok(());
+    }
+    let bytes = fs::read(path).map_err(|cause| GuestError::File {
+        path: path.clone(),
+        cause,
+    })?;
+    for other in dependencies(&bytes) {
+        add(&other, wanted, directory, files, order)?;
+    }
+    order.push(path.clone());
+    Ok(())
+}
+
+/// The names behind `depends=` in a module's `.modinfo`, whose entries end with zeros (`modinfo(8)`).
+fn dependencies(module: &[u8]) -> Vec<String> {
+    let entry = module
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(b"depends="));
+    let names = String::from_utf8_lossy(entry.unwrap_or_default()).into_owned();
+    names
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_names_what_it_depends_on() {
+        let module = b"\x7fELF\0license=GPL\0depends=virtio,net_failover,virtio_ring\0retpoline=Y\0";
+        assert_eq!(dependencies(module), ["virtio", "net_failover", "virtio_ring"]);
+        assert!(dependencies(b"depends=\0").is_empty());
+    }
+
+    #[test]
+    fn a_module_comes_after_what_it_depends_on_and_once() {
+        let folder = std::env::temp_dir().join(format!("corelane-modules-{}", std::process::id()));
+        let modules = folder.join("lib/modules/6.1/kernel");
+        fs::create_dir_all(&modules).unwrap();
+        let write = |name: &str, depends: &str| {
+            fs::write(
+                modules.join(format!("{name}.ko")),
+                format!("\0depends={depends}\0"),
+            )
+            .unwrap();
+        };
+        write("virtio_net", "net-failover,virtio");
+        write("net_failover", "");
+        write("virtio", "");
+        let parts = GuestParts {
+            qemu: PathBuf::new(),
+            busybox: PathBuf::new(),
+            setpriv: PathBuf::new(),
+            kernel: folder.join("boot/vmlinuz-6.1"),
+        };
+        let order = parts.modules(&["virtio", "virtio_net"]).unwrap();
+        let names: Vec<_> = order
+            .iter()
+            .map(|path| path.file_stem().unwrap().to_str().unwrap())
+            .collect();
+        let missing = parts.modules(&["igb"]).unwrap_err().to_string();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(names, ["virtio", "net_failover", "virtio_net"]);
+        assert!(
+            missing.contains("igb") && missing.contains("prepare.sh"),
+            "{missing}"
+        );
+    }
+}
