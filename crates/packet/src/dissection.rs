@@ -79,12 +79,14 @@ impl<'frame> Dissection<'frame> {
 
     /// The source address of the IP header.
     #[must_use]
+    #[inline]
     pub fn source(&self) -> IpAddr {
         self.addresses().source()
     }
 
     /// The destination address of the IP header.
     #[must_use]
+    #[inline]
     pub fn destination(&self) -> IpAddr {
         self.addresses().destination()
     }
@@ -224,6 +226,7 @@ pub(crate) enum Addresses<'frame> {
 }
 
 impl Addresses<'_> {
+    #[inline(always)]
     fn source(self) -> IpAddr {
         match self {
             Addresses::V4(&[a, b, c, d, ..]) => Ipv4Addr::new(a, b, c, d).into(),
@@ -231,6 +234,7 @@ impl Addresses<'_> {
         }
     }
 
+    #[inline(always)]
     fn destination(self) -> IpAddr {
         match self {
             Addresses::V4(&[.., a, b, c, d]) => Ipv4Addr::new(a, b, c, d).into(),

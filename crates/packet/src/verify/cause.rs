@@ -51,20 +51,20 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Fragment => formatter.write_str("fragments hashed with ports, or not at all: hash UDP as a 2-tuple"),
-            Cause::Tunnel => formatter.write_str("the packet inside a tunnel was hashed"),
-            Cause::Fields => {
-                formatter.write_str("2-tuple against 4-tuple: compare the hash fields of the flow type (ethtool -n)")
+            Cause::Fragment => {
+                formatter.write_str("fragments hashed with ports, or not at all: hash UDP as a 2-tuple")
             }
+            Cause::Tunnel => formatter.write_str("the packet inside a tunnel was hashed"),
+            Cause::Fields => formatter
+                .write_str("2-tuple against 4-tuple: compare the hash fields of the flow type (ethtool -n)"),
             Cause::NotHashed => formatter.write_str("not hashed, so taken by the first queue"),
             Cause::Dialect(dialect) => write!(formatter, "another dialect: {dialect}"),
             Cause::OtherHash => formatter.write_str("a hash of something else: compare the key (ethtool -x)"),
             Cause::ChangedTable => formatter.write_str("another indirection table: compare it (ethtool -x)"),
-            Cause::FlowRule => {
-                formatter.write_str("a rule for the flow, such as ntuple, aRFS or flow director (ethtool -n, -k)")
-            }
+            Cause::FlowRule => formatter
+                .write_str("a rule for the flow, such as ntuple, aRFS or flow director (ethtool -n, -k)"),
             Cause::TableOrFlowRule => formatter
-                .write_str("another table, or a rule for the flow (ntuple, aRFS, flow director): one flow an entry is too few to tell"),
+                .write_str("another table, or a rule for the flow: one flow an entry is too few to tell"),
         }
     }
 }
