@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What our programs and the kernel agree on, as linux/bpf.h has it: only what is used here, so that no kernel headers have to
+ * be installed. crates/link/src/xdp/program.rs repeats the offsets and numbers.
+ */
+#ifndef CORELANE_ABI_H
+#define CORELANE_ABI_H
+
+#define SECTION(name) __attribute__((section(name), used))
+
+/* struct xdp_md of linux/bpf.h: the fields up to the one we read. */
+struct xdp_md {
+	unsigned int data;
+	unsigned int data_end;
+	unsigned int data_meta;
+	unsigned int ingress_ifindex;
+	unsigned int rx_queue_index;
+	unsigned int egress_ifindex;
+};
+_Static_assert(__builtin_offsetof(struct xdp_md, rx_queue_index) == 16, "linux/bpf.h: rx_queue_index");
+
+/* enum xdp_action. */
+#define XDP_PASS 2
+
+/* A map of AF_XDP sockets (BPF_MAP_TYPE_XSKMAP, 17), one place a queue; the loader gives it as many as the device has. */
+struct xsk_map {
+	int (*type)[17];
+	unsigned int *key;
+	unsigned int *value;
+	int (*max_entries)[1];
+};
+
+/* BPF_FUNC_redirect_map, 51: the low bits of the flags are what is done where the map has nothing (Linux 5.3). */
+static long (*const bpf_redirect_map)(void *map, unsigned long long key, unsigned long long flags) = (void *)51;
+
+#endif

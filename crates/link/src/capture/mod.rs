@@ -1,0 +1,149 @@
+//! Capture files as links: frames come from a file, or go to one; pcap and pcapng.
+//!
+//! A [`CaptureLink`] may have one file to read, one to write, or both. Times are kept to the nanosecond. Files of other link
+//! layers than Ethernet are refused.
+
+mod reader;
+mod writer;
+
+use crate::burst::{Burst, Extent};
+use crate::error::LinkError;
+use crate::layout::FrameLayout;
+use crate::link::Link;
+use crate::system::mapping::Mapping;
+use crate::tally::Tally;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use reader::CaptureReader;
+pub use writer::{CaptureFormat, CaptureWriter};
+
+/// A link of which frames are read from a file, and to which frames are written into another.
+#[derive(Debug)]
+pub struct CaptureLink {
+    name: String,
+    reader: Option<CaptureReader>,
+    writer: Option<CaptureWriter>,
+    memory: Mapping,
+    layout: FrameLayout,
+    extents: Vec<Extent>,
+    scratch: Vec<u8>,
+    tally: Tally,
+}
+
+impl CaptureLink {
+    /// A link on these files. Without one to read no frame ever comes; without one to write frames are taken and go nowhere.
+    ///
+    /// # Errors
+    /// When a file cannot be opened or made, or is no capture of Ethernet frames.
+    pub fn open(
+        read: Option<&Path>,
+        write: Option<&Path>,
+        layout: FrameLayout,
+    ) -> Result<CaptureLink, LinkError> {
+        let shown = [read, write]
+            .into_iter()
+            .flatten()
+            .map(|path| path.display().to_string());
+        let name = format!("pcap:{}", shown.collect::<Vec<_>>().join(","));
+        let memory = Mapping::anonymous(layout.bytes()).map_err(|cause| LinkError::System {
+            link: name.clone(),
+            step: "mapping memory for frames",
+            cause,
+        })?;
+        Ok(CaptureLink {
+            reader: read.map(CaptureReader::open).transpose()?,
+            writer: write.map(CaptureWriter::create).transpose()?,
+            name,
+            memory,
+            layout,
+            extents: Vec::with_capacity(layout.frames()),
+            scratch: vec![0; layout.longest()],
+            tally: Tally::default(),
+        })
+    }
+
+    fn read_next(&mut self) -> Result<bool, LinkError> {
+        let Some(reader) = &mut self.reader else {
+            return Ok(false);
+        };
+        let Some(frame) = reader.next_frame()? else {
+            return Ok(false);
+        };
+        if frame.data.len() > self.layout.longest() {
+            self.tally.receive_invalid += 1;
+            return Ok(true);
+        }
+        let offset = self.layout.start_of(self.extents.len());
+        // SAFETY: the buffer lies within the mapping, and no burst borrows it while the link is borrowed mutably.
+        let buffer =
+            unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(offset), frame.data.len()) };
+        buffer.copy_from_slice(&frame.data);
+        self.tally.received += 1;
+        self.tally.received_bytes += frame.data.len() as u64;
+        self.extents.push(Extent {
+            offset,
+            length: frame.data.len() as u32,
+            wire_length: frame.wire_length,
+            time: frame.time,
+        });
+        Ok(true)
+    }
+}
+
+impl Link for CaptureLink {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
+        self.extents.clear();
+        while self.extents.len() < limit.min(self.layout.frames()) && self.read_next()? {}
+        // SAFETY: each extent is within a buffer of its own in the link's memory, which only the next call writes again.
+        Ok(unsafe { Burst::new(self.memory.start(), &self.extents) })
+    }
+
+    fn transmit(
+        &mut self,
+        count: usize,
+        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> Result<usize, LinkError> {
+        let now = now();
+        for number in 0..count {
+            let length = write(number, &mut self.scratch).min(self.scratch.len());
+            self.tally.sent += 1;
+            self.tally.sent_bytes += length as u64;
+            if let Some(writer) = &mut self.writer {
+                writer.write(now, length as u32, &self.scratch[..length])?;
+            }
+        }
+        Ok(count)
+    }
+
+    fn longest(&self) -> usize {
+        self.layout.longest()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    fn is_ended(&self) -> bool {
+        self.reader.as_ref().is_none_or(CaptureReader::is_ended)
+    }
+
+    fn check(&mut self) -> Result<(), LinkError> {
+        self.writer.as_mut().map_or(Ok(()), CaptureWriter::flush)
+    }
+}
+
+/// Nanoseconds since the epoch.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

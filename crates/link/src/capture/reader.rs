@@ -1,0 +1,196 @@
+//! Reads a capture file: frames with their times come out, whichever format the file's first bytes show.
+
+use crate::burst::FrameTime;
+use crate::error::LinkError;
+use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::{DataLink, PcapError, TsResolution};
+use std::borrow::Cow;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// The type of a section header block, with which every pcapng file begins (draft-ietf-opsawg-pcapng, section 4.1).
+const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// A capture file that is being read.
+pub struct CaptureReader {
+    path: PathBuf,
+    format: Format,
+    is_ended: bool,
+}
+
+enum Format {
+    Pcap(PcapReader<BufReader<File>>),
+    PcapNg(PcapNgReader<BufReader<File>>),
+}
+
+/// One frame of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturedFrame<'file> {
+    /// Its bytes, from the destination address on.
+    pub data: Cow<'file, [u8]>,
+    /// Bytes that it had on the wire: more, where the capture cut it short.
+    pub wire_length: u32,
+    /// Nanoseconds since the epoch.
+    pub time: FrameTime,
+}
+
+impl CaptureReader {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is no capture, or is one of another link layer than Ethernet.
+    pub fn open(path: &Path) -> Result<CaptureReader, LinkError> {
+        let refused = |what: String| LinkError::Capture {
+            path: path.to_owned(),
+            what,
+        };
+        let mut file = File::open(path).map_err(|cause| refused(cause.to_string()))?;
+        let mut magic = [0; 4];
+        file.read_exact(&mut magic)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
+            .map_err(|_| refused("too short for a capture file".to_owned()))?;
+        let file = BufReader::with_capacity(1 << 20, file);
+        let format = if magic == SECTION_HEADER {
+            let reader = PcapNgReader::new(file);
+            Format::PcapNg(reader.map_err(|error| refused(format!("no pcapng file: {error}")))?)
+        } else {
+            let reader = PcapReader::new(file);
+            let reader = reader.map_err(|error| refused(format!("neither pcap nor pcapng: {error}")))?;
+            require_ethernet(path, reader.header().datalink)?;
+            Format::Pcap(reader)
+        };
+        Ok(CaptureReader {
+            path: path.to_owned(),
+            format,
+            is_ended: false,
+        })
+    }
+
+    /// The next frame; none at the end of the file.
+    ///
+    /// # Errors
+    /// When the file is damaged or cut off. It is then read no further.
+    pub fn next_frame(&mut self) -> Result<Option<CapturedFrame<'_>>, LinkError> {
+        if self.is_ended {
+            return Ok(None);
+        }
+        let next = match &mut self.format {
+            Format::Pcap(reader) => next_of_pcap(&self.path, reader),
+            Format::PcapNg(reader) => next_of_pcapng(&self.path, reader),
+        };
+        self.is_ended = !matches!(next, Ok(Some(_)));
+        next
+    }
+
+    /// Whether the file was read to its end, or to where it is damaged.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+}
+
+impl fmt::Debug for CaptureReader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CaptureReader")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+fn next_of_pcap<'file>(
+    path: &Path,
+    reader: &'file mut PcapReader<BufReader<File>>,
+) -> Result<Option<CapturedFrame<'file>>, LinkError> {
+    let nanoseconds_a_unit = match reader.header().ts_resolution {
+        TsResolution::MicroSecond => 1_000,
+        TsResolution::NanoSecond => 1,
+    };
+    // Raw packets, because the library refuses packets that were longer on the wire than the capture's snap length.
+    let packet = reader
+        .next_raw_packet()
+        .transpose()
+        .map_err(|error| damaged(path, &error))?;
+    Ok(packet.map(|packet| CapturedFrame {
+        wire_length: packet.orig_len,
+        time: u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * nanoseconds_a_unit,
+        data: packet.data,
+    }))
+}
+
+fn next_of_pcapng<'file>(
+    path: &Path,
+    reader: &'file mut PcapNgReader<BufReader<File>>,
+) -> Result<Option<CapturedFrame<'file>>, LinkError> {
+    loop {
+        let block = reader
+            .next_block()
+            .transpose()
+            .map_err(|error| damaged(path, &error))?;
+        let (data, wire_length, raw_time, interface) = match block {
+            None => return Ok(None),
+            Some(Block::EnhancedPacket(packet)) => (
+                packet.data.into_owned(),
+                packet.original_len,
+                packet.timestamp.as_nanos() as u64,
+                packet.interface_id,
+            ),
+            Some(Block::SimplePacket(packet)) => (packet.data.into_owned(), packet.original_len, 0, 0),
+            // Statistics, names, and the interfaces, which the reader keeps.
+            Some(_) => continue,
+        };
+        let Some(interface) = reader.interfaces().get(interface as usize) else {
+            return Err(LinkError::Capture {
+                path: path.to_owned(),
+                what: "a frame of an interface that the file does not describe".to_owned(),
+            });
+        };
+        require_ethernet(path, interface.linktype)?;
+        return Ok(Some(CapturedFrame {
+            data: Cow::Owned(data),
+            wire_length,
+            time: nanoseconds(raw_time, interface),
+        }));
+    }
+}
+
+/// A time in the interface's own units (`if_tsresol`, draft-ietf-opsawg-pcapng, section 4.2): a negative power of ten, or of
+/// two where the highest bit is set; microseconds where nothing is said.
+fn nanoseconds(units: u64, interface: &InterfaceDescriptionBlock<'_>) -> FrameTime {
+    let resolution = interface.options.iter().find_map(|option| match option {
+        InterfaceDescriptionOption::IfTsResol(resolution) => Some(*resolution),
+        _ => None,
+    });
+    let resolution = resolution.unwrap_or(6);
+    let power = u32::from(resolution & 0x7f);
+    let a_second = if resolution & 0x80 == 0 {
+        10u128.checked_pow(power)
+    } else {
+        2u128.checked_pow(power)
+    };
+    let time = a_second.map_or(0, |a_second| u128::from(units) * 1_000_000_000 / a_second);
+    u64::try_from(time).unwrap_or(u64::MAX)
+}
+
+fn require_ethernet(path: &Path, datalink: DataLink) -> Result<(), LinkError> {
+    match datalink {
+        DataLink::ETHERNET => Ok(()),
+        other => Err(LinkError::Capture {
+            path: path.to_owned(),
+            what: format!("frames of link layer {other:?}: only Ethernet can be read"),
+        }),
+    }
+}
+
+fn damaged(path: &Path, error: &PcapError) -> LinkError {
+    LinkError::Capture {
+        path: path.to_owned(),
+        what: format!("damaged or cut off: {error}"),
+    }
+}

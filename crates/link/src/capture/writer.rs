@@ -1,0 +1,152 @@
+//! Writes a capture file, in the format that its name asks for.
+
+use crate::burst::FrameTime;
+use crate::error::LinkError;
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::{DataLink, PcapError};
+use std::borrow::Cow;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Bytes of the longest frame that is written whole: what tcpdump writes by default (`MAXIMUM_SNAPLEN` of libpcap).
+const SNAPLEN: u32 = 262_144;
+
+/// The formats of capture files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaptureFormat {
+    /// pcap with times in nanoseconds.
+    Pcap,
+    /// pcapng, one interface, times in nanoseconds.
+    PcapNg,
+}
+
+impl CaptureFormat {
+    /// The format that a file's name asks for: pcapng where it ends so, else pcap.
+    #[must_use]
+    pub fn of(path: &Path) -> CaptureFormat {
+        match path.extension() {
+            Some(extension) if extension.eq_ignore_ascii_case("pcapng") => CaptureFormat::PcapNg,
+            _ => CaptureFormat::Pcap,
+        }
+    }
+}
+
+/// A capture file that is being written. Dropping it writes out what is buffered; [`CaptureWriter::flush`] also tells
+/// whether that worked.
+pub struct CaptureWriter {
+    path: PathBuf,
+    format: Format,
+}
+
+enum Format {
+    Pcap(BufWriter<File>),
+    PcapNg(PcapNgWriter<BufWriter<File>>),
+}
+
+impl CaptureWriter {
+    /// Makes a file, or empties one that is there, and writes its header.
+    ///
+    /// # Errors
+    /// When it cannot be made or written.
+    pub fn create(path: &Path) -> Result<CaptureWriter, LinkError> {
+        let failed = |error: &dyn fmt::Display| failed(path, error);
+        let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(|error| failed(&error))?);
+        let format = match CaptureFormat::of(path) {
+            CaptureFormat::Pcap => Format::Pcap(begin_pcap(file).map_err(|error| failed(&error))?),
+            CaptureFormat::PcapNg => Format::PcapNg(begin_pcapng(file).map_err(|error| failed(&error))?),
+        };
+        Ok(CaptureWriter {
+            path: path.to_owned(),
+            format,
+        })
+    }
+
+    /// Appends a frame of `wire_length` bytes of which these are there. What is beyond the first 262,144 bytes is left out.
+    ///
+    /// # Errors
+    /// When the file cannot be written, as on a full disk.
+    pub fn write(&mut self, time: FrameTime, wire_length: u32, frame: &[u8]) -> Result<(), LinkError> {
+        let frame = &frame[..frame.len().min(SNAPLEN as usize)];
+        match &mut self.format {
+            Format::Pcap(file) => {
+                write_pcap(file, time, wire_length, frame).map_err(|error| failed(&self.path, &error))
+            }
+            Format::PcapNg(writer) => {
+                let block = EnhancedPacketBlock {
+                    interface_id: 0,
+                    // The library writes this number of nanoseconds in the interface's units, which are nanoseconds.
+                    timestamp: Duration::from_nanos(time),
+                    original_len: wire_length,
+                    data: Cow::Borrowed(frame),
+                    options: Vec::new(),
+                };
+                let written = writer.write_pcapng_block(block).map(drop);
+                written.map_err(|error| failed(&self.path, &error))
+            }
+        }
+    }
+
+    /// Writes out what is buffered.
+    ///
+    /// # Errors
+    /// When the file cannot be written, as on a full disk.
+    pub fn flush(&mut self) -> Result<(), LinkError> {
+        let flushed = match &mut self.format {
+            Format::Pcap(file) => file.flush(),
+            Format::PcapNg(writer) => writer.get_mut().flush(),
+        };
+        flushed.map_err(|error| failed(&self.path, &error))
+    }
+}
+
+impl fmt::Debug for CaptureWriter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("CaptureWriter")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The header of a file (draft-ietf-opsawg-pcap, section 4): magic number of nanosecond times, version 2.4, two zeros, the
+/// longest frame, link layer Ethernet. Little-endian, which the magic number shows.
+fn begin_pcap(mut file: BufWriter<File>) -> io::Result<BufWriter<File>> {
+    for number in [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, SNAPLEN, 1] {
+        file.write_all(&u32::to_le_bytes(number))?;
+    }
+    Ok(file)
+}
+
+/// One frame (draft-ietf-opsawg-pcap, section 5): seconds, nanoseconds, bytes here, bytes on the wire, then the bytes.
+fn write_pcap(file: &mut impl Write, time: FrameTime, wire_length: u32, frame: &[u8]) -> io::Result<()> {
+    let seconds = (time / 1_000_000_000) as u32;
+    let nanoseconds = (time % 1_000_000_000) as u32;
+    for number in [seconds, nanoseconds, frame.len() as u32, wire_length] {
+        file.write_all(&number.to_le_bytes())?;
+    }
+    file.write_all(frame)
+}
+
+fn begin_pcapng(file: BufWriter<File>) -> Result<PcapNgWriter<BufWriter<File>>, PcapError> {
+    let mut writer = PcapNgWriter::new(file)?;
+    writer.write_pcapng_block(InterfaceDescriptionBlock {
+        linktype: DataLink::ETHERNET,
+        snaplen: SNAPLEN,
+        options: vec![InterfaceDescriptionOption::IfTsResol(9)],
+    })?;
+    Ok(writer)
+}
+
+fn failed(path: &Path, error: &(impl fmt::Display + ?Sized)) -> LinkError {
+    LinkError::Capture {
+        path: path.to_owned(),
+        what: format!("cannot be written: {error}"),
+    }
+}

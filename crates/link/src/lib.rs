@@ -1,0 +1,48 @@
+//! Whole-frame I/O behind one trait: bursts of Ethernet frames come from a link and go to it, in the link's own memory.
+//!
+//! What enters: the text of a [`LinkSpec`], such as `xdp:eth0` or `tap:t0,queues=2`. What leaves: one [`Link`] a queue, of
+//! which a [`Burst`] of frames is [received](Link::receive) or to which frames are [transmitted](Link::transmit). Frames
+//! start at the destination address of Ethernet and have no frame check sequence.
+//!
+//! Around any link stand [`Faulty`], [`Captured`] and [`Counted`]. [`AnyLink`] is whichever kind a specification names,
+//! chosen once a burst and never a frame.
+//!
+//! ```
+//! use corelane_link::{FrameLayout, Link, memory};
+//!
+//! let (mut left, mut right) = memory::pair(FrameLayout::default())?;
+//! left.send([&[0xff; 60][..], &[0x02; 1500]].into_iter())?;
+//! let mut burst = right.receive(1024)?;
+//! assert_eq!(burst.iter().map(<[u8]>::len).collect::<Vec<_>>(), [60, 1500]);
+//! burst.frame_mut(0)[0] = 0x02; // in place, in the link's memory
+//! # Ok::<(), corelane_link::LinkError>(())
+//! ```
+
+mod any;
+mod burst;
+pub mod capture;
+mod error;
+mod layout;
+mod link;
+pub mod memory;
+pub mod packet_socket;
+mod spec;
+mod system;
+mod tally;
+pub mod tap;
+mod wrapper;
+pub mod xdp;
+
+pub use any::{AnyLink, open};
+pub use burst::{Burst, FrameTime};
+pub use error::LinkError;
+pub use layout::{FrameLayout, LayoutError};
+pub use link::{Link, Sent};
+pub use spec::{LinkKind, LinkSpec, SpecError};
+pub use tally::Tally;
+pub use wrapper::{Captured, Counted, FaultPlan, Faulty, Injected};
+
+/// The README's example compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

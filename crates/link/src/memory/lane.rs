@@ -1,0 +1,268 @@
+//! One direction of an in-memory ring: a producer writes frames into the next free buffers, a consumer takes them where
+//! they lie and gives the buffers back.
+//!
+//! The region begins with a page that says how it is laid out; then come two lanes. A lane holds the producer's index, the
+//! consumer's index (each alone on two cache lines, as CPUs fetch lines in pairs), a length for each buffer, and the
+//! buffers, from the start of a page. Indices count buffers without end and wrap at 2^32; a buffer's number is its index
+//! modulo the number of buffers, a power of two. Numbers are in this machine's byte order.
+//!
+//! The producer's index is published with release after the frames and lengths below it, and read with acquire before them;
+//! the consumer's index likewise in the other direction. Neither side trusts the other's numbers: an index that claims more
+//! than there is and a length beyond the buffer are refused.
+
+use crate::burst::Extent;
+use crate::layout::FrameLayout;
+use crate::system::mapping::Mapping;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const PAGE: usize = 4096;
+/// "clnr", so that another file is not taken for a ring.
+const MAGIC: u32 = 0x636c_6e72;
+const VERSION: u32 = 1;
+
+const PRODUCER: usize = 0;
+const CLOSED: usize = 64;
+const CONSUMER: usize = 128;
+const LENGTHS: usize = 256;
+
+/// The shared memory and how it is laid out.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    mapping: Arc<Mapping>,
+    layout: FrameLayout,
+}
+
+impl Region {
+    /// Bytes of a region of this layout.
+    pub(super) fn bytes(layout: FrameLayout) -> usize {
+        PAGE + 2 * lane_bytes(layout)
+    }
+
+    /// Lays out zeroed memory of [`Region::bytes`] bytes.
+    pub(super) fn create(mapping: Arc<Mapping>, layout: FrameLayout) -> Region {
+        debug_assert!(
+            mapping.bytes() >= Region::bytes(layout),
+            "the mapping was made for the layout"
+        );
+        let facts = [
+            VERSION,
+            layout.frames() as u32,
+            layout.stride() as u32,
+            layout.headroom() as u32,
+        ];
+        for (number, fact) in facts.into_iter().enumerate() {
+            mapping.atomic(4 + 4 * number).store(fact, Ordering::Relaxed);
+        }
+        mapping.atomic(0).store(MAGIC, Ordering::Release);
+        Region { mapping, layout }
+    }
+
+    /// The region that another process laid out.
+    pub(super) fn join(mapping: Arc<Mapping>) -> Result<Region, &'static str> {
+        if mapping.bytes() < PAGE || mapping.atomic(0).load(Ordering::Acquire) != MAGIC {
+            return Err("no ring is in this memory");
+        }
+        let fact = |number: usize| mapping.atomic(4 + 4 * number).load(Ordering::Relaxed);
+        if fact(0) != VERSION {
+            return Err("the ring is of another version");
+        }
+        let layout = FrameLayout::new(fact(1) as usize, fact(2) as usize, fact(3) as usize)
+            .map_err(|_| "the layout of its frames is impossible")?;
+        if mapping.bytes() < Region::bytes(layout) {
+            return Err("its memory is too short for its layout");
+        }
+        Ok(Region { mapping, layout })
+    }
+
+    pub(super) fn layout(&self) -> FrameLayout {
+        self.layout
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        self.mapping.start()
+    }
+
+    fn lane(&self, number: usize) -> usize {
+        PAGE + number * lane_bytes(self.layout)
+    }
+}
+
+fn lane_bytes(layout: FrameLayout) -> usize {
+    buffers_at(layout) + layout.bytes().next_multiple_of(PAGE)
+}
+
+fn buffers_at(layout: FrameLayout) -> usize {
+    (LENGTHS + 4 * layout.frames()).next_multiple_of(PAGE)
+}
+
+/// The writing end of a lane.
+#[derive(Debug)]
+pub(super) struct Producer {
+    region: Region,
+    lane: usize,
+    /// Its own index: only it writes the shared one.
+    next: u32,
+    /// The consumer's index when it was last read: reading it again costs a line that the consumer writes.
+    known_consumer: u32,
+}
+
+impl Producer {
+    pub(super) fn new(region: Region, number: usize) -> Producer {
+        let lane = region.lane(number);
+        let next = region.mapping.atomic(lane + PRODUCER).load(Ordering::Acquire);
+        let known_consumer = region.mapping.atomic(lane + CONSUMER).load(Ordering::Acquire);
+        Producer {
+            region,
+            lane,
+            next,
+            known_consumer,
+        }
+    }
+
+    /// Has up to `count` frames written, as many as there are free buffers; gives their number and bytes.
+    #[inline(always)]
+    pub(super) fn put(
+        &mut self,
+        count: usize,
+        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> Result<(usize, u64), &'static str> {
+        let layout = self.region.layout;
+        let frames = layout.frames() as u32;
+        let mut free = frames.wrapping_sub(self.next.wrapping_sub(self.known_consumer));
+        if (free as usize) < count {
+            self.known_consumer = self
+                .region
+                .mapping
+                .atomic(self.lane + CONSUMER)
+                .load(Ordering::Acquire);
+            free = frames.wrapping_sub(self.next.wrapping_sub(self.known_consumer));
+        }
+        if free > frames {
+            return Err("its index of frames taken is beyond what was sent");
+        }
+        let count = count.min(free as usize);
+        let mut bytes = 0;
+        let buffers = self.lane + buffers_at(layout);
+        for number in 0..count {
+            let index = self.next.wrapping_add(number as u32) as usize;
+            // SAFETY: the buffer lies within the region; the consumer gave it back (its index, read with acquire, is past
+            // it) and takes it only when our index is past it, so it is ours alone until then.
+            let buffer = unsafe {
+                let start = self.region.start().add(buffers + layout.start_of(index));
+                std::slice::from_raw_parts_mut(start, layout.longest())
+            };
+            let length = write(number, buffer).min(layout.longest());
+            let slot = index & (layout.frames() - 1);
+            let lengths = self.region.mapping.atomic(self.lane + LENGTHS + 4 * slot);
+            lengths.store(length as u32, Ordering::Relaxed);
+            bytes += length as u64;
+        }
+        self.next = self.next.wrapping_add(count as u32);
+        self.region
+            .mapping
+            .atomic(self.lane + PRODUCER)
+            .store(self.next, Ordering::Release);
+        Ok((count, bytes))
+    }
+
+    /// Says that nothing more will come.
+    pub(super) fn close(&self) {
+        self.region
+            .mapping
+            .atomic(self.lane + CLOSED)
+            .store(1, Ordering::Release);
+    }
+}
+
+/// The reading end of a lane.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    region: Region,
+    lane: usize,
+    /// Index of the first frame that was not given back.
+    next: u32,
+    /// Frames from there on that are lent.
+    lent: u32,
+    known_producer: u32,
+}
+
+impl Consumer {
+    pub(super) fn new(region: Region, number: usize) -> Consumer {
+        let lane = region.lane(number);
+        let next = region.mapping.atomic(lane + CONSUMER).load(Ordering::Acquire);
+        Consumer {
+            region,
+            lane,
+            next,
+            lent: 0,
+            known_producer: next,
+        }
+    }
+
+    /// Gives back what was lent.
+    #[inline(always)]
+    pub(super) fn release(&mut self) {
+        if self.lent > 0 {
+            self.next = self.next.wrapping_add(self.lent);
+            self.lent = 0;
+            self.region
+                .mapping
+                .atomic(self.lane + CONSUMER)
+                .store(self.next, Ordering::Release);
+        }
+    }
+
+    /// Takes up to `limit` frames; they lie within the region, one in each buffer.
+    #[inline(always)]
+    pub(super) fn take(&mut self, limit: usize, extents: &mut Vec<Extent>) -> Result<(), &'static str> {
+        let layout = self.region.layout;
+        let mut there = self.known_producer.wrapping_sub(self.next);
+        if (there as usize) < limit {
+            self.known_producer = self
+                .region
+                .mapping
+                .atomic(self.lane + PRODUCER)
+                .load(Ordering::Acquire);
+            there = self.known_producer.wrapping_sub(self.next);
+        }
+        if there > layout.frames() as u32 {
+            return Err("its index of frames sent is beyond the ring");
+        }
+        let count = limit.min(there as usize);
+        let buffers = self.lane + buffers_at(layout);
+        for number in 0..count {
+            let index = self.next.wrapping_add(number as u32) as usize;
+            let slot = index & (layout.frames() - 1);
+            let lengths = self.region.mapping.atomic(self.lane + LENGTHS + 4 * slot);
+            let length = lengths.load(Ordering::Relaxed).min(layout.longest() as u32);
+            extents.push(Extent {
+                offset: buffers + layout.start_of(index),
+                length,
+                wire_length: length,
+                time: 0,
+            });
+        }
+        self.lent = count as u32;
+        Ok(())
+    }
+
+    /// Whether the producer said that nothing more will come.
+    pub(super) fn is_closed(&self) -> bool {
+        self.region
+            .mapping
+            .atomic(self.lane + CLOSED)
+            .load(Ordering::Acquire)
+            != 0
+    }
+
+    /// Whether all that came was taken.
+    pub(super) fn is_drained(&self) -> bool {
+        let producer = self
+            .region
+            .mapping
+            .atomic(self.lane + PRODUCER)
+            .load(Ordering::Acquire);
+        producer == self.next.wrapping_add(self.lent)
+    }
+}

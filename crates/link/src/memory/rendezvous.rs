@@ -1,0 +1,148 @@
+//! How two processes come to share a ring: the first one offers it under a name, the second one takes it.
+//!
+//! The name is an abstract Unix socket of the network namespace (unix(7)), which goes with the process, so that nothing is
+//! left behind however it ends. The memory has no name at all: its descriptor travels over the socket. The connection then
+//! stays open, and its end says that the other process is gone.
+
+use super::MemoryLink;
+use super::lane::Region;
+use crate::error::LinkError;
+use crate::layout::FrameLayout;
+use crate::system::mapping::Mapping;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long who joins waits for the other process to look: it does so in every pause of its traffic.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether the other process is there.
+#[derive(Debug)]
+pub(super) enum Presence {
+    /// Nobody came yet.
+    Awaited { listener: UnixListener, memory: OwnedFd },
+    /// Somebody came and is there while the connection is.
+    Joined(UnixStream),
+}
+
+/// One end of a ring that has the other end in another process of this network namespace. Who comes first under a name
+/// offers the ring, laid out as it asks; who comes second joins it as it is, and waits for the first one to
+/// [check](crate::Link::check) its link. The name is then free again.
+///
+/// # Errors
+/// When memory or a socket is refused, or who offers the ring does not answer.
+pub fn shared(name: &str, layout: FrameLayout) -> Result<MemoryLink, LinkError> {
+    let link = format!("ring:{name}");
+    let failed = |step| {
+        let link = link.clone();
+        move |cause| LinkError::System { link, step, cause }
+    };
+    let address = SocketAddr::from_abstract_name(format!("corelane-ring/{name}"))
+        .map_err(failed("making a socket address of the ring's name"))?;
+    match UnixListener::bind_addr(&address) {
+        Ok(listener) => offer(link.clone(), listener, layout).map_err(failed("offering the ring")),
+        Err(taken) if taken.kind() == io::ErrorKind::AddrInUse => join(link, &address),
+        Err(cause) => Err(failed("offering the ring")(cause)),
+    }
+}
+
+fn offer(link: String, listener: UnixListener, layout: FrameLayout) -> io::Result<MemoryLink> {
+    listener.set_nonblocking(true)?;
+    let memory = memfd_create(c"corelane-ring", MFdFlags::MFD_CLOEXEC)?;
+    let bytes = Region::bytes(layout);
+    let file = File::from(memory.try_clone()?);
+    file.set_len(bytes as u64)?;
+    let region = Region::create(Arc::new(Mapping::shared(&file, bytes)?), layout);
+    let presence = Presence::Awaited { listener, memory };
+    Ok(MemoryLink::of_region(link, region, 0, Some(presence)))
+}
+
+fn join(link: String, address: &SocketAddr) -> Result<MemoryLink, LinkError> {
+    let failed = |step| {
+        let link = link.clone();
+        move |cause| LinkError::System { link, step, cause }
+    };
+    let stream = UnixStream::connect_addr(address).map_err(|cause| match cause.kind() {
+        io::ErrorKind::ConnectionRefused => LinkError::Busy {
+            link: link.clone(),
+            by: "two processes have its ends; choose another name",
+        },
+        _ => failed("joining the ring")(cause),
+    })?;
+    stream
+        .set_read_timeout(Some(ANSWER_WITHIN))
+        .map_err(failed("joining the ring"))?;
+    let memory = receive_descriptor(&stream).map_err(failed("joining the ring"))?;
+    let file = File::from(memory);
+    let bytes = file.metadata().map_err(failed("joining the ring"))?.len();
+    let mapping = Mapping::shared(&file, bytes as usize).map_err(failed("mapping the ring"))?;
+    stream.set_nonblocking(true).map_err(failed("joining the ring"))?;
+    let region = Region::join(Arc::new(mapping)).map_err(|what| LinkError::Corrupt {
+        link: link.clone(),
+        what,
+    })?;
+    Ok(MemoryLink::of_region(
+        link,
+        region,
+        1,
+        Some(Presence::Joined(stream)),
+    ))
+}
+
+impl Presence {
+    /// Lets in who waits, and asks whether who came is still there.
+    pub(super) fn check(&mut self, link: &str) -> Result<(), LinkError> {
+        let lost = |cause| LinkError::Lost {
+            link: link.to_owned(),
+            cause,
+        };
+        match self {
+            Presence::Awaited { listener, memory } => match listener.accept() {
+                Ok((stream, _)) => {
+                    send_descriptor(&stream, memory).map_err(lost)?;
+                    stream.set_nonblocking(true).map_err(lost)?;
+                    *self = Presence::Joined(stream);
+                    Ok(())
+                }
+                Err(nobody) if nobody.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                Err(cause) => Err(lost(cause)),
+            },
+            Presence::Joined(stream) => match stream.read(&mut [0]) {
+                Err(quiet) if quiet.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                Err(cause) => Err(lost(cause)),
+                Ok(_) => Err(lost(io::Error::other("the process at the other end is gone"))),
+            },
+        }
+    }
+}
+
+fn send_descriptor(stream: &UnixStream, memory: &OwnedFd) -> io::Result<()> {
+    let descriptors = [memory.as_raw_fd()];
+    let message = [ControlMessage::ScmRights(&descriptors)];
+    let bytes = [IoSlice::new(&[0])];
+    sendmsg::<UnixAddr>(stream.as_raw_fd(), &bytes, &message, MsgFlags::MSG_NOSIGNAL, None)?;
+    Ok(())
+}
+
+fn receive_descriptor(stream: &UnixStream) -> io::Result<OwnedFd> {
+    let mut byte = [0];
+    let mut bytes = [IoSliceMut::new(&mut byte)];
+    let mut space = nix::cmsg_space!([libc::c_int; 1]);
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let message = recvmsg::<UnixAddr>(stream.as_raw_fd(), &mut bytes, Some(&mut space), flags)?;
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(descriptors) = control
+            && let [descriptor, ..] = descriptors[..]
+        {
+            // SAFETY: the kernel just installed the descriptor for us, and nobody else closes it.
+            return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) });
+        }
+    }
+    Err(io::Error::other("the process at the other end sent no memory"))
+}

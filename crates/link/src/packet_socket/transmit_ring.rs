@@ -1,0 +1,89 @@
+//! The transmit ring of TPACKET_V3: slots of one size, each of which the kernel takes when its status asks for it and frees
+//! when the device is done with it.
+
+use crate::layout::FrameLayout;
+use crate::system::mapping::Mapping;
+use crate::system::socket;
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
+
+/// Bytes of a block, which the kernel allocates in one piece: 16 pages are easy to find.
+const BLOCK: usize = 1 << 16;
+/// Where in a slot the frame begins: behind the header (`TPACKET3_HDRLEN` less the address that only received frames have).
+const FRAME: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(16);
+
+/// What to ask the kernel for: slots of one stride, as many as fit into each block.
+pub(super) fn request(layout: FrameLayout) -> libc::tpacket_req3 {
+    let mut request: libc::tpacket_req3 = socket::zeroed();
+    let block = BLOCK.max(layout.stride().next_multiple_of(4096));
+    let slots = block / layout.stride();
+    let blocks = layout.frames().div_ceil(slots);
+    request.tp_block_size = block as u32;
+    request.tp_block_nr = blocks as u32;
+    request.tp_frame_size = layout.stride() as u32;
+    request.tp_frame_nr = (blocks * slots) as u32;
+    request
+}
+
+/// Where the writer is.
+#[derive(Debug)]
+pub(super) struct TransmitRing {
+    start: usize,
+    block: usize,
+    slots_a_block: usize,
+    slots: usize,
+    stride: usize,
+    next: usize,
+}
+
+impl TransmitRing {
+    /// The ring that begins `start` bytes into the mapping.
+    pub(super) fn new(start: usize, request: &libc::tpacket_req3) -> TransmitRing {
+        let (block, stride) = (request.tp_block_size as usize, request.tp_frame_size as usize);
+        TransmitRing {
+            start,
+            block,
+            slots_a_block: block / stride,
+            slots: request.tp_frame_nr as usize,
+            stride,
+            next: 0,
+        }
+    }
+
+    /// Bytes of the longest frame that a slot holds.
+    pub(super) fn longest(&self) -> usize {
+        self.stride - FRAME
+    }
+
+    /// Has up to `count` frames of at most `longest` bytes written, as many as there are free slots; gives their number and
+    /// bytes.
+    pub(super) fn put(
+        &mut self,
+        mapping: &Mapping,
+        count: usize,
+        longest: usize,
+        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> (usize, u64) {
+        let mut bytes = 0;
+        for number in 0..count {
+            let slot = self.start
+                + self.next / self.slots_a_block * self.block
+                + self.next % self.slots_a_block * self.stride;
+            let status = mapping.atomic(slot + offset_of!(libc::tpacket3_hdr, tp_status));
+            if status.load(Ordering::Acquire) != libc::TP_STATUS_AVAILABLE {
+                return (number, bytes);
+            }
+            // SAFETY: the slot lies within the mapping, and the kernel leaves it alone until its status asks for sending.
+            let buffer =
+                unsafe { std::slice::from_raw_parts_mut(mapping.start().add(slot + FRAME), longest) };
+            let length = write(number, buffer).min(longest);
+            bytes += length as u64;
+            let field = |offset| mapping.atomic(slot + offset);
+            field(offset_of!(libc::tpacket3_hdr, tp_next_offset)).store(0, Ordering::Relaxed);
+            field(offset_of!(libc::tpacket3_hdr, tp_len)).store(length as u32, Ordering::Relaxed);
+            status.store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
+            self.next = (self.next + 1) % self.slots;
+        }
+        (count, bytes)
+    }
+}

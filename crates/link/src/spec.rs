@@ -1,0 +1,350 @@
+//! Links as people write them: `xdp:eth0`, `packet:eth1,queues=2,fanout=cpu`, `tap:t0`, `pcap:in.pcap,out=out.pcapng`,
+//! `ring:name`, each with `frames=`, `stride=` and `headroom=` where wanted.
+
+use crate::layout::{FrameLayout, LayoutError};
+use crate::packet_socket::Fanout;
+use crate::xdp::{XdpHook, XdpMode};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Which link to open, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// Kind and name.
+    pub kind: LinkKind,
+    /// How frames lie in its memory.
+    pub layout: FrameLayout,
+}
+
+/// The kinds of links that can be named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// `xdp:DEVICE`: [`crate::xdp`].
+    Xdp {
+        /// The device.
+        device: String,
+        /// Its queues; none: as many as it has.
+        queues: Option<usize>,
+        /// Who copies.
+        mode: XdpMode,
+        /// Where the program runs.
+        hook: XdpHook,
+        /// Whether the kernel is woken only when it asks.
+        need_wakeup: bool,
+    },
+    /// `packet:DEVICE`: [`crate::packet_socket`].
+    Packet {
+        /// The device.
+        device: String,
+        /// Sockets.
+        queues: usize,
+        /// How frames are shared out.
+        fanout: Fanout,
+    },
+    /// `tap:DEVICE`: [`crate::tap`].
+    Tap {
+        /// The device.
+        device: String,
+        /// Queues.
+        queues: usize,
+    },
+    /// `pcap:FILE,out=FILE`: [`crate::capture`].
+    Capture {
+        /// The file to read.
+        read: Option<PathBuf>,
+        /// The file to write.
+        write: Option<PathBuf>,
+    },
+    /// `ring:NAME`: [`crate::memory::shared`].
+    Ring {
+        /// The name that both processes give.
+        name: String,
+    },
+}
+
+/// Text that names no link.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)]
+pub enum SpecError {
+    #[error(
+        "'{0}' names no link: write xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE or ring:NAME"
+    )]
+    Kind(String),
+    #[error("'{option}' is no option of a {kind} link, which has {has}")]
+    Option {
+        option: String,
+        kind: &'static str,
+        has: &'static str,
+    },
+    #[error("'{option}={value}': give {expected}")]
+    Value {
+        option: &'static str,
+        value: String,
+        expected: &'static str,
+    },
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+/// The options of a specification, taken one by one.
+struct Options<'text> {
+    kind: &'static str,
+    has: &'static str,
+    given: Vec<(&'text str, &'text str)>,
+}
+
+impl<'text> Options<'text> {
+    /// Takes the text of an option.
+    fn text(&mut self, option: &str) -> Option<&'text str> {
+        let place = self.given.iter().position(|(name, _)| *name == option)?;
+        Some(self.given.remove(place).1)
+    }
+
+    /// Takes and reads an option.
+    fn take<T: FromStr>(
+        &mut self,
+        option: &'static str,
+        expected: &'static str,
+    ) -> Result<Option<T>, SpecError> {
+        self.text(option)
+            .map(|value| {
+                value.parse().map_err(|_| SpecError::Value {
+                    option,
+                    value: value.to_owned(),
+                    expected,
+                })
+            })
+            .transpose()
+    }
+
+    fn queues(&mut self) -> Result<Option<usize>, SpecError> {
+        let expected = "a number of queues from 1 to 256";
+        match self.take::<usize>("queues", expected)? {
+            Some(queues) if !(1..=256).contains(&queues) => Err(SpecError::Value {
+                option: "queues",
+                value: queues.to_string(),
+                expected,
+            }),
+            queues => Ok(queues),
+        }
+    }
+
+    fn layout(&mut self) -> Result<FrameLayout, SpecError> {
+        let usual = FrameLayout::default();
+        let frames = self.take("frames", "a power of two")?;
+        let stride = self.take("stride", "a multiple of 64")?;
+        let headroom = self.take("headroom", "a number of bytes")?;
+        Ok(FrameLayout::new(
+            frames.unwrap_or(usual.frames()),
+            stride.unwrap_or(usual.stride()),
+            headroom.unwrap_or(usual.headroom()),
+        )?)
+    }
+
+    /// Refuses what nobody took.
+    fn end(self) -> Result<(), SpecError> {
+        match self.given.first() {
+            None => Ok(()),
+            Some((option, _)) => Err(SpecError::Option {
+                option: (*option).to_owned(),
+                kind: self.kind,
+                has: self.has,
+            }),
+        }
+    }
+}
+
+impl FromStr for LinkSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<LinkSpec, SpecError> {
+        let unknown = || SpecError::Kind(text.to_owned());
+        let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
+        let mut parts = rest.split(',');
+        let first = parts.next().unwrap_or_default();
+        let (name, first) = match first.split_once('=') {
+            None => (first, None),
+            Some(option) => ("", Some(option)),
+        };
+        let given = first
+            .into_iter()
+            .chain(parts.map(|part| part.split_once('=').unwrap_or((part, ""))))
+            .collect();
+        let (kind, has) = match kind {
+            "xdp" => ("xdp", "queues, mode, hook, wakeup, frames, stride and headroom"),
+            "packet" => ("packet", "queues, fanout, frames, stride and headroom"),
+            "tap" => ("tap", "queues, frames, stride and headroom"),
+            "pcap" => ("pcap", "in, out, frames, stride and headroom"),
+            "ring" => ("ring", "frames, stride and headroom"),
+            _ => return Err(unknown()),
+        };
+        if name.is_empty() && kind != "pcap" {
+            return Err(unknown());
+        }
+        let mut options = Options { kind, has, given };
+        let kind = read_kind(kind, name, &mut options)?;
+        if kind
+            == (LinkKind::Capture {
+                read: None,
+                write: None,
+            })
+        {
+            return Err(unknown());
+        }
+        let layout = options.layout()?;
+        options.end()?;
+        Ok(LinkSpec { kind, layout })
+    }
+}
+
+fn read_kind(kind: &str, name: &str, options: &mut Options<'_>) -> Result<LinkKind, SpecError> {
+    let device = name.to_owned();
+    Ok(match kind {
+        "xdp" => LinkKind::Xdp {
+            device,
+            queues: options.queues()?,
+            mode: options
+                .take("mode", "auto, copy or zerocopy")?
+                .unwrap_or_default(),
+            hook: options
+                .take("hook", "auto, native or generic")?
+                .unwrap_or_default(),
+            need_wakeup: match options.text("wakeup") {
+                None | Some("needed") => true,
+                Some("always") => false,
+                Some(other) => {
+                    return Err(SpecError::Value {
+                        option: "wakeup",
+                        value: other.to_owned(),
+                        expected: "needed or always",
+                    });
+                }
+            },
+        },
+        "packet" => LinkKind::Packet {
+            device,
+            queues: options.queues()?.unwrap_or(1),
+            fanout: options.take("fanout", "hash, cpu or queue")?.unwrap_or_default(),
+        },
+        "tap" => LinkKind::Tap {
+            device,
+            queues: options.queues()?.unwrap_or(1),
+        },
+        "ring" => LinkKind::Ring { name: device },
+        _ => LinkKind::Capture {
+            read: Some(name)
+                .filter(|name| !name.is_empty())
+                .or(options.text("in"))
+                .map(PathBuf::from),
+            write: options.text("out").map(PathBuf::from),
+        },
+    })
+}
+
+impl fmt::Display for LinkSpec {
+    /// The shortest text that names the same link; options that have their usual value are left out.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            LinkKind::Xdp {
+                device,
+                queues,
+                mode,
+                hook,
+                need_wakeup,
+            } => {
+                write!(formatter, "xdp:{device}")?;
+                if let Some(queues) = queues {
+                    write!(formatter, ",queues={queues}")?;
+                }
+                if *mode != XdpMode::Auto {
+                    write!(formatter, ",mode={mode}")?;
+                }
+                if *hook != XdpHook::Auto {
+                    write!(formatter, ",hook={hook}")?;
+                }
+                if !need_wakeup {
+                    formatter.write_str(",wakeup=always")?;
+                }
+            }
+            LinkKind::Packet {
+                device,
+                queues,
+                fanout,
+            } => {
+                write!(formatter, "packet:{device}")?;
+                if *queues != 1 {
+                    write!(formatter, ",queues={queues},fanout={fanout}")?;
+                }
+            }
+            LinkKind::Tap { device, queues } => {
+                write!(formatter, "tap:{device}")?;
+                if *queues != 1 {
+                    write!(formatter, ",queues={queues}")?;
+                }
+            }
+            LinkKind::Capture { read, write } => {
+                let read = read.as_ref().map(|path| format!("{}", path.display()));
+                let write = write.as_ref().map(|path| format!("out={}", path.display()));
+                let parts: Vec<String> = read.into_iter().chain(write).collect();
+                write!(formatter, "pcap:{}", parts.join(","))?;
+            }
+            LinkKind::Ring { name } => write!(formatter, "ring:{name}")?,
+        }
+        let (layout, usual) = (self.layout, FrameLayout::default());
+        for (option, value, usual) in [
+            ("frames", layout.frames(), usual.frames()),
+            ("stride", layout.stride(), usual.stride()),
+            ("headroom", layout.headroom(), usual.headroom()),
+        ] {
+            if value != usual {
+                write!(formatter, ",{option}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_names_the_same_link_again() {
+        for text in [
+            "xdp:eth0",
+            "xdp:eth0,queues=4,mode=copy,hook=generic,wakeup=always,stride=2048",
+            "packet:eth1",
+            "packet:eth1,queues=2,fanout=cpu,headroom=128",
+            "tap:t0,queues=2",
+            "pcap:in.pcap",
+            "pcap:in.pcap,out=out.pcapng",
+            "pcap:out=out.pcapng",
+            "ring:left,frames=256",
+        ] {
+            let spec: LinkSpec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(spec.to_string(), text);
+        }
+        assert_eq!(
+            "pcap:in=a,out=b".parse::<LinkSpec>().unwrap().to_string(),
+            "pcap:a,out=b"
+        );
+    }
+
+    #[test]
+    fn a_wrong_specification_is_refused_by_what_is_wrong_in_it() {
+        let refusal = |text: &str| text.parse::<LinkSpec>().unwrap_err().to_string();
+        for text in ["eth0", "wifi:eth0", "xdp:", "pcap:", "tap:queues=2"] {
+            assert!(
+                refusal(text).contains("names no link"),
+                "{text}: {}",
+                refusal(text)
+            );
+        }
+        assert!(refusal("tap:t0,mode=copy").contains("'mode' is no option of a tap link"));
+        assert!(refusal("xdp:eth0,mode=fast").contains("give auto, copy or zerocopy"));
+        assert!(refusal("packet:eth0,queues=0").contains("from 1 to 256"));
+        assert!(refusal("tap:t0,stride=100").contains("a multiple of 64"));
+    }
+}

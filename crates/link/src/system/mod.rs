@@ -1,0 +1,25 @@
+//! The system calls and instructions of all links, each behind a safe function or a type that upholds its rules.
+
+pub(crate) mod device;
+pub(crate) mod mapping;
+pub(crate) mod socket;
+
+/// Asks the CPU for a line of memory; any address will do.
+#[inline(always)]
+pub(crate) fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint: it reads nothing that the program sees and faults on no address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// What a system call that returns a number came to.
+pub(crate) fn told(result: impl Into<i64>) -> std::io::Result<i64> {
+    match result.into() {
+        -1 => Err(std::io::Error::last_os_error()),
+        number => Ok(number),
+    }
+}

@@ -1,0 +1,169 @@
+//! Tap devices: what is sent on the link, the host's stack receives from the device, and the other way round.
+//!
+//! The device is made here and goes with its last descriptor. Each frame is one read or write, which is all that tap
+//! devices have; each queue is a descriptor. Documentation/networking/tuntap.rst.
+
+use crate::burst::{Burst, Extent};
+use crate::error::{LinkError, on_use};
+use crate::layout::FrameLayout;
+use crate::link::Link;
+use crate::system::mapping::Mapping;
+use crate::system::{device, told};
+use crate::tally::Tally;
+use nix::errno::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// One queue of a tap device.
+#[derive(Debug)]
+pub struct TapLink {
+    name: String,
+    file: File,
+    memory: Mapping,
+    layout: FrameLayout,
+    extents: Vec<Extent>,
+    scratch: Vec<u8>,
+    tally: Tally,
+}
+
+/// Makes a tap device, or takes one that is there and that nobody uses, switches it on, and opens this many queues of it.
+///
+/// # Errors
+/// When it is in use, another kind of device, or a privilege is missing.
+pub fn open(device: &str, queues: usize, layout: FrameLayout) -> Result<Vec<TapLink>, LinkError> {
+    let queues = queues.max(1);
+    let links: Result<Vec<TapLink>, LinkError> = (0..queues)
+        .map(|queue| TapLink::open(device, queue, queues, layout))
+        .collect();
+    let links = links?;
+    device::switch_on(device).map_err(refused(&format!("tap:{device}"), "switching the device on"))?;
+    Ok(links)
+}
+
+impl TapLink {
+    fn open(device: &str, queue: usize, queues: usize, layout: FrameLayout) -> Result<TapLink, LinkError> {
+        let name = format!("tap:{device}/{queue}");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/net/tun")
+            .map_err(refused(&name, "opening /dev/net/tun"))?;
+        let mut request = device::request(device).map_err(refused(&name, "naming the device"))?;
+        let several = if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
+        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | several) as libc::c_short;
+        // SAFETY: the kernel reads the name and the flags, and writes the name, in a request that outlives the call.
+        told(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
+            .map_err(refused(&name, "making the tap device"))?;
+        let memory =
+            Mapping::anonymous(layout.bytes()).map_err(refused(&name, "mapping memory for frames"))?;
+        Ok(TapLink {
+            name,
+            file,
+            memory,
+            layout,
+            extents: Vec::with_capacity(layout.frames()),
+            scratch: vec![0; layout.longest()],
+            tally: Tally::default(),
+        })
+    }
+}
+
+impl Link for TapLink {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
+        self.extents.clear();
+        let longest = self.layout.longest();
+        while self.extents.len() < limit.min(self.layout.frames()) {
+            let offset = self.layout.start_of(self.extents.len());
+            // SAFETY: the buffer lies within the memory, and no burst borrows it while the link is borrowed mutably.
+            let buffer = unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(offset), longest) };
+            match self.file.read(buffer) {
+                Ok(length) => {
+                    self.tally.received_bytes += length as u64;
+                    self.extents.push(Extent {
+                        offset,
+                        length: length as u32,
+                        wire_length: length as u32,
+                        time: 0,
+                    });
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // What was read before is lent first; the next call meets the error again.
+                Err(_) if !self.extents.is_empty() => break,
+                Err(error) => return Err(on_use(&self.name, "reading", error)),
+            }
+        }
+        self.tally.received += self.extents.len() as u64;
+        // SAFETY: each extent is within a buffer of its own in the link's memory, which only the next call writes again.
+        Ok(unsafe { Burst::new(self.memory.start(), &self.extents) })
+    }
+
+    fn transmit(
+        &mut self,
+        count: usize,
+        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> Result<usize, LinkError> {
+        for number in 0..count {
+            let length = write(number, &mut self.scratch).min(self.scratch.len());
+            match nix::unistd::write(&self.file, &self.scratch[..length]) {
+                Ok(_) => {
+                    self.tally.sent += 1;
+                    self.tally.sent_bytes += length as u64;
+                }
+                // A frame that is too short, or that the device has no memory for.
+                Err(Errno::EINVAL | Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN) => {
+                    self.tally.sent += 1;
+                    self.tally.sent_bytes += length as u64;
+                    self.tally.send_failed += 1;
+                }
+                Err(error) => return Err(on_use(&self.name, "writing", error.into())),
+            }
+        }
+        Ok(count)
+    }
+
+    fn longest(&self) -> usize {
+        self.layout.longest()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
+    fn tally(&self) -> Tally {
+        self.tally
+    }
+}
+
+/// What a step of opening was refused for.
+fn refused(link: &str, step: &'static str) -> impl FnOnce(io::Error) -> LinkError {
+    let link = link.to_owned();
+    move |cause| match cause.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => LinkError::NotPermitted {
+            link,
+            needs: "CAP_NET_ADMIN and /dev/net/tun",
+        },
+        Some(libc::ENOENT) => LinkError::Unsupported {
+            link,
+            what: "a tap device",
+            hint: "load the module tun, or give the container /dev/net/tun",
+        },
+        Some(libc::EBUSY) => LinkError::Busy {
+            link,
+            by: "another program has the tap device open",
+        },
+        Some(libc::EINVAL) => LinkError::Unsupported {
+            link,
+            what: "opening this device as a tap device with so many queues",
+            hint: "it is another kind of device, or was made with one queue (ip tuntap add ... multi_queue)",
+        },
+        _ => LinkError::System { link, step, cause },
+    }
+}

@@ -1,0 +1,161 @@
+//! Capture files: what is written is read again, by us and by tshark, in both formats.
+
+use corelane_link::capture::CaptureLink;
+use corelane_link::{Captured, Counted, FrameLayout, Link, LinkError, memory};
+use std::path::Path;
+use std::process::Command;
+
+fn frames() -> Vec<Vec<u8>> {
+    (0..300usize)
+        .map(|number| (0..60 + number * 4).map(|index| (index + number) as u8).collect())
+        .collect()
+}
+
+fn read(path: &Path) -> Result<Vec<(Vec<u8>, usize, u64)>, LinkError> {
+    let mut link = CaptureLink::open(Some(path), None, FrameLayout::default())?;
+    let mut frames = Vec::new();
+    while !link.is_ended() {
+        let burst = link.receive(64)?;
+        for number in 0..burst.len() {
+            let time = burst.time(number).unwrap_or_default();
+            frames.push((burst.frame(number).to_vec(), burst.wire_length(number), time));
+        }
+    }
+    Ok(frames)
+}
+
+fn written(name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    let mut link = CaptureLink::open(None, Some(&path), FrameLayout::default()).unwrap();
+    assert!(link.is_ended(), "nothing is read from it");
+    assert_eq!(link.send(frames().iter().map(Vec::as_slice)).unwrap().taken, 300);
+    (folder, path)
+}
+
+#[test]
+fn what_is_written_is_read_again_in_both_formats() {
+    for name in ["all.pcap", "all.pcapng"] {
+        let (_folder, path) = written(name);
+        let read = read(&path).unwrap();
+        let bytes: Vec<Vec<u8>> = read.iter().map(|(frame, _, _)| frame.clone()).collect();
+        assert_eq!(bytes, frames(), "{name}");
+        assert!(read.iter().all(|(frame, wire, _)| frame.len() == *wire), "{name}");
+        assert!(
+            read[0].2 > 1_600_000_000_000_000_000,
+            "{name}: the time is of this age: {}",
+            read[0].2
+        );
+        assert!(read.is_sorted_by_key(|(_, _, time)| *time), "{name}");
+    }
+}
+
+#[test]
+fn tshark_reads_the_same_frames_and_times() {
+    for name in ["all.pcap", "all.pcapng"] {
+        let (_folder, path) = written(name);
+        let output = Command::new("tshark")
+            .args([
+                "-r",
+                path.to_str().unwrap(),
+                "-T",
+                "fields",
+                "-e",
+                "frame.len",
+                "-e",
+                "frame.time_epoch",
+            ])
+            .output();
+        let output = match output {
+            Err(error) => {
+                eprintln!("skipped: tshark: {error}");
+                return;
+            }
+            Ok(output) => String::from_utf8(output.stdout).unwrap(),
+        };
+        let ours: Vec<(usize, u64)> = read(&path)
+            .unwrap()
+            .iter()
+            .map(|(_, wire, time)| (*wire, *time))
+            .collect();
+        let theirs: Vec<(usize, u64)> = output
+            .lines()
+            .map(|line| {
+                let (length, time) = line.split_once('\t').unwrap();
+                let (seconds, fraction) = time.split_once('.').unwrap();
+                let nanoseconds: u64 = format!("{fraction:0<9}").parse().unwrap();
+                (
+                    length.parse().unwrap(),
+                    seconds.parse::<u64>().unwrap() * 1_000_000_000 + nanoseconds,
+                )
+            })
+            .collect();
+        assert_eq!(theirs, ours, "{name}");
+    }
+}
+
+#[test]
+fn what_a_snap_length_cut_short_keeps_its_length_on_the_wire() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.pcap");
+    let mut file = Vec::new();
+    for number in [0xa1b2_c3d4u32, 2 | 4 << 16, 0, 0, 68, 1, 17, 5, 68, 1514] {
+        file.extend(number.to_be_bytes());
+    }
+    // Big-endian, so the version's halves are the other way round.
+    file[4..8].copy_from_slice(&[0, 2, 0, 4]);
+    file.extend([0xab; 68]);
+    std::fs::write(&path, &file).unwrap();
+    assert_eq!(read(&path).unwrap(), [(vec![0xab; 68], 1514, 17_000_005_000)]);
+
+    std::fs::write(&path, &file[..file.len() - 1]).unwrap();
+    assert!(
+        read(&path)
+            .unwrap_err()
+            .to_string()
+            .contains("damaged or cut off")
+    );
+}
+
+#[test]
+fn what_is_no_capture_of_ethernet_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other");
+    let refusal = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        read(&path).unwrap_err().to_string()
+    };
+    assert!(refusal(b"").contains("too short"));
+    assert!(refusal(b"GIF89a and what follows it").contains("neither pcap nor pcapng"));
+    let mut loopback = Vec::new();
+    for number in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 0] {
+        loopback.extend(number.to_le_bytes());
+    }
+    assert!(refusal(&loopback).contains("only Ethernet"));
+    assert!(read(Path::new("/nonexistent/file.pcap")).is_err());
+}
+
+#[test]
+fn what_passes_a_link_is_captured_and_counted_both_ways() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("both.pcapng");
+    let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
+    let writer = corelane_link::capture::CaptureWriter::create(&path).unwrap();
+    let mut right = Counted::new(Captured::new(right, writer));
+    let counts = right.counts();
+    left.send([&[1; 60][..], &[2; 61]].into_iter()).unwrap();
+    assert_eq!(right.receive(16).unwrap().len(), 2);
+    right.send([&[3; 62][..]].into_iter()).unwrap();
+    right.check().unwrap();
+    let captured: Vec<Vec<u8>> = read(&path)
+        .unwrap()
+        .into_iter()
+        .map(|(frame, _, _)| frame)
+        .collect();
+    assert_eq!(captured, [vec![1; 60], vec![2; 61], vec![3; 62]]);
+    let tally = counts.tally();
+    assert_eq!(
+        (tally.received, tally.received_bytes, tally.sent, tally.sent_bytes),
+        (2, 121, 1, 62)
+    );
+}

@@ -1,0 +1,155 @@
+//! What goes wrong with devices and processes is named: gone, down, in use, of another number of queues; and nothing stays
+//! on a device whose link is dropped.
+
+use corelane_host::bed::{Bed, BedPlan};
+use corelane_link::{AnyLink, FrameLayout, Link, LinkError, LinkSpec, memory, open};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn bed(queues: u32) -> Option<Bed> {
+    let plan = BedPlan {
+        loopback_ok: false,
+        queues: Some(queues),
+        ..BedPlan::new(
+            "10.11.2.1".parse().unwrap(),
+            vec!["10.11.2.0/24".parse().unwrap()],
+        )
+    };
+    match Bed::build(&plan) {
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Ok(bed) => Some(bed),
+    }
+}
+
+fn open_in(bed: &Bed, spec: &str) -> Result<Vec<AnyLink>, LinkError> {
+    let spec: LinkSpec = spec.parse().unwrap();
+    bed.server.run(move || open(&spec))
+}
+
+/// Runs `ip` in the server's namespace; false where there is no such program.
+fn ip(bed: &Bed, arguments: &'static [&'static str]) -> bool {
+    bed.server
+        .run(move || match Command::new("ip").args(arguments).status() {
+            Err(error) => {
+                eprintln!("skipped: ip: {error}");
+                false
+            }
+            Ok(status) => {
+                assert!(status.success(), "ip {arguments:?}");
+                true
+            }
+        })
+}
+
+/// Whether a link says that it is lost, in its own namespace, as its worker would ask.
+fn is_lost(bed: &Bed, mut link: AnyLink) -> bool {
+    bed.server.run(move || {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            let lost = |result: Result<(), LinkError>| match result {
+                Err(error) => {
+                    assert!(error.is_lost(), "{error}");
+                    true
+                }
+                Ok(()) => false,
+            };
+            if lost(link.check()) || lost(link.receive(1).map(drop)) {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    })
+}
+
+#[test]
+fn a_device_that_goes_away_or_down_is_a_lost_link() {
+    for spec in ["xdp:server0", "packet:server0"] {
+        for change in [
+            &["link", "del", "server0"],
+            &["link", "set", "server0", "down"][..],
+        ] {
+            let Some(bed) = bed(1) else { return };
+            let link = open_in(&bed, spec).unwrap().remove(0);
+            if !ip(&bed, change) {
+                return;
+            }
+            assert!(is_lost(&bed, link), "{spec} after {change:?}");
+        }
+    }
+    let Some(bed) = bed(1) else { return };
+    let link = open_in(&bed, "tap:loss0").unwrap().remove(0);
+    if ip(&bed, &["link", "del", "loss0"]) {
+        assert!(is_lost(&bed, link), "tap");
+    }
+}
+
+#[test]
+fn a_link_comes_back_with_its_device() {
+    for spec in ["xdp:server0", "packet:server0"] {
+        let Some(bed) = bed(1) else { return };
+        let link = open_in(&bed, spec).unwrap().remove(0);
+        if !ip(&bed, &["link", "set", "server0", "down"]) {
+            return;
+        }
+        drop(link);
+        let refusal = open_in(&bed, spec).unwrap_err();
+        assert!(refusal.is_lost(), "{refusal}");
+        ip(&bed, &["link", "set", "server0", "up"]);
+        assert!(open_in(&bed, spec).is_ok());
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_is_refused_by_name() {
+    let Some(bed) = bed(2) else { return };
+    let refusal = |spec| open_in(&bed, spec).unwrap_err().to_string();
+    assert!(
+        refusal("xdp:absent0").contains("no device absent0"),
+        "{}",
+        refusal("xdp:absent0")
+    );
+    assert!(refusal("packet:absent0").contains("no device absent0"));
+    let queues = refusal("xdp:server0,queues=3");
+    assert!(
+        queues.contains("has 2 receive queues and 3 were asked for"),
+        "{queues}"
+    );
+    let copies = refusal("xdp:server0,mode=zerocopy");
+    assert!(copies.contains("zero copy is not supported here"), "{copies}");
+    let stride = refusal("xdp:server0,stride=1024");
+    assert!(
+        stride.contains("a stride of 1024 bytes does not do here"),
+        "{stride}"
+    );
+    assert!(
+        refusal("tap:server0").contains("not supported here"),
+        "{}",
+        refusal("tap:server0")
+    );
+    let first = open_in(&bed, "xdp:server0").unwrap();
+    let second = refusal("xdp:server0");
+    assert!(second.contains("in use"), "{second}");
+    drop(first);
+    assert!(open_in(&bed, "xdp:server0").is_ok(), "nothing stays attached");
+}
+
+#[test]
+fn a_ring_whose_other_process_ends_is_lost() {
+    let name = format!("loss-{}", std::process::id());
+    let mut first = memory::shared(&name, FrameLayout::default()).unwrap();
+    let joining = std::thread::spawn({
+        let name = name.clone();
+        move || memory::shared(&name, FrameLayout::default())
+    });
+    while !joining.is_finished() {
+        first.check().unwrap();
+        std::thread::yield_now();
+    }
+    drop(joining.join().unwrap().unwrap());
+    assert!(first.check().unwrap_err().is_lost());
+    assert!(first.is_ended());
+}

@@ -1,0 +1,107 @@
+//! Two ends of each kind, joined by what really joins them.
+
+use corelane_host::bed::{Bed, BedPlan, Side};
+use corelane_link::{AnyLink, FrameLayout, Link, LinkError, LinkSpec, memory, open};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Two ends, and what has to live as long as they do.
+pub struct World {
+    pub name: String,
+    /// Queues of one end.
+    pub left: Vec<AnyLink>,
+    /// Queues of the other.
+    pub right: Vec<AnyLink>,
+    pub _bed: Option<Bed>,
+}
+
+pub fn pair() -> Result<World, String> {
+    let (left, right) = memory::pair(layout()).map_err(|error| error.to_string())?;
+    Ok(World {
+        name: "memory".to_owned(),
+        left: vec![AnyLink::Memory(left)],
+        right: vec![AnyLink::Memory(right)],
+        _bed: None,
+    })
+}
+
+/// Both ends live in this process, each with a mapping of its own, as they would in two.
+pub fn shared() -> Result<World, String> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!(
+        "suite-{}-{}",
+        std::process::id(),
+        NUMBER.fetch_add(1, Ordering::Relaxed)
+    );
+    let mut left = memory::shared(&name, layout()).map_err(|error| error.to_string())?;
+    let joining = std::thread::spawn({
+        let name = name.clone();
+        move || memory::shared(&name, FrameLayout::default())
+    });
+    while !joining.is_finished() {
+        left.check().unwrap();
+        std::thread::yield_now();
+    }
+    let right = joining.join().unwrap().unwrap();
+    assert_eq!(right.layout(), layout(), "who joins takes the ring as it is");
+    Ok(World {
+        name: "ring".to_owned(),
+        left: vec![AnyLink::Memory(left)],
+        right: vec![AnyLink::Memory(right)],
+        _bed: None,
+    })
+}
+
+fn layout() -> FrameLayout {
+    FrameLayout::new(512, 1920, 64).unwrap()
+}
+
+pub fn veth(left: &str, right: &str, queues: Option<u32>) -> Result<World, String> {
+    let bed = bed(queues)?;
+    let left = open_in(&bed.server, left)?;
+    let right = open_in(&bed.client, right)?;
+    Ok(World {
+        name: format!("{} and {}", left[0].name(), right[0].name()),
+        left,
+        right,
+        _bed: Some(bed),
+    })
+}
+
+/// A tap device, and an AF_PACKET socket on it that plays the host's stack.
+pub fn tap(queues: usize) -> Result<World, String> {
+    let bed = bed(None)?;
+    // Before the device is there, so that its own neighbour discovery does not mix with the test's frames.
+    bed.server
+        .set("net.ipv6.conf.default.disable_ipv6", "1")
+        .map_err(|error| error.to_string())?;
+    let left = open_in(&bed.server, &format!("tap:suite0,queues={queues}"))?;
+    let right = open_in(&bed.server, "packet:suite0")?;
+    Ok(World {
+        name: format!("{} and {}", left[0].name(), right[0].name()),
+        left,
+        right,
+        _bed: Some(bed),
+    })
+}
+
+fn bed(queues: Option<u32>) -> Result<Bed, String> {
+    let plan = BedPlan {
+        loopback_ok: false,
+        queues,
+        ..BedPlan::new(
+            "10.11.2.1".parse().unwrap(),
+            vec!["10.11.2.0/24".parse().unwrap()],
+        )
+    };
+    Bed::build(&plan).map_err(|error| error.to_string())
+}
+
+fn open_in(side: &Side, spec: &str) -> Result<Vec<AnyLink>, String> {
+    let spec: LinkSpec = spec.parse().unwrap();
+    match side.run(move || open(&spec)) {
+        Err(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
+            Err(error.to_string())
+        }
+        opened => Ok(opened.unwrap()),
+    }
+}
