@@ -1,4 +1,4 @@
-//! The engine over epoll: readiness in, batches of datagrams out.
+//! The engine over epoll: readiness in, batches of datagrams out. Connections are `streams/readiness.rs`.
 //!
 //! Sockets told ready are visited in turn, one batch a visit, until they are drained; what a visit's handler queued is
 //! sent before the next visit, so that the arena's first blocks stay in the cache.
@@ -9,6 +9,7 @@ use super::flush::{Flushed, Flusher};
 use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
 use super::sockets::Id;
+use super::streams::Readiness;
 use super::wake::{Wakeable, Waker};
 use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
 use crate::memory::Buffers;
@@ -29,6 +30,7 @@ pub(crate) struct EpollEngine {
     states: Vec<State>,
     /// Slots that may have something to receive.
     ready: VecDeque<u32>,
+    streams: Readiness,
     /// One `recvfrom` and one `sendto` a datagram.
     one_at_a_time: bool,
 }
@@ -55,6 +57,7 @@ impl EpollEngine {
             flusher: Flusher::new(settings),
             states: Vec::new(),
             ready: VecDeque::new(),
+            streams: Readiness::new(settings)?,
             one_at_a_time: settings.datagram_batch == 1,
         })
     }
@@ -65,6 +68,7 @@ impl EpollEngine {
         while let Some(slot) = self.ops.changes.pop() {
             self.apply_change(slot);
         }
+        self.streams.perform(&mut self.ops, &mut self.poll);
     }
 
     fn apply_change(&mut self, slot: u32) {
@@ -123,6 +127,10 @@ impl EpollEngine {
     /// Notes what epoll told.
     fn sort(&mut self, told: Ready) {
         let id = Id::from_bits(told.token);
+        if id.is_stream() {
+            self.streams.told(&mut self.ops, id, told);
+            return;
+        }
         if !self.ops.sockets.is_current(id) {
             return;
         }
@@ -220,7 +228,9 @@ impl EpollEngine {
 
     fn wait(&mut self, until: Time) -> io::Result<()> {
         self.ops.counters.calls.wait += 1;
-        if !self.ready.is_empty() || self.ops.has_work() || until <= Time::now() {
+        let until = until.min(self.ops.streams.deadlines.next_due());
+        let ready = !self.ready.is_empty() || self.streams.has_ready();
+        if ready || self.ops.has_work() || until <= Time::now() {
             self.poll.look()?;
         } else {
             let poll = &mut self.poll;
@@ -250,14 +260,21 @@ impl Engine for EpollEngine {
         }
         // A deadline that had passed already asks for a pass without waiting, not for an empty one.
         let now = Time::now();
-        self.serve(if until <= now { Time::NEVER } else { until }, on);
+        let deadline = if until <= now { Time::NEVER } else { until };
+        self.serve(deadline, on);
+        self.streams.serve(&mut self.ops, &mut self.poll, deadline, on);
         self.perform();
         self.ops.deliver_notices(Time::now, on);
         Ok(())
     }
 
     fn buffers(&self) -> Buffers {
-        Buffers::new([self.received.memory(), self.ops.sends.arena.memory()])
+        Buffers::new([
+            self.received.memory(),
+            self.ops.sends.arena.memory(),
+            self.streams.memory(),
+            self.ops.streams.outgoing.memory(),
+        ])
     }
 
     fn waker(&self) -> Waker {

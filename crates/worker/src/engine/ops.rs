@@ -1,4 +1,5 @@
-//! What a worker asks of its engine: sockets to register, datagrams to send, receiving on and off, sockets to close.
+//! What a worker asks of its engine: sockets to register, datagrams to send, receiving on and off, sockets to close. What
+//! it asks about TCP is in `streams/ops.rs`.
 //!
 //! Everything is queued here and performed by the engine's next pass. The same type serves every engine.
 
@@ -7,6 +8,7 @@ use super::datagrams::Message;
 use super::sends::Sends;
 use super::settings::EngineSettings;
 use super::sockets::{Id, Socket, Sockets};
+use super::streams::Streams;
 use super::{Event, Handler};
 use crate::system::option;
 use crate::time::Time;
@@ -25,7 +27,8 @@ pub struct Ops {
     pub(crate) changes: Vec<u32>,
     notices: Vec<(Id, Notice)>,
     pub(crate) counters: EngineCounters,
-    backend: Backend,
+    pub(crate) streams: Streams,
+    pub(crate) backend: Backend,
     merge_received: bool,
 }
 
@@ -86,6 +89,7 @@ impl Ops {
             changes: Vec::new(),
             notices: Vec::new(),
             counters: EngineCounters::default(),
+            streams: Streams::new(settings.arena_bytes, settings.stream_queue_bytes)?,
             backend,
             merge_received: settings.gro,
         })
@@ -153,6 +157,9 @@ impl Ops {
 
     /// Turns receiving on or off. What the engine had taken from the socket already is lent still.
     pub fn receive(&mut self, id: Id, on: bool) {
+        if id.is_stream() {
+            return self.receive_stream(id, on);
+        }
         if let Some(entry) = self.sockets.open_mut(id)
             && entry.receiving != on
         {
@@ -162,8 +169,11 @@ impl Ops {
     }
 
     /// Closes a socket. What is queued on it is sent first, nothing more is lent, and the last event of the `Id` is
-    /// [`Event::Closed`].
+    /// [`Event::Closed`]. A connection that the peer still sends on is reset by that: [`Ops::shutdown`] ends it gently.
     pub fn close(&mut self, id: Id) {
+        if id.is_stream() {
+            return self.close_stream(id);
+        }
         if let Some(entry) = self.sockets.open_mut(id) {
             entry.closing = true;
             self.note_change(id.slot() as u32);
@@ -179,6 +189,9 @@ impl Ops {
     /// The local address of a socket that is open.
     #[must_use]
     pub fn local_address(&self, id: Id) -> Option<SocketAddr> {
+        if id.is_stream() {
+            return self.stream_address(id);
+        }
         if !self.sockets.is_open(id) {
             return None;
         }
@@ -285,16 +298,17 @@ impl Ops {
 
     /// Tells the handler what came up since the last time; what comes up meanwhile waits for the next.
     pub(crate) fn deliver_notices(&mut self, clock: impl FnOnce() -> Time, on: &mut impl Handler) {
-        if self.notices.is_empty() {
+        if self.notices.is_empty() && self.streams.notices.is_empty() {
             return;
         }
         let now = clock();
+        self.deliver_stream_notices(now, on);
         for (id, notice) in std::mem::take(&mut self.notices) {
             match notice {
-                Notice::Closed => on.event(self, now, id, Event::Closed),
+                Notice::Closed => on.event(self, now, id, Event::Closed(Cause::Asked)),
                 Notice::Abandoned(cause) => {
                     on.event(self, now, id, Event::Failed(cause));
-                    on.event(self, now, id, Event::Closed);
+                    on.event(self, now, id, Event::Closed(cause));
                 }
                 Notice::Failed(cause) if self.sockets.is_open(id) => {
                     on.event(self, now, id, Event::Failed(cause));
@@ -307,7 +321,10 @@ impl Ops {
     /// Whether something waits for [`Ops::deliver_notices`] or for the engine's next pass: no time to sleep. Sends still
     /// waiting after a pass wait for the kernel.
     pub(crate) fn has_work(&self) -> bool {
-        !self.notices.is_empty() || !self.changes.is_empty()
+        !self.notices.is_empty()
+            || !self.changes.is_empty()
+            || !self.streams.notices.is_empty()
+            || !self.streams.changes.is_empty()
     }
 
     fn closing_may_end(&mut self, slot: u32) {

@@ -1,4 +1,4 @@
-//! How an engine moves datagrams.
+//! How an engine moves datagrams and streams.
 
 use corelane_host::memory::MemoryPolicy;
 use std::io;
@@ -9,7 +9,10 @@ const LARGEST_BATCH: usize = 1_024;
 /// The largest payload of a UDP datagram: 65,535 bytes of length field less its header of 8.
 const LARGEST_PAYLOAD: usize = 65_527;
 
-/// How an engine moves datagrams. The settings hold for all sockets of one engine.
+/// Larger buffers leave the second-level cache of every CPU there is.
+const LARGEST_STREAM_BUFFER: usize = 1 << 20;
+
+/// How an engine moves datagrams and streams. The settings hold for all sockets of one engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
     /// Datagrams a system call, 1 to 1,024; 64 by default. At 1 the epoll engine makes one `recvfrom` and one `sendto` a
@@ -24,8 +27,15 @@ pub struct EngineSettings {
     /// Receives datagrams of one flow merged (`UDP_GRO`); [`Datagrams`](super::Datagrams) takes them apart. Off by default.
     /// In a socket group set it for all members or none.
     pub gro: bool,
+    /// The most bytes of one connection lent at once, 1 to 1,048,576; 65,536 by default. One such buffer serves all
+    /// connections of an engine.
+    pub stream_buffer_bytes: usize,
+    /// Bytes of copies that one connection may have queued; more is refused as [`Full`](super::Full). 1 MiB by default.
+    pub stream_queue_bytes: usize,
     /// Memory for datagrams queued to be sent, in bytes, rounded up to 64 KiB. 8 MiB by default: a batch of 64 datagrams
-    /// of the largest size can be answered without a refusal. Memory that is not needed is never touched.
+    /// of the largest size can be answered without a refusal. As much again for what connections write in one turn;
+    /// what exceeds that is allocated.
+    /// Memory that is not needed is never touched.
     pub arena_bytes: usize,
     /// From which node the memory above comes; by default from where the worker's other memory does.
     pub memory: Option<MemoryPolicy>,
@@ -38,6 +48,8 @@ impl Default for EngineSettings {
             receive_buffer_bytes: 65_535,
             coalesce: false,
             gro: false,
+            stream_buffer_bytes: 65_536,
+            stream_queue_bytes: 1 << 20,
             arena_bytes: 8 << 20,
             memory: None,
         }
@@ -69,6 +81,12 @@ impl EngineSettings {
             return wrong(format!(
                 "receive_buffer_bytes is {}: give 1 to 65535 (the largest payload is {LARGEST_PAYLOAD})",
                 self.receive_buffer_bytes
+            ));
+        }
+        if !(1..=LARGEST_STREAM_BUFFER).contains(&self.stream_buffer_bytes) {
+            return wrong(format!(
+                "stream_buffer_bytes is {}: give 1 to {LARGEST_STREAM_BUFFER}",
+                self.stream_buffer_bytes
             ));
         }
         Ok(())

@@ -14,6 +14,12 @@ pub struct Id {
 }
 
 impl Id {
+    /// Set in the generation of listeners and connections, which are counted apart from datagram sockets.
+    const STREAM: u32 = 1 << 31;
+
+    /// The generation of a stream's first tenant.
+    pub(crate) const FIRST_STREAM: u32 = Self::STREAM;
+
     /// Names no socket.
     pub(crate) const NONE: Id = Id {
         slot: u32::MAX,
@@ -21,9 +27,24 @@ impl Id {
     };
 
     /// The slot: small and dense, for tables of one's own beside the engine's. It is reused after the socket has closed.
+    /// Datagram sockets have slots of their own, streams (listeners and connections) have theirs.
     #[must_use]
     pub fn slot(self) -> usize {
         self.slot as usize
+    }
+
+    /// Whether it names a listener or a connection.
+    #[must_use]
+    pub fn is_stream(self) -> bool {
+        self.generation & Self::STREAM != 0
+    }
+
+    pub(crate) fn of_stream(slot: u32, generation: u32) -> Self {
+        Self { slot, generation }
+    }
+
+    pub(crate) fn next_stream(generation: u32) -> u32 {
+        generation.wrapping_add(1) | Self::STREAM
     }
 
     pub(crate) fn to_bits(self) -> u64 {
@@ -135,7 +156,7 @@ impl Sockets {
     pub(crate) fn remove(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
         entry.socket = None;
-        entry.generation = entry.generation.wrapping_add(1);
+        entry.generation = entry.generation.wrapping_add(1) & !Id::STREAM;
         self.free.push(slot);
     }
 

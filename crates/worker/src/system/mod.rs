@@ -4,9 +4,11 @@
 
 pub(crate) mod address;
 pub(crate) mod descriptor;
+pub(crate) mod foreign;
 pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod option;
 pub(crate) mod placement;
 pub(crate) mod poll;
 pub(crate) mod signal;
+pub(crate) mod stream;

@@ -365,7 +365,7 @@ pub fn closed_last(mut engine: impl Engine, world: &dyn World) {
     let mut events = Vec::new();
     let mut note = |ops: &mut Ops, now: Time, id: Id, event: Event<'_>| {
         if id == client {
-            events.push(matches!(event, Event::Closed));
+            events.push(matches!(event, Event::Closed(_)));
         }
         corelane_worker::engine::Handler::event(&mut notes, ops, now, id, event);
     };
@@ -443,7 +443,7 @@ pub fn close_in_event(mut engine: impl Engine, world: &dyn World) {
             ops.close(first);
             ops.close(second);
         }
-        Event::Closed => closed.push(id),
+        Event::Closed(_) => closed.push(id),
         other => panic!("{other:?}"),
     };
     settle(&mut engine, &mut note);

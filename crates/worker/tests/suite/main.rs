@@ -2,6 +2,8 @@
 
 mod cases;
 mod real;
+mod real_streams;
+mod streams;
 mod world;
 
 use corelane_worker::engine::EngineSettings;
@@ -112,4 +114,32 @@ suite! {
     a_handler_may_close_a_socket_inside_its_event: usual() => cases::close_in_event;
     sends_on_a_spent_id_are_counted: usual() => cases::send_after_close;
     a_turn_is_bounded: usual() => cases::bounded_turn;
+}
+
+/// TCP.
+mod tcp {
+    use super::*;
+
+    suite! {
+        bytes_come_back_from_an_echo: usual() => streams::echo;
+        bytes_come_back_through_small_buffers:
+            EngineSettings { stream_buffer_bytes: 100, ..usual() } => streams::echo;
+        each_end_knows_the_other: usual() => streams::who_is_who;
+        a_connection_has_the_local_address_asked_for: usual() => streams::from_a_local_address;
+        nobody_listening_refuses_a_connection: usual() => streams::refused;
+        a_connection_may_end_on_one_side: usual() => streams::half_closed;
+        an_abort_resets_the_peer: usual() => streams::aborted;
+        an_abort_is_told_to_whoever_writes_without_receiving: usual() => streams::aborted_while_not_receiving;
+        pieces_of_every_kind_leave_in_order: usual() => streams::mixed_pieces;
+        a_file_shorter_than_promised_ends_the_connection: usual() => streams::short_file;
+        a_full_queue_is_told_and_drains: usual() => streams::full_queue;
+        a_reader_that_stops_holds_up_nobody_else: usual() => streams::stopped_reader;
+        a_connection_that_does_not_receive_keeps_bytes_for_later: usual() => streams::receive_off;
+        nothing_comes_while_a_connection_does_not_receive: usual() => streams::receive_off_in_event;
+        what_is_written_before_it_is_open_is_sent_then: usual() => streams::before_it_is_open;
+        what_is_written_before_close_is_sent: usual() => streams::close_after_writing;
+        a_spent_connection_gets_no_event_of_the_next_in_its_slot: usual() => streams::stale_id;
+        a_thousand_connections_each_get_their_answer: usual() => streams::thousand_connections;
+        a_handler_may_close_a_connection_inside_its_event: usual() => streams::close_in_event;
+    }
 }

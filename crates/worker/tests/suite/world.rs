@@ -3,10 +3,10 @@
 use corelane_worker::Time;
 use corelane_worker::engine::simulated::{Network, NetworkSettings};
 use corelane_worker::engine::{
-    Cause, Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Ops, Socket, choose,
+    Cause, Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Listener, Ops, Socket, choose,
     run_engine,
 };
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 /// Longer than anything here takes on a busy machine.
@@ -19,6 +19,9 @@ pub trait World {
 
     /// A socket bound to a free port, connected to a peer.
     fn connect(&self, peer: SocketAddr) -> Socket;
+
+    /// A listener on a free port.
+    fn listen(&self) -> Listener;
 }
 
 /// A case, generic over the engine.
@@ -38,6 +41,10 @@ impl World for Loopback {
         socket.connect(peer).unwrap();
         socket.into()
     }
+
+    fn listen(&self) -> Listener {
+        TcpListener::bind(anywhere()).unwrap().into()
+    }
 }
 
 impl World for Network {
@@ -49,6 +56,10 @@ impl World for Network {
         let socket = self.socket("127.0.0.1:0".parse().unwrap()).unwrap();
         socket.connect(peer);
         socket.into()
+    }
+
+    fn listen(&self) -> Listener {
+        self.listener(anywhere()).unwrap().into()
     }
 }
 
@@ -142,7 +153,7 @@ impl Handler for Notes {
                 }
             }
             Event::Failed(cause) => self.failed.push((id, cause)),
-            Event::Closed => self.closed.push(id),
+            Event::Closed(_) => self.closed.push(id),
             Event::Woken => self.woken += 1,
             _ => panic!("an event that this suite does not know"),
         }

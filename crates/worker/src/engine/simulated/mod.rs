@@ -5,10 +5,13 @@
 //! next arrival or deadline, and one engine goes on at a time. Engines may run on a thread each, with the loops they have
 //! in earnest, or take turns on one thread: a turn returns early there when another engine of the thread can go on.
 
+mod connections;
 mod network;
 mod state;
+mod streams;
 
-pub use network::{Network, NetworkCounters, NetworkSettings, Seat, SimulatedSocket};
+pub(crate) use network::SimulatedEnd;
+pub use network::{Network, NetworkCounters, NetworkSettings, Seat, SimulatedListener, SimulatedSocket};
 
 use super::datagrams::{Datagrams, Message};
 use super::ops::{Backend, Ops};
@@ -32,6 +35,7 @@ pub struct SimulatedEngine {
     messages: Vec<Message>,
     batch: usize,
     buffer_bytes: usize,
+    stream_bytes: usize,
 }
 
 impl SimulatedEngine {
@@ -54,6 +58,7 @@ impl SimulatedEngine {
             messages: Vec::with_capacity(batch),
             batch,
             buffer_bytes: settings.receive_buffer_bytes,
+            stream_bytes: settings.stream_buffer_bytes,
         })
     }
 
@@ -76,6 +81,7 @@ impl SimulatedEngine {
                 self.ops.closed(slot);
             }
         }
+        connections::perform(&mut self.ops, &self.seat);
     }
 
     fn flush_socket(&mut self, slot: u32) {
@@ -102,6 +108,7 @@ impl SimulatedEngine {
         {
             work += self.visit(id, on).max(1);
         }
+        connections::serve(&mut self.ops, &self.seat, self.stream_bytes, on);
     }
 
     fn visit(&mut self, id: Id, on: &mut impl Handler) -> u64 {
@@ -165,6 +172,7 @@ impl Engine for SimulatedEngine {
             return Ok(());
         }
         self.perform();
+        let until = until.min(self.ops.streams.deadlines.next_due());
         let idle = !self.ops.has_work() && !self.seat.has_something();
         if idle && until > self.seat.now() && !self.seat.wait(until) {
             return Ok(());

@@ -2,6 +2,7 @@
 
 use super::SimulatedEngine;
 use super::state::{Payload, State};
+use super::streams::News;
 use crate::engine::cause::Cause;
 use crate::engine::settings::EngineSettings;
 use crate::engine::sockets::Id;
@@ -120,6 +121,34 @@ impl Network {
         Ok(endpoints.into_iter().map(socket).collect())
     }
 
+    /// A listener on an address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// `AddrInUse`.
+    pub fn listener(&self, address: SocketAddr) -> io::Result<SimulatedListener> {
+        let mut listeners = self.listeners(address, 1, |_, _| 0)?;
+        listeners.pop().ok_or_else(|| io::ErrorKind::AddrInUse.into())
+    }
+
+    /// Listeners that share an address. `steer` names the one that a connection from a source to the address goes to;
+    /// out of range refuses it.
+    ///
+    /// # Errors
+    /// `AddrInUse`.
+    pub fn listeners(
+        &self,
+        address: SocketAddr,
+        buckets: usize,
+        steer: impl Fn(SocketAddr, SocketAddr) -> usize + Send + 'static,
+    ) -> io::Result<Vec<SimulatedListener>> {
+        let ends = self.state().listen(address, buckets, Box::new(steer))?;
+        let listener = |end| SimulatedListener {
+            network: self.clone(),
+            end,
+        };
+        Ok(ends.into_iter().map(listener).collect())
+    }
+
     /// A place for an engine on another thread. The clock waits until every seat's engine waits: take all seats before
     /// the first thread starts, and a run is the same whatever thread starts first.
     #[must_use]
@@ -186,6 +215,38 @@ impl Drop for SimulatedSocket {
     }
 }
 
+/// A listener of a simulated network; dropping it frees its address and resets the connections that wait at it.
+#[derive(Debug)]
+pub struct SimulatedListener {
+    network: Network,
+    end: usize,
+}
+
+impl SimulatedListener {
+    /// The address it listens on.
+    #[must_use]
+    pub fn local_address(&self) -> SocketAddr {
+        self.network.state().local_of_end(self.end)
+    }
+
+    pub(super) fn end(&self) -> usize {
+        self.end
+    }
+}
+
+impl Drop for SimulatedListener {
+    fn drop(&mut self) {
+        self.network.state().close_stream(self.end, false);
+    }
+}
+
+/// An end of a connection: its number, and its address.
+#[derive(Debug)]
+pub(crate) struct SimulatedEnd {
+    pub(super) end: usize,
+    pub(crate) local: SocketAddr,
+}
+
 /// A place among the engines that a network's clock waits for. Dropping it, or its engine, gives the place up.
 #[derive(Debug)]
 pub struct Seat {
@@ -232,6 +293,44 @@ impl Seat {
     /// Sends a datagram; an error is an error number.
     pub(super) fn send(&self, endpoint: usize, peer: Option<SocketAddr>, payload: &[u8]) -> Result<(), i32> {
         self.network.state().send(endpoint, peer, payload)
+    }
+
+    /// Has an end's news count for this seat.
+    pub(super) fn watch_end(&self, end: usize, id: Id, receiving: bool) {
+        self.network.state().watch_end(end, (self.place, id), receiving);
+    }
+
+    /// Begins to open a connection; an error is an error number.
+    pub(super) fn connect(&self, to: SocketAddr, local: Option<SocketAddr>) -> Result<SimulatedEnd, i32> {
+        let mut state = self.network.state();
+        let end = state.connect(to, local)?;
+        let local = state.local_of_end(end);
+        Ok(SimulatedEnd { end, local })
+    }
+
+    /// What an engine keeps of an end.
+    pub(super) fn end(&self, end: usize) -> SimulatedEnd {
+        let local = self.network.state().local_of_end(end);
+        SimulatedEnd { end, local }
+    }
+
+    /// Sends what there is room for.
+    pub(super) fn send_stream(&self, end: usize, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.network.state().send_stream(end, bytes);
+        sent.map_err(io::Error::from_raw_os_error)
+    }
+
+    pub(super) fn end_stream(&self, end: usize) {
+        self.network.state().end_stream(end);
+    }
+
+    pub(super) fn close_stream(&self, end: usize, reset: bool) {
+        self.network.state().close_stream(end, reset);
+    }
+
+    /// The next news of this seat's streams.
+    pub(super) fn next_news(&self, most_bytes: usize) -> Option<(Id, News)> {
+        self.network.state().next_news(self.place, most_bytes)
     }
 
     /// Whether the engine has something to do now.

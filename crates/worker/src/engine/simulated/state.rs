@@ -1,6 +1,7 @@
 //! The inside of a simulated network: what travels, what is queued, who waits for what, and when it is.
 
 use super::network::{NetworkCounters, NetworkSettings};
+use super::streams::{Segment, Streams};
 use crate::engine::cause::Cause;
 use crate::engine::sends::MOST_BYTES;
 use crate::engine::sockets::Id;
@@ -37,6 +38,7 @@ pub(super) struct State {
     /// Sockets by number; those of dropped sockets are not reused, so that runs do not depend on when one is dropped.
     endpoints: Vec<Endpoint>,
     bound: BTreeMap<SocketAddr, Group>,
+    pub(super) streams: Streams,
     next_port: u16,
     travelling: BinaryHeap<Reverse<Travel>>,
     /// Numbers travels, so that those due together arrive in the order in which they left.
@@ -69,6 +71,8 @@ pub(super) struct Seat {
     pub(super) parked: Option<Time>,
     /// Endpoints with something for it, in the order in which it came.
     ready: VecDeque<usize>,
+    /// Ends of connections with news for it, in the order in which they came.
+    pub(super) ready_ends: VecDeque<usize>,
     gone: bool,
 }
 
@@ -93,10 +97,14 @@ struct Travel {
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Destination {
+pub(super) enum Destination {
     Address(SocketAddr, Payload),
     /// Back to the socket that sent it.
     Sender(usize),
+    /// To whoever listens there.
+    Listener(SocketAddr, Segment),
+    /// To an end of a connection.
+    End(usize, Segment),
 }
 
 impl State {
@@ -108,6 +116,7 @@ impl State {
             settings,
             endpoints: Vec::new(),
             bound: BTreeMap::new(),
+            streams: Streams::default(),
             next_port: FIRST_DYNAMIC_PORT,
             travelling: BinaryHeap::new(),
             departures: 0,
@@ -212,7 +221,7 @@ impl State {
         Ok(())
     }
 
-    fn depart(&mut self, delay: Duration, from: SocketAddr, to: Destination) {
+    pub(super) fn depart(&mut self, delay: Duration, from: SocketAddr, to: Destination) {
         self.departures += 1;
         self.travelling.push(Reverse(Travel {
             due: self.now + delay,
@@ -220,6 +229,23 @@ impl State {
             from,
             to,
         }));
+    }
+
+    /// How long a segment travels: reordering does not touch connections, whose order is TCP's to keep.
+    pub(super) fn delay(&self) -> Duration {
+        self.settings.delay
+    }
+
+    /// A number under `bound`, which is not 0.
+    pub(super) fn draw_below(&mut self, bound: usize) -> usize {
+        (self.random.next() % bound as u64) as usize
+    }
+
+    /// The next port for those who ask for any.
+    pub(super) fn draw_port(&mut self) -> u16 {
+        let port = self.next_port;
+        self.next_port = port.checked_add(1).unwrap_or(FIRST_DYNAMIC_PORT);
+        port
     }
 
     /// Lets everything that is due arrive.
@@ -238,6 +264,8 @@ impl State {
                     self.endpoints[endpoint].complaints.push(Cause::Refused);
                     self.list(endpoint);
                 }
+                Destination::Listener(to, segment) => self.arrive_at_listener(travel.from, to, segment),
+                Destination::End(end, segment) => self.arrive_at_end(end, segment),
             }
         }
     }
@@ -324,6 +352,7 @@ impl State {
             started: false,
             parked: None,
             ready: VecDeque::new(),
+            ready_ends: VecDeque::new(),
             gone: false,
         });
         self.seats.len() - 1
@@ -337,12 +366,15 @@ impl State {
         let seat = &mut self.seats[place];
         seat.gone = true;
         seat.ready.clear();
+        seat.ready_ends.clear();
     }
 
     /// Whether a seat has something to do before its deadline.
     pub(super) fn has_something(&self, place: usize) -> bool {
         let seat = &self.seats[place];
-        !seat.ready.is_empty() || seat.waker.as_ref().is_some_and(Waker::is_woken)
+        !seat.ready.is_empty()
+            || !seat.ready_ends.is_empty()
+            || seat.waker.as_ref().is_some_and(Waker::is_woken)
     }
 
     pub(super) fn all_parked(&self) -> bool {

@@ -3,6 +3,7 @@
 
 #[allow(unsafe_code)]
 mod ring;
+mod streams;
 
 use super::cause::Cause;
 use super::datagrams::{Datagrams, Message};
@@ -20,6 +21,7 @@ use ring::{BufferRing, Completion, Ring};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
+use streams::Completions;
 
 /// Operations queued before a submission is forced.
 const SUBMISSIONS: u32 = 256;
@@ -39,11 +41,13 @@ const RECEIVED_HEADER_BYTES: usize = 16;
 /// What an operation was, in the two highest bits of its user data.
 const RECEIVE: u64 = 1 << 62;
 const ROOM: u64 = 2 << 62;
+const STREAM: u64 = 3 << 62;
 const KINDS: u64 = 3 << 62;
 
 pub(crate) struct UringEngine {
     ring: Ring,
     buffers: BufferRing,
+    streams: Completions,
     ops: Ops,
     wakeable: Wakeable,
     /// What the kernel holds of each slot.
@@ -86,6 +90,7 @@ impl UringEngine {
         let ring = Ring::new(SUBMISSIONS, COMPLETIONS)?;
         let buffers = BufferRing::new(
             &ring,
+            BufferRing::DATAGRAMS,
             count,
             stride(buffer_bytes),
             buffer_bytes as u32,
@@ -93,6 +98,7 @@ impl UringEngine {
             control_bytes,
         )?;
         Ok(Self {
+            streams: Completions::new(&ring, settings)?,
             ring,
             buffers,
             ops: Ops::new(settings, Backend::Completion)?,
@@ -112,7 +118,7 @@ impl UringEngine {
         while let Some(slot) = self.ops.changes.pop() {
             self.apply_change(slot)?;
         }
-        Ok(())
+        self.streams.perform(&mut self.ops, &mut self.ring)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -165,6 +171,7 @@ impl UringEngine {
         while let Some(completion) = self.ring.take() {
             let slot = completion.user_data as u32;
             match completion.user_data & KINDS {
+                STREAM => self.streams.completed(completion),
                 RECEIVE => self.received(slot, completion),
                 ROOM => {
                     self.states[slot as usize].blocked = false;
@@ -276,7 +283,9 @@ impl Engine for UringEngine {
     fn turn(&mut self, until: Time, on: &mut impl Handler) -> io::Result<()> {
         self.perform()?;
         self.ops.counters.calls.wait += 1;
-        if !self.arrived.is_empty() || self.ops.has_work() || until <= Time::now() {
+        let until = until.min(self.ops.streams.deadlines.next_due());
+        let arrived = !self.arrived.is_empty() || self.streams.has_arrived();
+        if arrived || self.ops.has_work() || until <= Time::now() {
             self.ring.submit()?;
         } else {
             let ring = &mut self.ring;
@@ -288,14 +297,21 @@ impl Engine for UringEngine {
         }
         // A deadline that had passed already asks for a pass without waiting, not for an empty one.
         let passed = until <= Time::now();
-        self.serve(if passed { Time::NEVER } else { until }, on)?;
+        let deadline = if passed { Time::NEVER } else { until };
+        self.serve(deadline, on)?;
+        self.streams.serve(&mut self.ops, &mut self.ring, deadline, on)?;
         self.perform()?;
         self.ops.deliver_notices(Time::now, on);
         Ok(())
     }
 
     fn buffers(&self) -> Buffers {
-        Buffers::new([self.buffers.memory(), self.ops.sends.arena.memory()])
+        Buffers::new([
+            self.buffers.memory(),
+            self.ops.sends.arena.memory(),
+            self.streams.memory(),
+            self.ops.streams.outgoing.memory(),
+        ])
     }
 
     fn waker(&self) -> Waker {
@@ -313,6 +329,7 @@ impl Drop for UringEngine {
                 let _ = self.ring.cancel(kind | slot);
             }
         }
+        self.streams.cancel_all(&mut self.ops, &mut self.ring);
         self.ring.drain();
     }
 }

@@ -8,6 +8,7 @@ use io_uring::types::{BufRingEntry, Fd};
 use io_uring::{IoUring, Probe, cqueue, opcode};
 use nix::sys::signal::SigSet;
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Flags of `io_uring_enter(2)`: wait for and run completions; the argument is a [`WaitArgument`].
@@ -109,8 +110,37 @@ impl Ring {
         user_data: u64,
     ) -> io::Result<()> {
         let header: *const libc::msghdr = &*buffers.template;
-        let entry = opcode::RecvMsgMulti::new(Fd(descriptor), header, BufferRing::GROUP).build();
+        let entry = opcode::RecvMsgMulti::new(Fd(descriptor), header, buffers.group).build();
         self.push(&entry.user_data(user_data))
+    }
+
+    /// Queues a multishot receive of a connection's bytes into provided buffers.
+    pub(crate) fn receive_stream(
+        &mut self,
+        descriptor: i32,
+        buffers: &BufferRing,
+        user_data: u64,
+    ) -> io::Result<()> {
+        let entry = opcode::RecvMulti::new(Fd(descriptor), buffers.group).build();
+        self.push(&entry.user_data(user_data))
+    }
+
+    /// Queues a multishot accept; each connection comes as a completion, see [`Ring::accepted`].
+    pub(crate) fn accept(&mut self, descriptor: i32, user_data: u64) -> io::Result<()> {
+        let entry = opcode::AcceptMulti::new(Fd(descriptor))
+            .flags(libc::SOCK_CLOEXEC)
+            .build();
+        self.push(&entry.user_data(user_data))
+    }
+
+    /// The connection that a completed accept brought; none for one that failed.
+    pub(crate) fn accepted(&self, completion: &Completion) -> Option<OwnedFd> {
+        if completion.result < 0 {
+            return None;
+        }
+        // SAFETY: the kernel opened this descriptor for the accept, and nothing else owns it: a completion is taken once,
+        // and the engine asks once for each of an accept.
+        Some(unsafe { OwnedFd::from_raw_fd(completion.result) })
     }
 
     /// Queues the cancellation of the operation with that user data. Its own completion has user data 0.
@@ -215,18 +245,21 @@ pub(crate) struct BufferRing {
     stride: usize,
     buffer_bytes: u32,
     count: u16,
+    group: u16,
     tail: u16,
     /// What every multishot receive asks for: the peer's address, and control messages.
     template: Box<libc::msghdr>,
 }
 
 impl BufferRing {
-    /// The only buffer group of a ring.
-    const GROUP: u16 = 0;
+    /// The buffer groups of a ring.
+    pub(crate) const DATAGRAMS: u16 = 0;
+    pub(crate) const STREAMS: u16 = 1;
 
-    /// Registers `count` buffers (a power of two) of `buffer_bytes`, `stride` apart.
+    /// Registers a group of `count` buffers (a power of two) of `buffer_bytes`, `stride` apart.
     pub(crate) fn new(
         ring: &Ring,
+        group: u16,
         count: u16,
         stride: usize,
         buffer_bytes: u32,
@@ -240,12 +273,9 @@ impl BufferRing {
         // SAFETY: the entries are page-aligned, zeroed, long enough for `count`, and live beside the ring in the engine,
         // whose `Drop` ends all operations before either goes.
         unsafe {
-            ring.ring.submitter().register_buf_ring_with_flags(
-                entries.pointer(0) as u64,
-                count,
-                Self::GROUP,
-                0,
-            )?;
+            ring.ring
+                .submitter()
+                .register_buf_ring_with_flags(entries.pointer(0) as u64, count, group, 0)?;
         }
         let mut buffers = Self {
             entries,
@@ -253,6 +283,7 @@ impl BufferRing {
             stride,
             buffer_bytes,
             count,
+            group,
             tail: 0,
             template,
         };

@@ -58,8 +58,18 @@ impl Epoll {
     fn control(&self, operation: i32, socket: RawFd, token: u64, interest: Interest) -> io::Result<()> {
         let read = if interest.read { libc::EPOLLIN } else { 0 };
         let write = if interest.write { libc::EPOLLOUT } else { 0 };
+        self.tell(operation, socket, token, read | write | libc::EPOLLET)
+    }
+
+    /// Watches for everything that a listener or connection can tell.
+    pub(super) fn add_stream(&self, socket: RawFd, token: u64) -> io::Result<()> {
+        let all = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        self.tell(libc::EPOLL_CTL_ADD, socket, token, all)
+    }
+
+    fn tell(&self, operation: i32, socket: RawFd, token: u64, events: i32) -> io::Result<()> {
         let mut event = libc::epoll_event {
-            events: (read | write | libc::EPOLLET) as u32,
+            events: events as u32,
             u64: token,
         };
         // SAFETY: the event outlives the call; a descriptor that is not open is an error and no more.
@@ -85,6 +95,7 @@ impl Epoll {
             read: told & libc::EPOLLIN != 0,
             write: told & libc::EPOLLOUT != 0,
             failed: told & (libc::EPOLLERR | libc::EPOLLHUP) != 0,
+            ended: told & (libc::EPOLLRDHUP | libc::EPOLLHUP) != 0,
         }
     }
 

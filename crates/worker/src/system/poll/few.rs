@@ -73,6 +73,7 @@ impl Few {
             read: told & libc::POLLIN != 0,
             write: told & libc::POLLOUT != 0,
             failed: told & (libc::POLLERR | libc::POLLHUP) != 0,
+            ended: false,
         }
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct Ready {
     pub(crate) read: bool,
     pub(crate) write: bool,
     pub(crate) failed: bool,
+    /// The peer has ended its side of a connection.
+    pub(crate) ended: bool,
 }
 
 /// Sockets whose readiness can be asked and waited for.
@@ -51,10 +53,23 @@ impl Poll {
     }
 
     pub(crate) fn add(&mut self, socket: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        if let Self::Few(few) = self
+            && few.add(socket.as_raw_fd(), token, interest)
+        {
+            return Ok(());
+        }
+        self.many()?.add(socket.as_raw_fd(), token, interest)
+    }
+
+    /// Watches a listener or a connection for everything, for as long as it is open: each thing is told once when it
+    /// begins, and what was told is remembered by whoever asks. So no further call is made for it. That takes epoll.
+    pub(crate) fn watch_stream(&mut self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.many()?.add_stream(socket.as_raw_fd(), token)
+    }
+
+    /// epoll, which the few are handed over to.
+    fn many(&mut self) -> io::Result<&mut Epoll> {
         if let Self::Few(few) = self {
-            if few.add(socket.as_raw_fd(), token, interest) {
-                return Ok(());
-            }
             let epoll = Epoll::new()?;
             for (socket, token, interest) in few.watched() {
                 epoll.add(socket, token, interest)?;
@@ -62,8 +77,8 @@ impl Poll {
             *self = Self::Many(epoll);
         }
         match self {
-            Self::Few(_) => Ok(()),
-            Self::Many(epoll) => epoll.add(socket.as_raw_fd(), token, interest),
+            Self::Many(epoll) => Ok(epoll),
+            Self::Few(_) => unreachable!("they were handed over above"),
         }
     }
 

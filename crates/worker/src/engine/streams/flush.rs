@@ -1,0 +1,89 @@
+//! Sending what a connection has queued, as far as the kernel takes it. Both engines over the kernel send so.
+
+use super::queue::Front;
+use crate::engine::cause::Cause;
+use crate::engine::ops::{Backend, Ops};
+use crate::system::stream;
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+
+/// Pieces that one call sends.
+const PIECES: usize = 16;
+
+/// How far a flush came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FlushedStream {
+    /// The queue is empty.
+    All,
+    /// The connection takes no more for now.
+    Blocked,
+    /// It never will, for that cause; the queue was dropped.
+    Broken(Cause),
+}
+
+/// Sends a connection's queue until it is empty or the connection takes no more. What is left of copies moves to memory of
+/// the connection's own.
+pub(crate) fn flush(ops: &mut Ops, slot: u32) -> FlushedStream {
+    flush_with(ops, slot, send_some)
+}
+
+/// As [`flush`], with what sends the first pieces of a queue and returns the bytes sent.
+pub(crate) fn flush_with(
+    ops: &mut Ops,
+    slot: u32,
+    send_some: impl Fn(&Ops, u32) -> io::Result<usize>,
+) -> FlushedStream {
+    loop {
+        ops.counters.calls.send += 1;
+        match send_some(ops, slot) {
+            Ok(0) if ops.streams.at(slot).queue.is_empty() => {
+                ops.counters.calls.send -= 1;
+                return FlushedStream::All;
+            }
+            // A file that is shorter than was promised: what is left of the promise cannot be kept.
+            Ok(0) => return broken(ops, slot, Cause::Truncated),
+            Ok(sent) => {
+                ops.counters.streams.bytes_sent += sent as u64;
+                let (stream, outgoing) = ops.streams.parts(slot);
+                outgoing.advance(&mut stream.queue, sent as u64);
+                if stream.queue.is_empty() {
+                    return FlushedStream::All;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let (stream, outgoing) = ops.streams.parts(slot);
+                outgoing.keep(&stream.queue);
+                return FlushedStream::Blocked;
+            }
+            Err(error) => return broken(ops, slot, Cause::from_error(&error)),
+        }
+    }
+}
+
+fn broken(ops: &mut Ops, slot: u32, cause: Cause) -> FlushedStream {
+    let (stream, outgoing) = ops.streams.parts(slot);
+    outgoing.clear(&mut stream.queue);
+    FlushedStream::Broken(cause)
+}
+
+/// Sends the first pieces of a queue in one call; returns the bytes sent.
+fn send_some(ops: &Ops, slot: u32) -> io::Result<usize> {
+    let stream = ops.streams.at(slot);
+    let Some(connection) = stream.descriptor() else {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    };
+    let mut slices = [IoSlice::new(&[]); PIECES];
+    match ops.streams.outgoing.front(&stream.queue, &mut slices) {
+        Front::Nothing => Ok(0),
+        Front::Memory(count, more) => stream::send(connection, &slices[..count], more),
+        Front::File { file, offset, left } if ops.backend == Backend::Completion => {
+            // sendfile(2) knows no flag for not waiting: the connection has to be told.
+            stream::set_blocking(connection, false)?;
+            let sent = stream::send_file(connection, file.as_fd(), offset, left);
+            stream::set_blocking(connection, true)?;
+            sent
+        }
+        Front::File { file, offset, left } => stream::send_file(connection, file.as_fd(), offset, left),
+    }
+}

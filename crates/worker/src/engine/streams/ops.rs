@@ -1,0 +1,243 @@
+//! What a worker asks of its engine about TCP: listeners, connections to be opened, bytes to be sent, ends.
+
+use super::information::{self, StreamInformation};
+use super::options::{ConnectOptions, Listener};
+use super::queue::Piece;
+use super::{Handle, Phase, Request, Stream, StreamNotice};
+use crate::engine::cause::Cause;
+use crate::engine::ops::{Backend, Full, Ops};
+use crate::engine::sockets::Id;
+use crate::engine::{Event, Handler};
+use crate::system::stream::{self, Binding};
+use crate::time::Time;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// TCP.
+impl Ops {
+    /// Registers a listener; each connection to it comes as [`Event::Opened`] under an `Id` of its own, and receives. The
+    /// engine owns the listener until [`Event::Closed`].
+    ///
+    /// When there is no descriptor for a connection, that is counted and told once as [`Event::Failed`]; connections wait
+    /// in the kernel's backlog, and accepting goes on as soon as there is one.
+    ///
+    /// # Errors
+    /// What the kernel says to the listener's blocking mode; `InvalidInput` for a listener of the wrong world (a simulated
+    /// one on a real engine or the other way round).
+    pub fn listen(&mut self, listener: impl Into<Listener>) -> io::Result<Id> {
+        let handle = match (listener.into(), self.backend) {
+            (Listener::Kernel(listener), Backend::Readiness | Backend::Completion) => {
+                listener.set_nonblocking(self.backend == Backend::Readiness)?;
+                Handle::Kernel(listener.into())
+            }
+            (Listener::Simulated(listener), Backend::Simulated) => Handle::SimulatedListener(listener),
+            _ => {
+                let text = "a simulated engine takes simulated listeners, a real one real ones";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+            }
+        };
+        let id = self.streams.insert(handle, Phase::Listening, true);
+        self.streams.note_change(id.slot() as u32);
+        Ok(id)
+    }
+
+    /// Opens a connection to `to`, with the next pass. It ends in [`Event::Opened`], or in [`Event::Closed`] with the
+    /// cause. What is written before it is open is sent when it is.
+    pub fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> Id {
+        let id = self
+            .streams
+            .insert(Handle::None, Phase::Connecting, options.receive);
+        let slot = id.slot() as u32;
+        self.streams.at_mut(slot).request = Some(Box::new(Request {
+            to,
+            binding: Binding {
+                local: options.local,
+                free_bind: options.free_bind,
+            },
+            timeout: options.timeout,
+            timer: None,
+        }));
+        self.streams.note_change(slot);
+        id
+    }
+
+    /// Queues bytes, by copying them. What is queued on one connection until the next pass leaves in as few segments as
+    /// it fits. On a connection that is closed or shut down nothing happens.
+    ///
+    /// # Errors
+    /// [`Full`], with nothing queued, when the connection would hold copies of more than [`stream_queue_bytes`].
+    ///
+    /// [`stream_queue_bytes`]: super::super::EngineSettings::stream_queue_bytes
+    pub fn write(&mut self, id: Id, bytes: &[u8]) -> Result<(), Full> {
+        self.write_with(id, bytes.len(), |room| room.copy_from_slice(bytes))
+    }
+
+    /// Like [`write`](Self::write), for `length` bytes that `fill` writes into memory that holds whatever was there before.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); `fill` was not called then.
+    pub fn write_with(&mut self, id: Id, length: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), Full> {
+        if self.writable(id).is_none() {
+            return Ok(());
+        }
+        let slot = id.slot() as u32;
+        let limit = self.streams.queue_limit;
+        let (stream, outgoing) = self.streams.parts(slot);
+        let room = limit.saturating_sub(stream.queue.copied as usize);
+        if length > room {
+            self.counters.full += 1;
+            return Err(Full);
+        }
+        outgoing.copy(&mut stream.queue, length, fill);
+        self.streams.note_waiting(slot);
+        Ok(())
+    }
+
+    /// Queues bytes without a copy.
+    pub fn write_static(&mut self, id: Id, bytes: &'static [u8]) {
+        self.refer(id, Piece::Static(bytes));
+    }
+
+    /// Queues a part of bytes that others may hold as well, without a copy.
+    ///
+    /// # Panics
+    /// When the range leaves the bytes.
+    pub fn write_shared(&mut self, id: Id, bytes: &Arc<[u8]>, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= bytes.len());
+        let bytes = Arc::clone(bytes);
+        self.refer(id, Piece::Shared { bytes, range });
+    }
+
+    /// Queues `length` bytes of a file from `offset` on, without a copy (sendfile(2)). Should the file turn out shorter,
+    /// the connection is closed with [`Cause::Truncated`](super::super::Cause::Truncated).
+    pub fn write_file(&mut self, id: Id, file: &Arc<File>, offset: u64, length: u64) {
+        let file = Arc::clone(file);
+        let left = length;
+        self.refer(id, Piece::File { file, offset, left });
+    }
+
+    /// Bytes queued that the kernel has not taken.
+    #[must_use]
+    pub fn queued(&self, id: Id) -> u64 {
+        if self.streams.is_open(id) {
+            self.streams.at(id.slot() as u32).queue.bytes
+        } else {
+            0
+        }
+    }
+
+    /// What the kernel knows of a connection: retransmissions, disorder, round-trip time. It costs a system call. In the
+    /// simulated network nothing is lost.
+    #[must_use]
+    pub fn information(&self, id: Id) -> Option<StreamInformation> {
+        if !self.streams.is_open(id) {
+            return None;
+        }
+        information::of(&self.streams.at(id.slot() as u32).descriptor()?)
+    }
+
+    /// Whether a connection receives, as [`receive`](Self::receive) left it.
+    #[must_use]
+    pub fn is_receiving(&self, id: Id) -> bool {
+        self.streams.is_open(id) && self.streams.at(id.slot() as u32).receiving
+    }
+
+    /// Has [`Event::Drained`] told once, as soon as nothing is queued.
+    pub fn tell_drained(&mut self, id: Id) {
+        if let Some(stream) = self.streams.open_mut(id) {
+            stream.tell_drained = true;
+            self.streams.note_change(id.slot() as u32);
+        }
+    }
+
+    /// Ends this side of a connection after what is queued; what the peer sends is received still.
+    pub fn shutdown(&mut self, id: Id) {
+        if let Some(stream) = self.writable(id) {
+            stream.ending = true;
+            self.streams.note_change(id.slot() as u32);
+        }
+    }
+
+    /// Closes a connection with a reset (RST), at once: what is queued is dropped, and no state is left behind
+    /// (TIME_WAIT). The last event of the `Id` is [`Event::Closed`].
+    pub fn abort(&mut self, id: Id) {
+        if self.streams.open_mut(id).is_none() {
+            return;
+        }
+        let slot = id.slot() as u32;
+        let (stream, outgoing) = self.streams.parts(slot);
+        outgoing.clear(&mut stream.queue);
+        stream.closing = true;
+        stream.broken = Some(Cause::Asked);
+        if let Some(connection) = stream.descriptor() {
+            stream::reset_on_close(connection);
+        }
+        self.streams.note_change(slot);
+    }
+
+    fn refer(&mut self, id: Id, piece: Piece) {
+        if self.writable(id).is_some() {
+            let slot = id.slot() as u32;
+            let (stream, outgoing) = self.streams.parts(slot);
+            outgoing.refer(&mut stream.queue, piece);
+            self.streams.note_waiting(slot);
+        }
+    }
+
+    /// The stream, if more may be sent on it.
+    fn writable(&mut self, id: Id) -> Option<&mut Stream> {
+        self.streams
+            .open_mut(id)
+            .filter(|stream| stream.phase != Phase::Listening && !stream.ending && stream.broken.is_none())
+    }
+
+    /// `local_address` of a stream: a listener's, or this end's of a connection once it is being opened.
+    pub(crate) fn stream_address(&self, id: Id) -> Option<SocketAddr> {
+        if !self.streams.is_open(id) {
+            return None;
+        }
+        let stream = self.streams.at(id.slot() as u32);
+        match &stream.handle {
+            Handle::Simulated(end) => Some(end.local),
+            Handle::SimulatedListener(listener) => Some(listener.local_address()),
+            _ => stream::local_address(stream.descriptor()?),
+        }
+    }
+
+    /// `receive` and `close` of a stream.
+    pub(crate) fn receive_stream(&mut self, id: Id, on: bool) {
+        if let Some(stream) = self.streams.open_mut(id)
+            && stream.receiving != on
+        {
+            stream.receiving = on;
+            self.streams.note_change(id.slot() as u32);
+        }
+    }
+
+    pub(crate) fn close_stream(&mut self, id: Id) {
+        if let Some(stream) = self.streams.open_mut(id) {
+            stream.closing = true;
+            self.streams.note_change(id.slot() as u32);
+        }
+    }
+
+    /// Tells the handler what came up about streams; what comes up meanwhile waits for the next time.
+    pub(crate) fn deliver_stream_notices(&mut self, now: Time, on: &mut impl Handler) {
+        for (id, notice) in std::mem::take(&mut self.streams.notices) {
+            match notice {
+                StreamNotice::Closed(cause) => {
+                    on.event(self, now, id, Event::Closed(cause));
+                    self.streams.free(id.slot() as u32);
+                }
+                StreamNotice::Drained if self.streams.is_open(id) => on.event(self, now, id, Event::Drained),
+                StreamNotice::Failed(cause) if self.streams.is_open(id) => {
+                    on.event(self, now, id, Event::Failed(cause));
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! How streams are registered: listeners, and the options of connections to be opened.
+
+use crate::engine::simulated::SimulatedListener;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+/// What an engine can be given to accept connections from: a listener of the kernel, or of a simulated network.
+#[derive(Debug)]
+pub enum Listener {
+    /// For the engines over epoll and io_uring. Connections have its `TCP_NODELAY` and buffer sizes.
+    Kernel(TcpListener),
+    /// For the simulated engine.
+    Simulated(Box<SimulatedListener>),
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Listener::Kernel(listener)
+    }
+}
+
+impl From<SimulatedListener> for Listener {
+    fn from(listener: SimulatedListener) -> Self {
+        Listener::Simulated(Box::new(listener))
+    }
+}
+
+/// How one connection is to be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ConnectOptions {
+    /// The local address; with port 0 the kernel chooses one with the peer known (`IP_BIND_ADDRESS_NO_PORT`), so that
+    /// every local address has some 28,000 ports (`net.ipv4.ip_local_port_range`) for each address and port of a peer.
+    /// None leaves the address to the route.
+    pub local: Option<SocketAddr>,
+    /// Allows a local address that no device has (`IP_FREEBIND`), such as one of a prefix routed to this machine.
+    pub free_bind: bool,
+    /// After how long an attempt ends with [`Cause::TimedOut`](super::super::Cause::TimedOut); none leaves it to the
+    /// kernel (`net.ipv4.tcp_syn_retries`: about two minutes).
+    pub timeout: Option<Duration>,
+    /// Whether to receive from the start; true by default.
+    pub receive: bool,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            local: None,
+            free_bind: false,
+            timeout: None,
+            receive: true,
+        }
+    }
+}
+
+impl ConnectOptions {
+    /// From that local address, otherwise as by default.
+    #[must_use]
+    pub fn from_address(local: SocketAddr) -> Self {
+        Self {
+            local: Some(local),
+            ..Self::default()
+        }
+    }
+
+    /// With an end to the attempt.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self {
+            timeout: Some(timeout),
+            ..self
+        }
+    }
+
+    /// Allows a local address that no device has.
+    #[must_use]
+    pub fn with_free_bind(self) -> Self {
+        Self {
+            free_bind: true,
+            ..self
+        }
+    }
+}

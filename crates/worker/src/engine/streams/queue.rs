@@ -1,0 +1,397 @@
+//! What connections have queued to be sent: one list of pieces a connection, over one outbox that all copies of a turn go
+//! into.
+//!
+//! The outbox is emptied by every pass: what the kernel took is gone, and what it did not take moves to memory of the
+//! connection's own. So a reader that stops holds its own share and no one else's.
+
+use crate::system::memory::Pages;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::sync::Arc;
+
+const NONE: u32 = u32::MAX;
+
+/// Bytes to be sent, and where they lie.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// In the outbox, for the rest of this pass.
+    Outbox { start: u32, length: u32 },
+    /// In memory of the connection's own; the first `sent` bytes are gone.
+    Own { bytes: Vec<u8>, sent: usize },
+    /// In memory that outlives everything.
+    Static(&'static [u8]),
+    /// In memory that others hold as well.
+    Shared { bytes: Arc<[u8]>, range: Range<usize> },
+    /// In a file.
+    File { file: Arc<File>, offset: u64, left: u64 },
+}
+
+#[derive(Debug)]
+struct Link {
+    piece: Option<Piece>,
+    next: u32,
+}
+
+/// The queue of one connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    first: u32,
+    last: u32,
+    /// Bytes to be sent.
+    pub(crate) bytes: u64,
+    /// Of those, copies that the queue holds itself.
+    pub(crate) copied: u32,
+}
+
+impl Queue {
+    pub(crate) const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+        bytes: 0,
+        copied: 0,
+    };
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+}
+
+/// What is next to be sent.
+pub(crate) enum Front<'a> {
+    /// That many pieces of memory, in the order of the queue; whether a file follows them.
+    Memory(usize, bool),
+    File {
+        file: &'a File,
+        offset: u64,
+        left: u64,
+    },
+    Nothing,
+}
+
+/// The pieces of all connections.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    outbox: Pages,
+    capacity: usize,
+    filled: usize,
+    /// Pieces in the outbox that are still to be sent.
+    inside: u32,
+    links: Vec<Link>,
+    /// Unused links, linked by `next`.
+    unused: u32,
+}
+
+impl Outgoing {
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        let capacity = bytes.clamp(65_536, u32::MAX as usize);
+        Ok(Self {
+            outbox: Pages::new(capacity)?,
+            capacity,
+            filled: 0,
+            inside: 0,
+            links: Vec::new(),
+            unused: NONE,
+        })
+    }
+
+    pub(crate) fn memory(&self) -> &Pages {
+        &self.outbox
+    }
+
+    /// Queues `length` bytes that `fill` writes. Writes of one connection that follow each other become one piece. What
+    /// the outbox has no room for goes to memory of the connection's own.
+    pub(crate) fn copy(&mut self, queue: &mut Queue, length: usize, fill: impl FnOnce(&mut [u8])) {
+        if length == 0 {
+            return;
+        }
+        if self.capacity - self.filled < length {
+            let mut bytes = vec![0; length];
+            fill(&mut bytes);
+            queue.copied += length as u32;
+            return self.refer(queue, Piece::Own { bytes, sent: 0 });
+        }
+        let start = self.filled;
+        self.filled += length;
+        fill(self.outbox.bytes_mut(start..self.filled));
+        queue.bytes += length as u64;
+        queue.copied += length as u32;
+        let last = self
+            .links
+            .get_mut(queue.last as usize)
+            .and_then(|link| link.piece.as_mut());
+        if let Some(Piece::Outbox {
+            start: first,
+            length: before,
+        }) = last
+            && *first + *before == start as u32
+        {
+            *before += length as u32;
+            return;
+        }
+        self.inside += 1;
+        self.append(
+            queue,
+            Piece::Outbox {
+                start: start as u32,
+                length: length as u32,
+            },
+        );
+    }
+
+    /// Queues bytes that lie elsewhere.
+    pub(crate) fn refer(&mut self, queue: &mut Queue, piece: Piece) {
+        let bytes = match &piece {
+            Piece::Outbox { length, .. } => u64::from(*length),
+            Piece::Own { bytes, sent } => (bytes.len() - sent) as u64,
+            Piece::Static(bytes) => bytes.len() as u64,
+            Piece::Shared { range, .. } => range.len() as u64,
+            Piece::File { left, .. } => *left,
+        };
+        if bytes > 0 {
+            queue.bytes += bytes;
+            self.append(queue, piece);
+        }
+    }
+
+    /// What comes first: `slices` is filled with the memory of the first pieces, up to a file.
+    pub(crate) fn front<'a>(&'a self, queue: &Queue, slices: &mut [IoSlice<'a>]) -> Front<'a> {
+        let mut count = 0;
+        let mut next = queue.first;
+        while let Some(link) = self.links.get(next as usize) {
+            let memory: &'a [u8] = match link.piece.as_ref() {
+                Some(Piece::Outbox { start, length }) => {
+                    let start = *start as usize;
+                    self.outbox.bytes(start..start + *length as usize)
+                }
+                Some(Piece::Own { bytes, sent }) => &bytes[*sent..],
+                Some(Piece::Static(bytes)) => bytes,
+                Some(Piece::Shared { bytes, range }) => &bytes[range.clone()],
+                Some(Piece::File { file, offset, left }) if count == 0 => {
+                    return Front::File {
+                        file,
+                        offset: *offset,
+                        left: *left,
+                    };
+                }
+                Some(Piece::File { .. }) => return Front::Memory(count, true),
+                None => break,
+            };
+            if count == slices.len() {
+                return Front::Memory(count, false);
+            }
+            slices[count] = IoSlice::new(memory);
+            count += 1;
+            next = link.next;
+        }
+        if count == 0 {
+            Front::Nothing
+        } else {
+            Front::Memory(count, false)
+        }
+    }
+
+    /// Takes `sent` bytes off the front of a queue.
+    pub(crate) fn advance(&mut self, queue: &mut Queue, mut sent: u64) {
+        queue.bytes -= sent;
+        while sent > 0 {
+            let Some(piece) = self
+                .links
+                .get_mut(queue.first as usize)
+                .and_then(|link| link.piece.as_mut())
+            else {
+                return;
+            };
+            let (taken, copied, whole) = shorten(piece, sent);
+            sent -= taken;
+            queue.copied -= copied as u32;
+            if whole {
+                self.drop_first(queue);
+            }
+        }
+    }
+
+    /// Moves what a queue has in the outbox to memory of its own.
+    pub(crate) fn keep(&mut self, queue: &Queue) {
+        let mut next = queue.first;
+        while let Some(link) = self.links.get_mut(next as usize) {
+            next = link.next;
+            if let Some(Piece::Outbox { start, length }) = link.piece {
+                let start = start as usize;
+                let bytes = self.outbox.bytes(start..start + length as usize).to_vec();
+                link.piece = Some(Piece::Own { bytes, sent: 0 });
+                self.leave();
+            }
+        }
+    }
+
+    pub(crate) fn clear(&mut self, queue: &mut Queue) {
+        while !queue.is_empty() {
+            self.drop_first(queue);
+        }
+        *queue = Queue::EMPTY;
+    }
+
+    fn append(&mut self, queue: &mut Queue, piece: Piece) {
+        let link = Link {
+            piece: Some(piece),
+            next: NONE,
+        };
+        let place = match self.unused {
+            NONE => {
+                self.links.push(link);
+                (self.links.len() - 1) as u32
+            }
+            unused => {
+                let old = &mut self.links[unused as usize];
+                self.unused = old.next;
+                *old = link;
+                unused
+            }
+        };
+        match queue.last {
+            NONE => queue.first = place,
+            last => self.links[last as usize].next = place,
+        }
+        queue.last = place;
+    }
+
+    fn drop_first(&mut self, queue: &mut Queue) {
+        let place = queue.first;
+        let link = &mut self.links[place as usize];
+        queue.first = link.next;
+        if queue.first == NONE {
+            queue.last = NONE;
+        }
+        let inside = matches!(link.piece.take(), Some(Piece::Outbox { .. }));
+        link.next = self.unused;
+        self.unused = place;
+        if inside {
+            self.leave();
+        }
+    }
+
+    /// A piece has left the outbox; with the last of them all its room is free again.
+    fn leave(&mut self) {
+        self.inside -= 1;
+        if self.inside == 0 {
+            self.filled = 0;
+        }
+    }
+}
+
+/// Takes up to `most` bytes off a piece: how many, how many of them were copies, and whether it is used up.
+fn shorten(piece: &mut Piece, most: u64) -> (u64, u64, bool) {
+    match piece {
+        Piece::Outbox { start, length } => {
+            let taken = most.min(u64::from(*length)) as u32;
+            *start += taken;
+            *length -= taken;
+            (u64::from(taken), u64::from(taken), *length == 0)
+        }
+        Piece::Own { bytes, sent } => {
+            let taken = most.min((bytes.len() - *sent) as u64);
+            *sent += taken as usize;
+            (taken, taken, *sent == bytes.len())
+        }
+        Piece::Static(bytes) => {
+            let taken = most.min(bytes.len() as u64);
+            *bytes = &bytes[taken as usize..];
+            (taken, 0, bytes.is_empty())
+        }
+        Piece::Shared { range, .. } => {
+            let taken = most.min(range.len() as u64);
+            range.start += taken as usize;
+            (taken, 0, range.start == range.end)
+        }
+        Piece::File { offset, left, .. } => {
+            let taken = most.min(*left);
+            *offset += taken;
+            *left -= taken;
+            (taken, 0, *left == 0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn front(outgoing: &Outgoing, queue: &Queue) -> Vec<u8> {
+        let mut slices = [IoSlice::new(&[]); 4];
+        match outgoing.front(queue, &mut slices) {
+            Front::Memory(count, _) => slices[..count].iter().flat_map(|slice| slice.to_vec()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn writes_that_follow_each_other_are_one_piece() {
+        let mut outgoing = Outgoing::new(0).unwrap();
+        let (mut one, mut other) = (Queue::EMPTY, Queue::EMPTY);
+        for byte in 0..3 {
+            outgoing.copy(&mut one, 2, |room| room.fill(byte));
+        }
+        assert_eq!(outgoing.links.len(), 1);
+        outgoing.copy(&mut other, 1, |room| room.fill(9));
+        outgoing.copy(&mut one, 1, |room| room.fill(7));
+        assert_eq!(outgoing.links.len(), 3);
+        assert_eq!(front(&outgoing, &one), [0, 0, 1, 1, 2, 2, 7]);
+        outgoing.clear(&mut one);
+        outgoing.clear(&mut other);
+        assert_eq!((outgoing.filled, outgoing.inside), (0, 0));
+    }
+
+    #[test]
+    fn what_the_outbox_has_no_room_for_goes_to_memory_of_its_own() {
+        let mut outgoing = Outgoing::new(0).unwrap();
+        let mut queue = Queue::EMPTY;
+        outgoing.copy(&mut queue, 65_536, |room| room.fill(1));
+        outgoing.copy(&mut queue, 2, |room| room.fill(2));
+        assert_eq!((queue.bytes, queue.copied, outgoing.inside), (65_538, 65_538, 1));
+        outgoing.advance(&mut queue, 65_536);
+        assert_eq!((outgoing.filled, outgoing.inside), (0, 0));
+        assert_eq!(front(&outgoing, &queue), [2, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_leave_in_the_order_in_which_they_were_queued(
+            steps in prop::collection::vec((0..5u8, 0..3_000usize), 1..80)
+        ) {
+            let mut outgoing = Outgoing::new(0).unwrap();
+            let mut queue = Queue::EMPTY;
+            let mut expected: std::collections::VecDeque<u8> = std::collections::VecDeque::new();
+            static PATTERN: [u8; 3_000] = [0xa5; 3_000];
+            for (number, (kind, amount)) in steps.into_iter().enumerate() {
+                let bytes = vec![number as u8; amount];
+                match kind {
+                    0 => {
+                        outgoing.copy(&mut queue, amount, |room| room.copy_from_slice(&bytes));
+                        expected.extend(&bytes);
+                    }
+                    1 => {
+                        outgoing.refer(&mut queue, Piece::Static(&PATTERN[..amount]));
+                        expected.extend(&PATTERN[..amount]);
+                    }
+                    2 => {
+                        let range = amount / 3..amount;
+                        expected.extend(&bytes[range.clone()]);
+                        outgoing.refer(&mut queue, Piece::Shared { bytes: bytes.into(), range });
+                    }
+                    3 => outgoing.keep(&queue),
+                    _ => {
+                        let seen = front(&outgoing, &queue);
+                        let sent = amount.min(seen.len());
+                        let next: Vec<u8> = expected.drain(..sent).collect();
+                        prop_assert_eq!(&seen[..sent], next);
+                        outgoing.advance(&mut queue, sent as u64);
+                    }
+                }
+                prop_assert_eq!(queue.bytes, expected.len() as u64);
+                prop_assert_eq!(queue.is_empty(), expected.is_empty());
+            }
+        }
+    }
+}

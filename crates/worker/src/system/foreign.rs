@@ -1,0 +1,26 @@
+//! Descriptors of other processes: pidfd_open(2), pidfd_getfd(2).
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// A process, held so that its number cannot become another's.
+pub(crate) fn open_process(process: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, process as libc::pid_t, 0) };
+    descriptor(result)
+}
+
+/// A duplicate of a process's descriptor: the same open file, closed here without closing it there.
+pub(crate) fn duplicate(process: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
+    descriptor(result)
+}
+
+fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel made this descriptor for the caller, and nobody else knows its number.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
+}

@@ -1,0 +1,154 @@
+//! The system calls of TCP connections, none of which waits.
+
+use super::address::{ADDRESS_BYTES, RawAddress};
+use super::option;
+use nix::sys::socket::{self, MsgFlags, Shutdown, SockaddrStorage, sockopt};
+use socket2::SockRef;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// How a connection is to be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Binding {
+    /// The local address; with port 0 the kernel chooses one when it connects.
+    pub(crate) local: Option<SocketAddr>,
+    /// Allows a local address that no device has.
+    pub(crate) free_bind: bool,
+}
+
+/// Takes a connection that waits at a listener. It does not block if `non_blocking`; Nagle's algorithm and buffer sizes
+/// come from the listener.
+pub(crate) fn accept(listener: BorrowedFd<'_>, non_blocking: bool) -> io::Result<(OwnedFd, SocketAddr)> {
+    let mut address = RawAddress::EMPTY;
+    let mut length = ADDRESS_BYTES as libc::socklen_t;
+    let address_pointer: *mut RawAddress = &mut address;
+    let blocking = if non_blocking { libc::SOCK_NONBLOCK } else { 0 };
+    // SAFETY: the kernel writes at most `length` bytes of the address, which is that long and outlives the call.
+    let descriptor = unsafe {
+        libc::accept4(
+            listener.as_raw_fd(),
+            address_pointer.cast(),
+            &mut length,
+            libc::SOCK_CLOEXEC | blocking,
+        )
+    };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
+    let connection = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let peer = address
+        .read()
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))?;
+    Ok((connection, peer))
+}
+
+/// Begins to open a connection. Nagle's algorithm is off: what is queued in a turn leaves
+/// in one piece anyhow, and the last piece is not to wait for an acknowledgement.
+pub(crate) fn connect(to: SocketAddr, binding: Binding) -> io::Result<OwnedFd> {
+    let kind = socket2::Type::STREAM.nonblocking();
+    let socket = socket2::Socket::new(socket2::Domain::for_address(to), kind, None)?;
+    socket.set_tcp_nodelay(true)?;
+    if binding.free_bind {
+        match to {
+            SocketAddr::V4(_) => socket.set_freebind_v4(true)?,
+            SocketAddr::V6(_) => socket.set_freebind_v6(true)?,
+        }
+    }
+    if let Some(local) = binding.local {
+        if local.port() == 0 {
+            // The port is then chosen with the peer known, so that one local port serves many peers.
+            option::set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+        } else {
+            // What is left of an earlier connection on the port (TIME_WAIT) does not hinder one to another peer.
+            socket.set_reuse_address(true)?;
+        }
+        socket.bind(&local.into())?;
+    }
+    match socket.connect(&to.into()) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(socket.into()),
+    }
+}
+
+/// Why a connection could not be opened or ended; the kernel tells it once.
+pub(crate) fn take_error(connection: BorrowedFd<'_>) -> io::Result<()> {
+    match socket::getsockopt(&connection, sockopt::SocketError)? {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// The address of this end.
+pub(crate) fn local_address(connection: BorrowedFd<'_>) -> Option<SocketAddr> {
+    SockRef::from(&connection).local_addr().ok()?.as_socket()
+}
+
+/// The address of the other end; none when the connection is no more.
+pub(crate) fn peer_address(connection: BorrowedFd<'_>) -> Option<SocketAddr> {
+    SockRef::from(&connection).peer_addr().ok()?.as_socket()
+}
+
+/// Whether calls on it wait.
+pub(crate) fn set_blocking(connection: BorrowedFd<'_>, blocking: bool) -> io::Result<()> {
+    SockRef::from(&connection).set_nonblocking(!blocking)
+}
+
+/// Receives what is there; nothing means that the peer has ended its side.
+pub(crate) fn receive(connection: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
+    Ok(socket::recv(
+        connection.as_raw_fd(),
+        into,
+        MsgFlags::MSG_DONTWAIT,
+    )?)
+}
+
+/// Sends as much as there is room for. `more` has the last partial segment wait for what follows at once.
+pub(crate) fn send(connection: BorrowedFd<'_>, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+    let mut flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    flags.set(MsgFlags::from_bits_retain(libc::MSG_MORE), more);
+    let descriptor = connection.as_raw_fd();
+    Ok(match pieces {
+        [one] => socket::send(descriptor, one, flags)?,
+        many => socket::sendmsg::<SockaddrStorage>(descriptor, many, &[], flags, None)?,
+    })
+}
+
+/// Sends from a file, without a copy through this process. The connection must not block.
+pub(crate) fn send_file(
+    connection: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+) -> io::Result<usize> {
+    // The kernel takes at most 0x7ffff000 bytes a call (sendfile(2)).
+    const MOST: u64 = 0x7fff_f000;
+    let mut offset =
+        libc::off64_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+    // SAFETY: the kernel reads and writes the offset, which outlives the call, and touches no other memory of the process.
+    let sent = unsafe {
+        libc::sendfile64(
+            connection.as_raw_fd(),
+            file.as_raw_fd(),
+            &mut offset,
+            length.min(MOST) as usize,
+        )
+    };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Ends this side: the peer sees the end after everything sent.
+pub(crate) fn shutdown(connection: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(socket::shutdown(connection.as_raw_fd(), Shutdown::Write)?)
+}
+
+/// Has the close that follows reset the connection.
+pub(crate) fn reset_on_close(connection: BorrowedFd<'_>) {
+    let at_once = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    // Fails for what is no socket; then there is no connection to reset.
+    let _ = socket::setsockopt(&connection, sockopt::Linger, &at_once);
+}

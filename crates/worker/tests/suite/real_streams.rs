@@ -1,0 +1,111 @@
+//! What only real engines can show of TCP: calls, time-outs, and foreign peers.
+
+use crate::streams::{Log, listening, pair};
+use crate::world::{World, on_epoll, on_io_uring, until};
+use corelane_worker::engine::{Cause, ConnectOptions, Engine, EngineSettings};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Runs a case on both real engines.
+macro_rules! on_real_engines {
+    ($case:ident) => {{
+        struct ThisCase;
+        impl crate::world::Case for ThisCase {
+            fn run<E: Engine>(self, engine: E, world: &dyn World) {
+                $case(engine, world);
+            }
+        }
+        on_epoll(&EngineSettings::default(), ThisCase);
+        on_io_uring(&EngineSettings::default(), ThisCase);
+    }};
+}
+
+fn one_send(mut engine: impl Engine, world: &dyn World) {
+    let (listener, address) = listening(&mut engine, world);
+    let mut log = Log::default();
+    let (client, server) = pair(&mut engine, &mut log, listener, address);
+    let before = engine.ops().counters().calls.send;
+    for number in 0..100u8 {
+        engine.ops().write(client, &[number; 50]).unwrap();
+        engine.ops().write_static(client, b"\r\n");
+    }
+    until(&mut engine, &mut log, "all arrived", |_, log| {
+        log.of(server).len() == 5_200
+    });
+    let calls = engine.ops().counters().calls.send - before;
+    // Sixteen pieces a call.
+    assert!(calls <= 13, "{calls} calls");
+    let before = engine.ops().counters().calls.send;
+    (0..100u8).for_each(|number| engine.ops().write(client, &[number; 50]).unwrap());
+    until(&mut engine, &mut log, "all arrived", |_, log| {
+        log.of(server).len() == 10_200
+    });
+    assert_eq!(engine.ops().counters().calls.send - before, 1);
+}
+
+#[test]
+fn what_is_written_in_one_turn_leaves_in_one_call() {
+    on_real_engines!(one_send);
+}
+
+/// A listener whose backlog is full answers no further handshake.
+fn timed_out(mut engine: impl Engine, _: &dyn World) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let anywhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    socket.bind(&anywhere.into()).unwrap();
+    socket.listen(0).unwrap();
+    let address = TcpListener::from(socket);
+    let (_listener, address) = (&address, address.local_addr().unwrap());
+    let mut log = Log::default();
+    let options = ConnectOptions::default().with_timeout(Duration::from_millis(200));
+    let clients: Vec<_> = (0..8).map(|_| engine.ops().connect(address, options)).collect();
+    until(&mut engine, &mut log, "some timed out", |_, log| {
+        clients
+            .iter()
+            .all(|client| log.is_open(*client) || log.cause(*client).is_some())
+    });
+    assert!(log.closed.len() >= 6, "{:?}", log.closed);
+    assert!(
+        log.closed.iter().all(|(_, cause)| *cause == Cause::TimedOut),
+        "{:?}",
+        log.closed
+    );
+    let counters = engine.ops().counters().streams;
+    assert_eq!(counters.open_failed.timed_out, log.closed.len() as u64);
+}
+
+#[test]
+fn an_attempt_to_connect_ends_when_its_time_is_up() {
+    on_real_engines!(timed_out);
+}
+
+/// The other end is a plain socket of another thread, which resets with bytes unread.
+fn foreign_peers(mut engine: impl Engine, world: &dyn World) {
+    let (listener, address) = listening(&mut engine, world);
+    let mut log = Log {
+        echo: Some(listener),
+        ..Log::default()
+    };
+    let peer = std::thread::spawn(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(&[7; 100_000]).unwrap();
+        let mut back = vec![0; 100_000];
+        stream.read_exact(&mut back).unwrap();
+        assert_eq!(back, [7; 100_000]);
+        stream.write_all(b"never read").unwrap();
+        // Bytes of the echo are unread: the kernel resets.
+        stream.peek(&mut [0; 10]).unwrap();
+    });
+    until(&mut engine, &mut log, "it was reset", |_, log| {
+        log.closed.len() == 1
+    });
+    peer.join().unwrap();
+    assert_eq!(log.closed[0].1, Cause::Reset);
+    assert_eq!(log.of(log.closed[0].0).len(), 100_010);
+}
+
+#[test]
+fn a_peer_that_leaves_bytes_unread_resets() {
+    on_real_engines!(foreign_peers);
+}
