@@ -1,13 +1,14 @@
-//! The sockets of one address, one a bucket: an address and a steering program in, sockets in bucket order out.
+//! The sockets of one address, one a bucket: an address and a steering program in, sockets or listeners in bucket order out.
 
+use crate::program::{self, ProgramError};
 use crate::system::option;
 use corelane_rss::steer::Program;
-use nix::errno::Errno;
-use nix::sys::socket::sockopt::{AttachReusePortCbpf, RcvBuf, RcvBufForce, ReusePort, UdpGroSegment};
+use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, ReusePort, UdpGroSegment};
 use nix::sys::socket::{getsockopt, setsockopt};
 use socket2::{Domain, Socket, Type};
+use std::fmt;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 
 /// How the sockets of a group are made.
@@ -19,10 +20,38 @@ pub struct GroupSettings {
     /// Allows an address that no device has, or not yet (`IP_FREEBIND`).
     pub free_bind: bool,
     /// Receives merged datagrams (`UDP_GRO`). A group needs it on every member or on none: engines that serve the members
-    /// must have the same [`gro`](crate::engine::EngineSettings::gro).
+    /// must have the same [`gro`](crate::engine::EngineSettings::gro). Datagrams only.
     pub gro: bool,
-    /// Has an IPv6 group take IPv4 datagrams as well, under mapped addresses. Then the program must know both families.
+    /// Has an IPv6 group take IPv4 as well, under mapped addresses. Then the program must know both families.
     pub both_families: bool,
+}
+
+/// What a group is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Transport {
+    /// Datagrams.
+    Udp,
+    /// Connections.
+    Tcp,
+}
+
+impl Transport {
+    /// What has ss(8) list the sockets and who holds them.
+    fn ss_option(self) -> &'static str {
+        match self {
+            Transport::Udp => "-ulpn",
+            Transport::Tcp => "-tlpn",
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Transport::Udp => "UDP",
+            Transport::Tcp => "TCP",
+        })
+    }
 }
 
 /// Why a group could not be made.
@@ -34,10 +63,13 @@ pub enum GroupError {
     NoBuckets,
     /// Someone else has the address, be it a single socket or another group.
     #[error(
-        "UDP {address} is in use: stop who holds it (ss -ulpn 'sport = {port}' names it), or give another port",
+        "{transport} {address} is in use: stop who holds it (ss {option} 'sport = {port}' names it), or give another port",
+        option = transport.ss_option(),
         port = address.port()
     )]
     AddressInUse {
+        /// Datagrams or connections.
+        transport: Transport,
         /// The address asked for.
         address: SocketAddr,
     },
@@ -75,8 +107,10 @@ pub enum GroupError {
         limit: String,
     },
     /// Any other refusal of the kernel.
-    #[error("cannot {what} for UDP {address}: {source}")]
+    #[error("cannot {what} for {transport} {address}: {source}")]
     System {
+        /// Datagrams or connections.
+        transport: Transport,
         /// What was tried.
         what: &'static str,
         /// The address asked for.
@@ -104,33 +138,71 @@ pub fn udp(
     program: Option<&Program>,
     settings: &GroupSettings,
 ) -> Result<Vec<UdpSocket>, GroupError> {
-    if buckets == 0 {
-        return Err(GroupError::NoBuckets);
-    }
-    let making = Making {
-        address,
-        buckets,
-        settings,
-    };
-    let first = making.socket(0)?;
-    making.bind(&first, address)?;
-    let first = UdpSocket::from(first);
-    let shared = making.check("read the port", first.local_addr())?;
-    let mut group = vec![first];
-    if buckets == 1 {
-        return Ok(group);
-    }
-    making.share(&group[0])?;
-    for made in 1..buckets {
-        let socket = making.socket(made)?;
-        making.share(&socket)?;
-        making.bind(&socket, shared)?;
-        group.push(socket.into());
-    }
-    if let Some(program) = program {
+    let making = Making::new(Transport::Udp, address, buckets, settings)?;
+    let group: Vec<UdpSocket> = making.bound()?.into_iter().map(UdpSocket::from).collect();
+    if let Some(program) = program
+        && buckets > 1
+    {
         making.attach(&group[0], program)?;
     }
     Ok(group)
+}
+
+/// Makes one TCP listener a bucket, all on one address, in bucket order, and attaches the program that steers connections
+/// among them. All else is as for [`udp`]; `backlog` connections may wait at each listener, up to `net.core.somaxconn`.
+///
+/// The program is attached before the first of them listens. A connection that arrives before all of them do, and is
+/// steered to one that does not yet, goes where the kernel's own hash says.
+///
+/// Nagle's algorithm is off: connections inherit that.
+///
+/// # Errors
+/// See [`GroupError`].
+pub fn tcp(
+    address: SocketAddr,
+    buckets: usize,
+    program: Option<&Program>,
+    backlog: u16,
+    settings: &GroupSettings,
+) -> Result<Vec<TcpListener>, GroupError> {
+    let making = Making::new(Transport::Tcp, address, buckets, settings)?;
+    let group = making.bound()?;
+    if let Some(program) = program
+        && buckets > 1
+    {
+        making.attach(&group[0], program)?;
+    }
+    for socket in &group {
+        making.check("turn Nagle's algorithm off", socket.set_tcp_nodelay(true))?;
+        if let Err(source) = socket.listen(i32::from(backlog)) {
+            return Err(match source.raw_os_error() {
+                Some(libc::EADDRINUSE) => making.in_use(),
+                _ => making.failed("listen", source),
+            });
+        }
+    }
+    Ok(group.into_iter().map(TcpListener::from).collect())
+}
+
+/// Makes one more socket on the address of a group, connected to `peer`: from then on it, and no member of the group,
+/// receives that peer's datagrams, and the kernel keeps route and hash of what it sends.
+///
+/// While it is open it is the group's last member, which no steering program names; until it is connected, a moment later,
+/// a group without a program may give it any peer's datagrams. `settings` are the group's.
+///
+/// # Errors
+/// See [`GroupError`].
+pub fn connected(
+    address: SocketAddr,
+    peer: SocketAddr,
+    settings: &GroupSettings,
+) -> Result<UdpSocket, GroupError> {
+    let making = Making::new(Transport::Udp, address, 1, settings)?;
+    let socket = making.socket(0)?;
+    making.share(&socket)?;
+    making.bind(&socket, address)?;
+    making.check("connect a socket", socket.connect(&peer.into()))?;
+    Ok(socket.into())
 }
 
 /// The receive buffer of a socket in bytes, as the kernel counts: twice what was asked for, or what it allowed.
@@ -154,14 +226,56 @@ pub fn dropped(socket: &UdpSocket) -> io::Result<u32> {
 
 /// What every step of making a group needs to explain its failure.
 struct Making<'a> {
+    transport: Transport,
     address: SocketAddr,
     buckets: usize,
     settings: &'a GroupSettings,
 }
 
-impl Making<'_> {
+impl<'a> Making<'a> {
+    fn new(
+        transport: Transport,
+        address: SocketAddr,
+        buckets: usize,
+        settings: &'a GroupSettings,
+    ) -> Result<Self, GroupError> {
+        if buckets == 0 {
+            return Err(GroupError::NoBuckets);
+        }
+        Ok(Self {
+            transport,
+            address,
+            buckets,
+            settings,
+        })
+    }
+
+    /// Sockets that share the address, in order.
+    fn bound(&self) -> Result<Vec<Socket>, GroupError> {
+        let first = self.socket(0)?;
+        self.bind(&first, self.address)?;
+        let mut shared = self.address;
+        let bound = self.check("read the port", first.local_addr())?;
+        shared.set_port(bound.as_socket().map_or(0, |bound| bound.port()));
+        if self.buckets > 1 {
+            self.share(&first)?;
+        }
+        let mut group = vec![first];
+        for made in 1..self.buckets {
+            let socket = self.socket(made)?;
+            self.share(&socket)?;
+            self.bind(&socket, shared)?;
+            group.push(socket);
+        }
+        Ok(group)
+    }
+
     fn socket(&self, made: usize) -> Result<Socket, GroupError> {
-        let socket = match Socket::new(Domain::for_address(self.address), Type::DGRAM, None) {
+        let kind = match self.transport {
+            Transport::Udp => Type::DGRAM,
+            Transport::Tcp => Type::STREAM,
+        };
+        let socket = match Socket::new(Domain::for_address(self.address), kind, None) {
             Ok(socket) => socket,
             Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
                 let buckets = self.buckets;
@@ -185,8 +299,14 @@ impl Making<'_> {
             };
             self.check("allow a foreign address", free)?;
         }
-        let merged = setsockopt(&socket, UdpGroSegment, &self.settings.gro);
-        self.check("set UDP_GRO", merged.map_err(io::Error::from))?;
+        match self.transport {
+            Transport::Udp => {
+                let merged = setsockopt(&socket, UdpGroSegment, &self.settings.gro);
+                self.check("set UDP_GRO", merged.map_err(io::Error::from))?;
+            }
+            // Connections of an earlier server that are in TIME_WAIT do not keep the address; a listener still does.
+            Transport::Tcp => self.check("reuse the address", socket.set_reuse_address(true))?,
+        }
         Ok(socket)
     }
 
@@ -196,7 +316,7 @@ impl Making<'_> {
         };
         let address = self.address;
         Err(match source.raw_os_error() {
-            Some(libc::EADDRINUSE) => GroupError::AddressInUse { address },
+            Some(libc::EADDRINUSE) => self.in_use(),
             Some(libc::EADDRNOTAVAIL) => GroupError::AddressNotHere { address },
             Some(libc::EACCES) => GroupError::PortForbidden { port: address.port() },
             _ => self.failed("bind", source),
@@ -208,45 +328,33 @@ impl Making<'_> {
         self.check("share the port", shared.map_err(io::Error::from))
     }
 
-    fn attach(&self, member: &UdpSocket, program: &Program) -> Result<(), GroupError> {
-        let mut filter: Vec<libc::sock_filter> = program
-            .instructions()
-            .iter()
-            .map(|instruction| libc::sock_filter {
-                code: instruction.code,
-                jt: instruction.jt,
-                jf: instruction.jf,
-                k: instruction.k,
-            })
-            .collect();
-        let attached = libc::sock_fprog {
-            len: u16::try_from(filter.len()).unwrap_or(u16::MAX),
-            filter: filter.as_mut_ptr(),
-        };
-        match setsockopt(member, AttachReusePortCbpf, &attached) {
-            Ok(()) => Ok(()),
-            Err(Errno::ENOMEM) => Err(GroupError::ProgramTooLarge {
-                instructions: filter.len(),
-                limit: optmem_max(),
-            }),
-            Err(errno) => Err(self.failed("attach the steering program", errno.into())),
-        }
+    fn attach(&self, member: &impl AsFd, program: &Program) -> Result<(), GroupError> {
+        program::attach(member, program).map_err(|error| match error {
+            ProgramError::TooLarge { instructions, limit } => {
+                GroupError::ProgramTooLarge { instructions, limit }
+            }
+            ProgramError::System(source) => self.failed("attach the steering program", source),
+            ProgramError::None => self.failed("attach the steering program", io::Error::other(error)),
+        })
     }
 
     fn check<T>(&self, what: &'static str, result: io::Result<T>) -> Result<T, GroupError> {
         result.map_err(|source| self.failed(what, source))
     }
 
+    fn in_use(&self) -> GroupError {
+        GroupError::AddressInUse {
+            transport: self.transport,
+            address: self.address,
+        }
+    }
+
     fn failed(&self, what: &'static str, source: io::Error) -> GroupError {
         GroupError::System {
+            transport: self.transport,
             what,
             address: self.address,
             source,
         }
     }
-}
-
-fn optmem_max() -> String {
-    std::fs::read_to_string("/proc/sys/net/core/optmem_max")
-        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }

@@ -1,20 +1,28 @@
 //! One pinned thread a bucket: engines, per-bucket socket groups, counters.
 //!
 //! [`spawn`] starts a thread on one CPU; there [`run_engine`](engine::run_engine) builds the engine that moves its
-//! datagrams; [`group::udp`] gives each bucket its socket of one address; [`locality`] observes on which CPU the kernel
-//! received, [`memory`] on which node the buffers lie. See the room's README for an example.
+//! datagrams; [`group::udp`] gives each bucket its socket of one address, [`adopt`] takes those of a server that runs
+//! already, [`program`] steers either and [`steered`] lets their table change; [`locality`] observes on which CPU the kernel
+//! received, [`received`] reads frames with the hash and queue that a device gave them, [`witness`] tells hash, queue and CPU
+//! of each frame's head, [`memory`] on which node the buffers lie. See the room's README for an example.
 
 #![deny(unsafe_code)]
 
+pub mod adopt;
 mod counter;
 pub mod engine;
 pub mod group;
 pub mod locality;
 pub mod memory;
+pub mod program;
+pub mod received;
 mod spawn;
+pub mod steered;
 #[allow(unsafe_code)]
 mod system;
 mod time;
+pub mod timers;
+pub mod witness;
 
 pub use counter::Counter;
 pub use crossbeam_utils::CachePadded;

@@ -4,7 +4,8 @@ use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_rss::steer::{self, Families, Program};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
 use corelane_worker::group::{self, GroupError, GroupSettings};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 const BUCKETS: usize = 4;
@@ -53,6 +54,54 @@ fn every_datagram_reaches_the_bucket_that_the_oracle_names() {
 }
 
 #[test]
+fn every_connection_reaches_the_bucket_that_the_oracle_names() {
+    for ip in ["127.0.0.1", "::1"] {
+        let ip: IpAddr = ip.parse().unwrap();
+        let settings = GroupSettings::default();
+        let group = group::tcp((ip, 0).into(), BUCKETS, Some(&program()), 1_024, &settings).unwrap();
+        let server = group[0].local_addr().unwrap();
+        let steerer = steering().steerer();
+        let mut hit = [0; BUCKETS];
+        for _ in 0..200 {
+            let client = TcpStream::connect(server).unwrap();
+            let source = client.local_addr().unwrap();
+            let bucket: Bucket = steerer.bucket_of(&Tuple::new(source, server).unwrap());
+            let listener = &group[bucket.index()];
+            listener.set_nonblocking(true).unwrap();
+            let (_, peer) = listener.accept().unwrap();
+            assert_eq!(peer, source);
+            hit[bucket.index()] += 1;
+        }
+        assert!(hit.iter().all(|count| *count > 0), "{hit:?}");
+    }
+}
+
+#[test]
+fn a_group_of_listeners_is_not_joined_by_another() {
+    let tcp = |address: SocketAddr| {
+        let settings = GroupSettings::default();
+        group::tcp(address, BUCKETS, Some(&program()), 16, &settings)
+    };
+    let first = tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = first[0].local_addr().unwrap();
+    let refusal = tcp(address).unwrap_err();
+    assert!(matches!(refusal, GroupError::AddressInUse { .. }), "{refusal}");
+    let text = refusal.to_string();
+    assert!(
+        text.contains(&format!("TCP {address} is in use")) && text.contains("ss -tlpn"),
+        "{text}"
+    );
+    // What is left of a connection that the server closed does not keep the address.
+    let mut client = TcpStream::connect(address).unwrap();
+    let steerer = steering().steerer();
+    let tuple = Tuple::new(client.local_addr().unwrap(), address).unwrap();
+    drop(first[steerer.bucket_of(&tuple).index()].accept().unwrap());
+    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+    drop((client, first));
+    assert_eq!(tcp(address).unwrap().len(), BUCKETS);
+}
+
+#[test]
 fn a_group_shares_one_free_port() {
     let group = group_on("127.0.0.1:0").unwrap();
     let addresses: Vec<SocketAddr> = group.iter().map(|socket| socket.local_addr().unwrap()).collect();
@@ -69,7 +118,7 @@ fn an_address_in_use_is_refused_by_name_whoever_has_it() {
         let mut address = holder.local_addr().unwrap();
         address.set_ip("127.0.0.1".parse().unwrap());
         let refusal = group_on(&address.to_string()).unwrap_err();
-        assert!(matches!(refusal, GroupError::AddressInUse { address: named } if named == address));
+        assert!(matches!(refusal, GroupError::AddressInUse { address: named, .. } if named == address));
         let text = refusal.to_string();
         assert!(text.contains(&format!("UDP {address} is in use")), "{text}");
     }

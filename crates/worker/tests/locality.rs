@@ -2,14 +2,24 @@
 
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_host::{cpus, pin};
-use corelane_worker::locality::{Observer, ObserverError, ObserverSettings, Sighting};
+use corelane_worker::locality::{Direction, Observer, ObserverError, ObserverSettings, Sighting};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// Observes all datagrams to a socket, or nothing where that is not permitted.
 fn observe(device: &str, destination: SocketAddr, one_in: u32) -> Option<Observer> {
+    observe_direction(Direction::Received, device, destination, one_in)
+}
+
+fn observe_direction(
+    direction: Direction,
+    device: &str,
+    address: SocketAddr,
+    one_in: u32,
+) -> Option<Observer> {
     let settings = ObserverSettings {
         device: device.to_owned(),
-        destination,
+        direction,
+        address,
         one_in,
     };
     match Observer::new(&settings) {
@@ -98,6 +108,60 @@ fn datagrams_over_veth_are_seen_on_the_cpu_that_received_them() {
     let from = bed.client.address();
     let senders = bed.client.run(move || send_from_every_cpu(from, to, 50));
     check(&mut observer, &senders, to, 50);
+}
+
+#[test]
+fn datagrams_are_seen_on_the_cpu_and_the_queue_that_they_were_sent_on() {
+    let allowed = cpus::allowed().unwrap().cpus;
+    let plan = BedPlan {
+        queues: Some(allowed.len() as u32),
+        ..BedPlan::new(
+            "10.11.2.1".parse().unwrap(),
+            vec!["10.11.3.0/24".parse().unwrap()],
+        )
+    };
+    let bed = Bed::build(&plan).unwrap();
+    if bed.kind() == BedKind::Loopback {
+        eprintln!("skipped: {}", bed.reason().unwrap_or("no namespaces"));
+        return;
+    }
+    // The last CPU has the first queue, so that neither is told for the other.
+    let reversed: Vec<Vec<u32>> = allowed.iter().rev().map(|cpu| vec![*cpu]).collect();
+    if let Err(error) = bed.server.give_transmit_queues(&reversed) {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    let (from, to) = (bed.server.address(), SocketAddr::new(bed.client.address(), 9));
+    let device = bed.server.device().to_owned();
+    let seen = bed.server.run(move || {
+        let mut all = Vec::new();
+        for (index, cpu) in allowed.iter().enumerate() {
+            let cpu = *cpu;
+            // From a known port, which the observer asks for.
+            let own = SocketAddr::new(from, 7_100 + index as u16);
+            let mut observer = observe_direction(Direction::Sent, &device, own, 1)?;
+            let send = move || {
+                pin::current_thread(cpu).unwrap();
+                let socket = UdpSocket::bind(own).unwrap();
+                (0..20).for_each(|_| drop(socket.send_to(&[7; 100], to)));
+            };
+            std::thread::spawn(send).join().unwrap();
+            all.push((cpu, allowed.len() - 1 - index, own, drain(&mut observer)));
+        }
+        Some(all)
+    });
+    for (cpu, queue, own, seen) in seen.into_iter().flatten() {
+        assert_eq!(seen.len(), 20, "all datagrams of {own}");
+        for sighting in seen {
+            let expected = Sighting {
+                source: own,
+                destination: to,
+                cpu,
+                queue: Some(queue as u16),
+            };
+            assert_eq!(sighting, expected);
+        }
+    }
 }
 
 #[test]

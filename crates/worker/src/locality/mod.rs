@@ -1,17 +1,18 @@
-//! On which CPU the kernel received: a sample of datagrams to one port in, their endpoints and the CPU out.
+//! On which CPU the kernel received or sent: a sample of datagrams to or from one port in, their endpoints and the CPU out,
+//! and for those sent the queue that they left on.
 //!
 //! `SO_INCOMING_CPU` cannot tell: on an unconnected UDP socket it stays -1. So packet sockets watch the device, one for
 //! each CPU, joined in a fanout group that gives every frame to the socket of the CPU that handles it.
 
+mod filter;
+
 use crate::system::option;
+use filter::filter;
 use nix::net::if_::if_nametoindex;
 use nix::unistd::{SysconfVar, sysconf};
-use socket2::{Domain, SockFilter, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-/// Bytes taken of each datagram: the longest IPv4 header (60) or the IPv6 header (40), and the UDP header (8).
-const SNAP_BYTES: usize = 68;
 
 /// Receive buffer of each socket, in bytes: some thousand headers between two looks. More is a matter of luck; what does
 /// not fit is not sampled.
@@ -22,13 +23,24 @@ const PACKET_FANOUT: i32 = 18;
 const PACKET_FANOUT_CPU: u32 = 2;
 const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
 
+/// Which way observed datagrams pass the device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Direction {
+    /// Received, on their way to a port.
+    Received,
+    /// Sent, from a port. The kernel copies the head of each frame that it sends while anyone watches this.
+    Sent,
+}
+
 /// What to observe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObserverSettings {
-    /// The device that receives, in the caller's network namespace.
+    /// The device, in the caller's network namespace.
     pub device: String,
-    /// Where the datagrams go: a port, and an address, which may be unspecified (any of its family).
-    pub destination: SocketAddr,
+    /// Which way.
+    pub direction: Direction,
+    /// Where the datagrams go to, or come from: a port, and an address, which may be unspecified (any of its family).
+    pub address: SocketAddr,
     /// Observes one in so many, at random; 1 observes all.
     pub one_in: u32,
 }
@@ -40,8 +52,10 @@ pub struct Sighting {
     pub source: SocketAddr,
     /// Where it went.
     pub destination: SocketAddr,
-    /// The CPU that ran the kernel's receive path for it, after RPS if that is on.
+    /// The CPU that ran the kernel's receive path for it, after RPS if that is on; or the one that handed it to the device.
     pub cpu: u32,
+    /// The transmit queue that it was sent on; none for what was received, and where a frame is too short to tell.
+    pub queue: Option<u16>,
 }
 
 /// Why nothing can be observed.
@@ -70,7 +84,7 @@ pub enum ObserverError {
     },
 }
 
-/// Observes where datagrams are received. It watches the receive side of one device only, costs the observed path a short
+/// Observes where datagrams are received, or sent. It watches one side of one device only, costs the observed path a short
 /// filter for each frame of the address family, and works on any device, loopback included.
 ///
 /// Not seen are fragments, and IPv6 datagrams with extension headers.
@@ -78,7 +92,8 @@ pub enum ObserverError {
 pub struct Observer {
     /// One socket a CPU, in order.
     sockets: Vec<Socket>,
-    destination: SocketAddr,
+    direction: Direction,
+    address: SocketAddr,
 }
 
 impl Observer {
@@ -94,14 +109,15 @@ impl Observer {
         let device = if_nametoindex(name).map_err(|_| ObserverError::NoDevice {
             device: name.to_owned(),
         })?;
-        let protocol = match settings.destination {
-            SocketAddr::V4(_) => libc::ETH_P_IP,
-            SocketAddr::V6(_) => libc::ETH_P_IPV6,
+        // Bound to one protocol, unlike to all, a socket sees what is received and not what is sent.
+        let protocol = match (settings.direction, settings.address) {
+            (Direction::Sent, _) => libc::ETH_P_ALL,
+            (Direction::Received, SocketAddr::V4(_)) => libc::ETH_P_IP,
+            (Direction::Received, SocketAddr::V6(_)) => libc::ETH_P_IPV6,
         };
         let mut sockets = Vec::new();
         let mut fanout = (PACKET_FANOUT_CPU | PACKET_FANOUT_FLAG_UNIQUEID) << 16;
         for _ in 0..cpus()? {
-            // Bound to one protocol, unlike to all, it sees what is received and not what is sent.
             let socket = silent_socket()?;
             check(
                 "bind to the device",
@@ -116,13 +132,14 @@ impl Observer {
             sockets.push(socket);
         }
         // Only now is each frame at the socket of its CPU.
-        let filter = filter(settings.destination, settings.one_in);
+        let filter = filter(settings);
         for socket in &sockets {
             check("attach the filter", socket.attach_filter(&filter))?;
         }
         Ok(Self {
             sockets,
-            destination: settings.destination,
+            direction: settings.direction,
+            address: settings.address,
         })
     }
 
@@ -132,7 +149,7 @@ impl Observer {
     /// What the kernel says, for instance when the device has gone.
     pub fn drain(&mut self, most: usize, mut each: impl FnMut(Sighting)) -> io::Result<usize> {
         let mut taken = 0;
-        let mut header = [0; SNAP_BYTES];
+        let mut header = [0; filter::LONGEST_SNAP_BYTES];
         for (cpu, mut socket) in self.sockets.iter().enumerate() {
             while taken < most {
                 let length = match socket.read(&mut header) {
@@ -141,19 +158,29 @@ impl Observer {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                     Err(error) => return Err(error),
                 };
-                if let Some((source, destination)) = endpoints(&header[..length])
-                    && (self.destination.ip().is_unspecified() || self.destination.ip() == destination.ip())
-                {
+                if let Some(sighting) = self.sighting(cpu as u32, &header[..length]) {
                     taken += 1;
-                    each(Sighting {
-                        source,
-                        destination,
-                        cpu: cpu as u32,
-                    });
+                    each(sighting);
                 }
             }
         }
         Ok(taken)
+    }
+
+    /// What a header that a CPU's socket passed on tells; `None` where it is not of the observed address.
+    fn sighting(&self, cpu: u32, header: &[u8]) -> Option<Sighting> {
+        let (source, destination) = endpoints(header)?;
+        let (own, queue) = match self.direction {
+            Direction::Received => (destination, None),
+            Direction::Sent => (source, filter::queue(header)),
+        };
+        let wanted = self.address.ip().is_unspecified() || self.address.ip() == own.ip();
+        wanted.then_some(Sighting {
+            source,
+            destination,
+            cpu,
+            queue,
+        })
     }
 }
 
@@ -185,60 +212,12 @@ fn silent_socket() -> Result<Socket, ObserverError> {
         "set the receive buffer",
         socket.set_recv_buffer_size(BUFFER_BYTES),
     )?;
-    let nothing = [SockFilter::new(code::RETURN, 0, 0, 0)];
-    check("attach a filter", socket.attach_filter(&nothing))?;
+    check("attach a filter", socket.attach_filter(&filter::nothing()))?;
     Ok(socket)
 }
 
 fn check<T>(what: &'static str, result: io::Result<T>) -> Result<T, ObserverError> {
     result.map_err(|source| ObserverError::System { what, source })
-}
-
-/// Codes of classic BPF (`linux/filter.h`): the class, size and mode of each instruction that the filter uses.
-mod code {
-    pub(super) const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    pub(super) const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
-    pub(super) const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
-    pub(super) const LOAD_HALF_PAST_X: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
-    pub(super) const LOAD_HEADER_LENGTH_TO_X: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
-    pub(super) const LOAD_CONSTANT_TO_X: u16 = (libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM) as u16;
-    pub(super) const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    pub(super) const JUMP_IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
-    pub(super) const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
-    pub(super) const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-}
-
-/// Passes the headers of UDP datagrams to a port, whole ones, one in so many. Offset 0 is the IP header.
-fn filter(destination: SocketAddr, one_in: u32) -> Vec<SockFilter> {
-    let udp = libc::IPPROTO_UDP as u32;
-    let port = u32::from(destination.port());
-    let instruction = SockFilter::new;
-    let random = (libc::SKF_AD_OFF + libc::SKF_AD_RANDOM) as u32;
-    let mut program = match destination.ip() {
-        IpAddr::V4(_) => vec![
-            instruction(code::LOAD_BYTE, 0, 0, 9),
-            instruction(code::JUMP_IF_EQUAL, 0, 8, udp),
-            // Offset and More Fragments.
-            instruction(code::LOAD_HALF, 0, 0, 6),
-            instruction(code::JUMP_IF_SET, 6, 0, 0x3fff),
-            instruction(code::LOAD_HEADER_LENGTH_TO_X, 0, 0, 0),
-        ],
-        IpAddr::V6(_) => vec![
-            instruction(code::LOAD_BYTE, 0, 0, 6),
-            instruction(code::JUMP_IF_EQUAL, 0, 6, udp),
-            instruction(code::LOAD_CONSTANT_TO_X, 0, 0, 40),
-        ],
-    };
-    program.extend([
-        instruction(code::LOAD_HALF_PAST_X, 0, 0, 2),
-        instruction(code::JUMP_IF_EQUAL, 0, 3, port),
-        instruction(code::LOAD_WORD, 0, 0, random),
-        instruction(code::MODULO, 0, 0, one_in),
-        instruction(code::JUMP_IF_EQUAL, 1, 0, 0),
-        instruction(code::RETURN, 0, 0, 0),
-        instruction(code::RETURN, 0, 0, SNAP_BYTES as u32),
-    ]);
-    program
 }
 
 /// Source and destination of a UDP datagram that begins with its IP header.
@@ -290,7 +269,8 @@ mod tests {
     fn a_sample_of_none_and_an_absent_device_are_refused_by_name() {
         let settings = ObserverSettings {
             device: "none0".to_owned(),
-            destination: "127.0.0.1:9".parse().unwrap(),
+            direction: Direction::Received,
+            address: "127.0.0.1:9".parse().unwrap(),
             one_in: 0,
         };
         let refused = |settings: &ObserverSettings| Observer::new(settings).unwrap_err().to_string();

@@ -1,0 +1,250 @@
+//! The socket group of a server that runs already: a process and a port enter; duplicates of its sockets, in the order of
+//! the group, and who serves each, leave. The server knows nothing of it, and needs no restart.
+//!
+//! The group's program numbers its members by the order in which they were bound (UDP) or began to listen (TCP). The kernel
+//! does not tell that order, but two things follow it: the inode numbers, which grow as sockets are made, and the list in
+//! `/proc/net`, to whose front (TCP over IPv6: end) every socket is added. Where both agree the order is certain.
+
+mod listing;
+mod owner;
+
+pub use owner::Owner;
+
+use crate::group::Transport;
+use crate::program::{self, ProgramError};
+use crate::system::foreign;
+use corelane_rss::steer::{Families, Program};
+use listing::Listed;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::{Ipv6V6Only, ReusePort};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+/// A group of sockets of another process.
+#[derive(Debug)]
+pub struct Adopted {
+    /// Datagrams or connections.
+    pub transport: Transport,
+    /// What the sockets are bound to.
+    pub address: SocketAddr,
+    /// Which packets reach them.
+    pub families: Families,
+    /// In the order of the group, as far as it is certain.
+    pub members: Vec<Member>,
+    /// Do inode numbers and the kernel's list agree on the order?
+    pub order_is_certain: bool,
+}
+
+/// One socket.
+#[derive(Debug)]
+pub struct Member {
+    /// Its inode number, as `ss -e` and `/proc/PID/fd` show it.
+    pub inode: u64,
+    /// Who waits on it, where that can be seen: one thread, if it is well.
+    pub owners: Vec<Owner>,
+    socket: OwnedFd,
+}
+
+/// What group of a process is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sought {
+    /// The process, or the one that started those that serve.
+    pub process: u32,
+    /// The port that it serves.
+    pub port: u16,
+    /// Datagrams or connections, where it serves both.
+    pub transport: Option<Transport>,
+    /// The address, where it serves several.
+    pub address: Option<SocketAddr>,
+}
+
+/// Why there is no group to take.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdoptError {
+    /// No such process.
+    #[error("there is no process {process}: ps lists those there are")]
+    NoProcess {
+        /// The number given.
+        process: u32,
+    },
+    /// It has no socket of the port.
+    #[error("neither process {process} nor its children serve port {port}: ss -lntup lists who serves what")]
+    NotServed {
+        /// The process given.
+        process: u32,
+        /// The port given.
+        port: u16,
+    },
+    /// It serves several addresses.
+    #[error("process {process} serves {}: say which (--address, --udp, --tcp)", .served.join(" and "))]
+    Several {
+        /// The process given.
+        process: u32,
+        /// What it serves on the port.
+        served: Vec<String>,
+    },
+    /// One socket, or sockets without `SO_REUSEPORT`.
+    #[error(
+        "{address} is no group of sockets ({sockets} there): have the server open one a worker (nginx: listen … reuseport)"
+    )]
+    NoGroup {
+        /// The address.
+        address: SocketAddr,
+        /// Its sockets.
+        sockets: usize,
+    },
+    /// The kernel protects the process.
+    #[error(
+        "process {process} may not be looked into: run as root or as its user (kernel.yama.ptrace_scope is 0 or 1)"
+    )]
+    NotPermitted {
+        /// The process.
+        process: u32,
+    },
+    /// Any other refusal of the kernel.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl Adopted {
+    /// Finds the group and takes duplicates of its sockets.
+    ///
+    /// # Errors
+    /// See [`AdoptError`].
+    pub fn find(sought: Sought) -> Result<Adopted, AdoptError> {
+        let process = sought.process;
+        let processes = owner::with_descendants(process);
+        if processes.is_empty() {
+            return Err(AdoptError::NoProcess { process });
+        }
+        let held = held_sockets(&processes, process)?;
+        let (transport, address, listed) = group(&sought, &held)?;
+        let mut by_inode: Vec<u64> = listed.iter().map(|socket| socket.inode).collect();
+        by_inode.sort_unstable();
+        let by_list = listing::in_group_order(transport, address, &listed);
+        let mut members = Vec::new();
+        for inode in &by_inode {
+            let (holder, descriptor) = held[inode];
+            let socket = take(holder, descriptor)?;
+            if !matches!(getsockopt(&socket, ReusePort), Ok(true)) || by_inode.len() < 2 {
+                let sockets = by_inode.len();
+                return Err(AdoptError::NoGroup { address, sockets });
+            }
+            members.push(Member {
+                inode: *inode,
+                owners: owner::of_socket(&processes, *inode),
+                socket,
+            });
+        }
+        let only_v6 = || matches!(getsockopt(&members[0].socket, Ipv6V6Only), Ok(true));
+        let families = match address {
+            SocketAddr::V4(_) => Families::V4,
+            SocketAddr::V6(to) if !to.ip().is_unspecified() || only_v6() => Families::V6,
+            SocketAddr::V6(_) => Families::Both,
+        };
+        Ok(Adopted {
+            transport,
+            address,
+            families,
+            order_is_certain: by_list == by_inode,
+            members,
+        })
+    }
+
+    /// Has the group steered by a program, whose numbers are places among the members. Connections and datagrams that are
+    /// under way stay where they are.
+    ///
+    /// # Errors
+    /// See [`ProgramError`].
+    pub fn attach(&self, program: &Program) -> Result<(), ProgramError> {
+        program::attach(&self.members[0].socket, program)
+    }
+
+    /// Gives the group back to the kernel's own hash.
+    ///
+    /// # Errors
+    /// See [`ProgramError`].
+    pub fn detach(&self) -> Result<(), ProgramError> {
+        program::detach(&self.members[0].socket)
+    }
+}
+
+/// Sockets by inode, and one process and descriptor that has each.
+fn held_sockets(processes: &[u32], asked: u32) -> Result<BTreeMap<u64, (u32, i32)>, AdoptError> {
+    let mut held = BTreeMap::new();
+    for process in processes {
+        match owner::sockets_of(*process) {
+            Ok(sockets) => held.extend(
+                sockets
+                    .into_iter()
+                    .map(|(inode, number)| (inode, (*process, number))),
+            ),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(AdoptError::NotPermitted { process: *process });
+            }
+            // A child that ended meanwhile.
+            Err(_) if *process != asked => {}
+            Err(source) => {
+                let what = "read the process's descriptors";
+                return Err(AdoptError::System { what, source });
+            }
+        }
+    }
+    Ok(held)
+}
+
+/// The one group that is meant.
+fn group(
+    sought: &Sought,
+    held: &BTreeMap<u64, (u32, i32)>,
+) -> Result<(Transport, SocketAddr, Vec<Listed>), AdoptError> {
+    let listed = listing::serving(sought.process, sought.port).map_err(|source| AdoptError::System {
+        what: "read the list of sockets",
+        source,
+    })?;
+    let meant = listed.into_iter().filter(|socket| {
+        held.contains_key(&socket.inode)
+            && sought
+                .transport
+                .is_none_or(|transport| transport == socket.transport)
+            && sought.address.is_none_or(|address| address == socket.address)
+    });
+    let meant: Vec<Listed> = meant.collect();
+    let groups: BTreeSet<(String, SocketAddr)> = meant
+        .iter()
+        .map(|socket| (socket.transport.to_string(), socket.address))
+        .collect();
+    match groups.len() {
+        0 => Err(AdoptError::NotServed {
+            process: sought.process,
+            port: sought.port,
+        }),
+        1 => Ok((meant[0].transport, meant[0].address, meant)),
+        _ => Err(AdoptError::Several {
+            process: sought.process,
+            served: groups
+                .iter()
+                .map(|(transport, address)| format!("{transport} {address}"))
+                .collect(),
+        }),
+    }
+}
+
+fn take(holder: u32, descriptor: i32) -> Result<OwnedFd, AdoptError> {
+    let taken = foreign::open_process(holder).and_then(|process| foreign::duplicate(&process, descriptor));
+    taken.map_err(|source| match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => AdoptError::NotPermitted { process: holder },
+        _ => AdoptError::System {
+            what: "take the server's socket (pidfd_getfd, Linux 5.6)",
+            source,
+        },
+    })
+}

@@ -1,0 +1,155 @@
+//! The programs that choose what an observer is shown: settings in, classic BPF out. Offset 0 is the IP header.
+
+use super::{Direction, ObserverSettings};
+use socket2::SockFilter;
+use std::net::{IpAddr, SocketAddr};
+
+/// Bytes taken of each datagram received: the longest IPv4 header (60) or the IPv6 header (40), and the UDP header (8).
+const SNAP_BYTES: u32 = 68;
+
+/// The headers of a datagram sent: IPv4 without options or IPv6, and UDP. The kernel hands out no queue with a frame, so the
+/// program takes as many bytes more as the queue's number is.
+const SENT_IPV4_BYTES: usize = 28;
+const SENT_IPV6_BYTES: usize = 48;
+
+/// Queues beyond this one are not told from it.
+const LAST_QUEUE: usize = 1023;
+
+/// The most that a program passes on.
+pub(super) const LONGEST_SNAP_BYTES: usize = SENT_IPV6_BYTES + LAST_QUEUE + 1;
+
+/// `linux/if_packet.h`: the type of a frame on its way out.
+const PACKET_OUTGOING: u32 = 4;
+
+/// Codes of classic BPF (`linux/filter.h`): the class, size and mode of each instruction that the filter uses.
+mod code {
+    pub(super) const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    pub(super) const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+    pub(super) const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+    pub(super) const LOAD_HALF_PAST_X: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+    pub(super) const LOAD_HEADER_LENGTH_TO_X: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
+    pub(super) const LOAD_CONSTANT_TO_X: u16 = (libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM) as u16;
+    pub(super) const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    pub(super) const JUMP_IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+    pub(super) const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
+    pub(super) const ADD: u16 = (libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K) as u16;
+    pub(super) const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    pub(super) const RETURN_A: u16 = (libc::BPF_RET | libc::BPF_A) as u16;
+}
+
+/// The program that passes nothing.
+pub(super) fn nothing() -> [SockFilter; 1] {
+    [SockFilter::new(code::RETURN, 0, 0, 0)]
+}
+
+/// The program for one socket of an observer.
+pub(super) fn filter(settings: &ObserverSettings) -> Vec<SockFilter> {
+    let port = u32::from(settings.address.port());
+    match settings.direction {
+        Direction::Received => {
+            let whole = SockFilter::new(code::RETURN, 0, 0, SNAP_BYTES);
+            datagrams(settings, 2, port, [whole])
+        }
+        Direction::Sent => {
+            let (protocol, headers) = match settings.address {
+                SocketAddr::V4(_) => (libc::ETH_P_IP, SENT_IPV4_BYTES),
+                SocketAddr::V6(_) => (libc::ETH_P_IPV6, SENT_IPV6_BYTES),
+            };
+            let mut program = Vec::from(only(libc::SKF_AD_PKTTYPE, PACKET_OUTGOING));
+            program.extend(only(libc::SKF_AD_PROTOCOL, protocol as u32));
+            let and_queue = [
+                SockFilter::new(code::LOAD_WORD, 0, 0, ancillary(libc::SKF_AD_QUEUE)),
+                SockFilter::new(code::ADD, 0, 0, headers as u32),
+                SockFilter::new(code::RETURN_A, 0, 0, 0),
+            ];
+            program.extend(datagrams(settings, 0, port, and_queue));
+            program
+        }
+    }
+}
+
+/// The queue that a header passed on by the program for [`Direction::Sent`] stands for; `None` where the frame was too short
+/// to tell, and past the last queue that can be told.
+pub(super) fn queue(header: &[u8]) -> Option<u16> {
+    let (headers, frame) = match header.first()? >> 4 {
+        4 => (SENT_IPV4_BYTES, usize::from(half(header, 2)?)),
+        _ => (SENT_IPV6_BYTES, usize::from(half(header, 4)?) + 40),
+    };
+    let queue = header.len().checked_sub(headers)?;
+    (header.len() < frame && queue <= LAST_QUEUE).then_some(queue as u16)
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+/// Where the kernel keeps what it knows about a frame besides its bytes.
+fn ancillary(what: i32) -> u32 {
+    (libc::SKF_AD_OFF + what) as u32
+}
+
+/// Passes nothing but frames of which the kernel knows this.
+fn only(what: i32, value: u32) -> [SockFilter; 3] {
+    [
+        SockFilter::new(code::LOAD_WORD, 0, 0, ancillary(what)),
+        SockFilter::new(code::JUMP_IF_EQUAL, 1, 0, value),
+        SockFilter::new(code::RETURN, 0, 0, 0),
+    ]
+}
+
+/// Passes UDP datagrams, whole ones, one in so many, that have `port` at `port_offset` of their UDP header; `end` says how
+/// much of them.
+fn datagrams<const N: usize>(
+    settings: &ObserverSettings,
+    port_offset: u32,
+    port: u32,
+    end: [SockFilter; N],
+) -> Vec<SockFilter> {
+    let udp = libc::IPPROTO_UDP as u32;
+    let instruction = SockFilter::new;
+    let mut program = match settings.address.ip() {
+        IpAddr::V4(_) => vec![
+            instruction(code::LOAD_BYTE, 0, 0, 9),
+            instruction(code::JUMP_IF_EQUAL, 0, 8, udp),
+            // Offset and More Fragments.
+            instruction(code::LOAD_HALF, 0, 0, 6),
+            instruction(code::JUMP_IF_SET, 6, 0, 0x3fff),
+            instruction(code::LOAD_HEADER_LENGTH_TO_X, 0, 0, 0),
+        ],
+        IpAddr::V6(_) => vec![
+            instruction(code::LOAD_BYTE, 0, 0, 6),
+            instruction(code::JUMP_IF_EQUAL, 0, 6, udp),
+            instruction(code::LOAD_CONSTANT_TO_X, 0, 0, 40),
+        ],
+    };
+    program.extend([
+        instruction(code::LOAD_HALF_PAST_X, 0, 0, port_offset),
+        instruction(code::JUMP_IF_EQUAL, 0, 3, port),
+        instruction(code::LOAD_WORD, 0, 0, ancillary(libc::SKF_AD_RANDOM)),
+        instruction(code::MODULO, 0, 0, settings.one_in),
+        instruction(code::JUMP_IF_EQUAL, 1, 0, 0),
+        instruction(code::RETURN, 0, 0, 0),
+    ]);
+    program.extend(end);
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_passed_on_tells_the_queue_unless_the_frame_ends_there() {
+        // IPv4, 44 bytes in all; IPv6, 64.
+        let (mut ipv4, mut ipv6) = (vec![0; 44], vec![0; 64]);
+        (ipv4[0], ipv4[3]) = (0x45, 44);
+        (ipv6[0], ipv6[5]) = (0x60, 24);
+        for number in 0..16 {
+            assert_eq!(queue(&ipv4[..28 + number]), Some(number as u16));
+            assert_eq!(queue(&ipv6[..48 + number]), Some(number as u16));
+        }
+        assert_eq!(queue(&ipv4), None);
+        assert_eq!(queue(&ipv6), None);
+        assert_eq!(queue(&[]), None);
+    }
+}

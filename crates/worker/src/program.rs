@@ -1,0 +1,83 @@
+//! Steering programs and groups of sockets: a member and a program enter; from then on the kernel asks the program.
+//!
+//! The kernel exchanges a group's program in one step (`reuseport_attach_prog` in `net/core/sock_reuseport.c`): a packet meets
+//! the old one or the new one, never none.
+
+use crate::system::option;
+use corelane_rss::steer::Program;
+use nix::errno::Errno;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::AttachReusePortCbpf;
+use std::io;
+use std::os::fd::AsFd;
+
+/// `SO_DETACH_REUSEPORT_BPF` of `asm-generic/socket.h`, Linux 5.3.
+const DETACH_REUSEPORT_PROGRAM: i32 = 68;
+
+/// Why the kernel did not take a program.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// The kernel limits the memory of a program.
+    #[error(
+        "a steering program of {instructions} instructions does not fit net.core.optmem_max ({limit} bytes): \
+         raise it (sysctl -w net.core.optmem_max=1048576), or use a smaller table"
+    )]
+    TooLarge {
+        /// Instructions of the program.
+        instructions: usize,
+        /// The limit's value, or `unknown`.
+        limit: String,
+    },
+    /// There is no program to take away.
+    #[error("the group has no program: the kernel's own hash steers it already")]
+    None,
+    /// Any other refusal.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// Has the kernel choose among a group's sockets by this program from now on. One member, any, stands for all.
+///
+/// # Errors
+/// See [`ProgramError`].
+pub fn attach(member: &impl AsFd, program: &Program) -> Result<(), ProgramError> {
+    let mut filter: Vec<libc::sock_filter> = program
+        .instructions()
+        .iter()
+        .map(|instruction| libc::sock_filter {
+            code: instruction.code,
+            jt: instruction.jt,
+            jf: instruction.jf,
+            k: instruction.k,
+        })
+        .collect();
+    let attached = libc::sock_fprog {
+        len: u16::try_from(filter.len()).unwrap_or(u16::MAX),
+        filter: filter.as_mut_ptr(),
+    };
+    match setsockopt(member, AttachReusePortCbpf, &attached) {
+        Ok(()) => Ok(()),
+        Err(Errno::ENOMEM) => Err(ProgramError::TooLarge {
+            instructions: filter.len(),
+            limit: optmem_max(),
+        }),
+        Err(errno) => Err(io::Error::from(errno).into()),
+    }
+}
+
+/// Gives a group back to the kernel's own hash.
+///
+/// # Errors
+/// When it has no program, or the kernel is older than 5.3.
+pub fn detach(member: &impl AsFd) -> Result<(), ProgramError> {
+    match option::set(member, libc::SOL_SOCKET, DETACH_REUSEPORT_PROGRAM, 0) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Err(ProgramError::None),
+        result => Ok(result?),
+    }
+}
+
+fn optmem_max() -> String {
+    std::fs::read_to_string("/proc/sys/net/core/optmem_max")
+        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}

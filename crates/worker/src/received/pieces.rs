@@ -1,0 +1,163 @@
+//! Pieces of what is known of a frame, put together: pieces enter in any order, whole frames leave.
+
+use super::ReceivedFrame;
+use std::collections::{HashMap, VecDeque};
+
+/// What one socket tells of every frame.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Piece {
+    /// Its bytes.
+    Frame,
+    /// Five bits of its hash, from this one on.
+    Hash(u32),
+    /// Five bits of its queue's number, from this one on. The kernel counts queues from one, zero for none.
+    Queue(u32),
+}
+
+impl Piece {
+    const BITS: u32 = 5;
+
+    /// The bits of one piece: 31 and one more is a length that the shortest frame has.
+    pub(super) const MASK: u32 = (1 << Piece::BITS) - 1;
+
+    /// Bits of a queue's number that are read.
+    const QUEUE_BITS: u32 = 10;
+
+    pub(super) fn all() -> impl Iterator<Item = Piece> {
+        let hash = (0..u32::BITS).step_by(Piece::BITS as usize).map(Piece::Hash);
+        let queue = (0..Piece::QUEUE_BITS)
+            .step_by(Piece::BITS as usize)
+            .map(Piece::Queue);
+        [Piece::Frame].into_iter().chain(hash).chain(queue)
+    }
+}
+
+/// Frames that wait for pieces at a time: some more than fit the sockets' buffers.
+const MOST_WAITING: usize = 1 << 16;
+
+/// What tells frames apart: the nanosecond at which they came.
+type Mark = u64;
+
+/// Frames under way.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    waiting: HashMap<Mark, Waiting>,
+    /// In the order in which their first pieces came.
+    order: VecDeque<Mark>,
+    incomplete: u64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: Option<Vec<u8>>,
+    hash: u32,
+    queue: u32,
+    /// One bit a piece that came, in the order of [`Piece::all`].
+    came: u32,
+    /// Came a piece twice? Then two frames have one mark.
+    twice: bool,
+}
+
+impl Pieces {
+    /// Adds a piece of the frame of this mark; tells the frame once it is whole.
+    pub(super) fn add(&mut self, piece: Piece, mark: Mark, bytes: &[u8]) -> Option<ReceivedFrame> {
+        if !self.waiting.contains_key(&mark) {
+            self.make_room();
+            self.order.push_back(mark);
+        }
+        let waiting = self.waiting.entry(mark).or_default();
+        let place = Piece::all().position(|other| other == piece).unwrap_or(0);
+        waiting.twice |= waiting.came >> place & 1 == 1;
+        waiting.came |= 1 << place;
+        let told = (bytes.len() as u32).wrapping_sub(1) & Piece::MASK;
+        match piece {
+            Piece::Frame => waiting.bytes = Some(bytes.to_vec()),
+            Piece::Hash(shift) => waiting.hash |= told << shift,
+            Piece::Queue(shift) => waiting.queue |= told << shift,
+        }
+        if waiting.twice || waiting.came.count_ones() < Piece::all().count() as u32 {
+            return None;
+        }
+        let whole = self.waiting.remove(&mark)?;
+        let queue = whole.queue.checked_sub(1);
+        let frame = whole.bytes.map(|bytes| ReceivedFrame {
+            bytes,
+            hash: whole.hash,
+            queue: queue.and_then(|queue| u16::try_from(queue).ok()),
+        });
+        self.incomplete += u64::from(frame.is_none());
+        frame
+    }
+
+    pub(super) fn incomplete(&self) -> u64 {
+        self.incomplete
+    }
+
+    fn make_room(&mut self) {
+        // Frames that became whole stay in the order until their turn comes.
+        while self.order.len() >= MOST_WAITING {
+            let Some(oldest) = self.order.pop_front() else {
+                return;
+            };
+            self.incomplete += u64::from(self.waiting.remove(&oldest).is_some());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pieces of a frame of this hash and queue, as the sockets give them.
+    fn lengths(hash: u32, queue: u32) -> Vec<(Piece, usize)> {
+        let length = |piece| match piece {
+            Piece::Frame => 60,
+            Piece::Hash(shift) => (hash >> shift & Piece::MASK) as usize + 1,
+            Piece::Queue(shift) => (queue >> shift & Piece::MASK) as usize + 1,
+        };
+        Piece::all().map(|piece| (piece, length(piece))).collect()
+    }
+
+    #[test]
+    fn frames_are_whole_once_all_pieces_came_in_whatever_order() {
+        let frame = [7; 60];
+        for (hash, queue) in [(0, 0), (u32::MAX, 1), (0x51cc_c178, 1023), (1 << 31, 33)] {
+            let mut pieces = Pieces::default();
+            let mut parts = lengths(hash, queue);
+            parts.rotate_left(3);
+            let (last, others) = parts.split_last().unwrap();
+            for (piece, length) in others {
+                assert_eq!(pieces.add(*piece, 5, &frame[..*length]), None);
+            }
+            let whole = pieces.add(last.0, 5, &frame[..last.1]).unwrap();
+            assert_eq!(
+                (whole.hash, whole.queue),
+                (hash, queue.checked_sub(1).map(|queue| queue as u16))
+            );
+            assert_eq!(whole.bytes, frame);
+            assert!(pieces.waiting.is_empty());
+        }
+    }
+
+    #[test]
+    fn two_frames_of_one_mark_are_not_mixed() {
+        let mut pieces = Pieces::default();
+        for _ in 0..2 {
+            for (piece, length) in lengths(3, 1).into_iter().take(5) {
+                assert_eq!(pieces.add(piece, 5, &[0; 60][..length]), None);
+            }
+        }
+        for (piece, length) in lengths(3, 1).into_iter().skip(5) {
+            assert_eq!(pieces.add(piece, 5, &[0; 60][..length]), None);
+        }
+    }
+
+    #[test]
+    fn frames_that_stay_incomplete_are_counted_and_forgotten() {
+        let mut pieces = Pieces::default();
+        for moment in 0..MOST_WAITING as u64 + 10 {
+            pieces.add(Piece::Frame, moment, &[0; 60]);
+        }
+        assert_eq!((pieces.incomplete(), pieces.waiting.len()), (10, MOST_WAITING));
+    }
+}

@@ -1,0 +1,231 @@
+//! What a device said of each frame that it received: its hash, its queue, and the CPU that the kernel received it on.
+//!
+//! What enters: a device. What leaves: the head of each frame with the three. The kernel hands none of them out with a
+//! frame, and `tp_rxhash` of AF_PACKET is computed anew for hashes without ports. So six sockets see every frame, each with a
+//! program that passes on as many bytes more than the head as one byte of the hash, the queue or the CPU says.
+
+use crate::system::option;
+use nix::net::if_::if_nametoindex;
+use socket2::{Domain, SockFilter, Socket, Type};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read};
+
+/// Bytes of each frame that are handed out: Ethernet, IPv6 with two extension headers, and the ports of what follows.
+pub const HEAD_BYTES: usize = 96;
+
+/// Bytes a frame must have, or what is said of it does not fit behind its head.
+pub const LEAST_FRAME_BYTES: usize = HEAD_BYTES + 256;
+
+/// Receive buffer of each socket: some ten thousand heads between two looks.
+const BUFFER_BYTES: usize = 8 << 20;
+
+/// Heads that wait for what the other sockets say of them; what is left over after so many is of frames that some socket
+/// had no room for.
+const MOST_WAITING: usize = 1 << 16;
+
+/// Four for the bytes of the hash, one for the queue, one for the CPU.
+const SOCKETS: usize = 6;
+
+/// What was said of one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Testimony {
+    /// The hash; 0 where the device reported none.
+    pub hash: u32,
+    /// The queue; `None` where the driver did not record it.
+    pub queue: Option<u16>,
+    /// The CPU that the kernel received it on, after RPS.
+    pub cpu: u8,
+}
+
+/// Watches a device.
+#[derive(Debug)]
+pub struct Witness {
+    sockets: Vec<Socket>,
+    /// By the head of a frame: frames of one head are told apart by their order.
+    waiting: HashMap<[u8; HEAD_BYTES], [VecDeque<u8>; SOCKETS]>,
+    too_short: u64,
+    incomplete: u64,
+}
+
+impl Witness {
+    /// Begins to watch what `device` receives, whoever it is for. Needs `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// What the kernel says: no such device, or no privilege.
+    pub fn new(device: &str) -> io::Result<Self> {
+        let index = if_nametoindex(device)?;
+        let mut sockets = Vec::new();
+        for said in 0..SOCKETS {
+            let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
+            socket.set_nonblocking(true)?;
+            // Forced past net.core.rmem_max where that is permitted.
+            option::set(
+                &socket,
+                libc::SOL_SOCKET,
+                libc::SO_RCVBUFFORCE,
+                BUFFER_BYTES as u32,
+            )
+            .or_else(|_| socket.set_recv_buffer_size(BUFFER_BYTES))?;
+            socket.attach_filter(&program(said))?;
+            option::bind_packet(&socket, libc::ETH_P_ALL as u16, index)?;
+            sockets.push(socket);
+        }
+        Ok(Self {
+            sockets,
+            waiting: HashMap::new(),
+            too_short: 0,
+            incomplete: 0,
+        })
+    }
+
+    /// Hands out the frames that all sockets have spoken of since the last time: the head of each, and what was said.
+    ///
+    /// # Errors
+    /// What the kernel says, for instance when the device has gone.
+    pub fn drain(&mut self, mut each: impl FnMut(&[u8; HEAD_BYTES], Testimony)) -> io::Result<()> {
+        let mut bytes = [0; LEAST_FRAME_BYTES];
+        for said in 0..SOCKETS {
+            loop {
+                let length = match self.sockets[said].read(&mut bytes) {
+                    Ok(length) => length,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(error),
+                };
+                self.hear(said, &bytes[..length], &mut each);
+            }
+        }
+        if self.waiting.len() > MOST_WAITING {
+            self.incomplete += self.waiting.len() as u64;
+            self.waiting.clear();
+        }
+        Ok(())
+    }
+
+    /// Frames too short for anything to be said of them.
+    #[must_use]
+    pub fn too_short(&self) -> u64 {
+        self.too_short
+    }
+
+    /// Frames of which not all was said, those that still wait included: some socket had no room.
+    #[must_use]
+    pub fn incomplete(&self) -> u64 {
+        self.incomplete + self.waiting.len() as u64
+    }
+
+    fn hear(&mut self, said: usize, frame: &[u8], each: &mut impl FnMut(&[u8; HEAD_BYTES], Testimony)) {
+        let head = frame.get(..HEAD_BYTES).and_then(|head| head.try_into().ok());
+        let value = frame
+            .len()
+            .checked_sub(HEAD_BYTES)
+            .and_then(|value| u8::try_from(value).ok());
+        let (Some(head), Some(value)) = (head, value) else {
+            // Counted once a frame.
+            self.too_short += u64::from(said == 0);
+            return;
+        };
+        let waiting = self.waiting.entry(head).or_default();
+        waiting[said].push_back(value);
+        if waiting.iter().any(VecDeque::is_empty) {
+            return;
+        }
+        let mut values = [0; SOCKETS];
+        for (value, queue) in values.iter_mut().zip(waiting.iter_mut()) {
+            *value = queue.pop_front().unwrap_or_default();
+        }
+        if waiting.iter().all(VecDeque::is_empty) {
+            self.waiting.remove(&head);
+        }
+        let [a, b, c, d, queue, cpu] = values;
+        each(
+            &head,
+            Testimony {
+                hash: u32::from_be_bytes([a, b, c, d]),
+                // Recorded as one more than its number (`skb_record_rx_queue` in `linux/skbuff.h`).
+                queue: queue.checked_sub(1).map(u16::from),
+                cpu,
+            },
+        );
+    }
+}
+
+/// The program of a socket: nothing of what this host sends; of the rest the head and one byte of what it says.
+fn program(said: usize) -> Vec<SockFilter> {
+    /// `linux/if_packet.h`: the type of a frame on its way out.
+    const PACKET_OUTGOING: u32 = 4;
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let ancillary = |what: i32| (libc::SKF_AD_OFF + what) as u32;
+    let arithmetic = |what: u32| (libc::BPF_ALU | what | libc::BPF_K) as u16;
+    let (what, shift) = match said {
+        0..4 => (libc::SKF_AD_RXHASH, 24 - 8 * said as u32),
+        4 => (libc::SKF_AD_QUEUE, 0),
+        _ => (libc::SKF_AD_CPU, 0),
+    };
+    vec![
+        SockFilter::new(load, 0, 0, ancillary(libc::SKF_AD_PKTTYPE)),
+        SockFilter::new(
+            (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+            5,
+            0,
+            PACKET_OUTGOING,
+        ),
+        SockFilter::new(load, 0, 0, ancillary(what)),
+        SockFilter::new(arithmetic(libc::BPF_RSH), 0, 0, shift),
+        SockFilter::new(arithmetic(libc::BPF_AND), 0, 0, 0xff),
+        SockFilter::new(arithmetic(libc::BPF_ADD), 0, 0, HEAD_BYTES as u32),
+        SockFilter::new((libc::BPF_RET | libc::BPF_A) as u16, 0, 0, 0),
+        SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn silent() -> Witness {
+        Witness {
+            sockets: Vec::new(),
+            waiting: HashMap::new(),
+            too_short: 0,
+            incomplete: 0,
+        }
+    }
+
+    #[test]
+    fn what_the_sockets_say_of_a_frame_is_put_together_in_any_order() {
+        let mut witness = silent();
+        let frame = |first: u8, value: usize| {
+            let mut bytes = vec![0; HEAD_BYTES + value];
+            bytes[0] = first;
+            bytes
+        };
+        let mut heard = Vec::new();
+        let values = [0x51, 0xcc, 0xc1, 0x78, 3, 1];
+        // The last socket speaks of both frames before the first does.
+        for said in (0..SOCKETS).rev() {
+            for first in [1, 2] {
+                witness.hear(said, &frame(first, values[said]), &mut |head, testimony| {
+                    heard.push((head[0], testimony));
+                });
+            }
+        }
+        let expected = Testimony {
+            hash: 0x51cc_c178,
+            queue: Some(2),
+            cpu: 1,
+        };
+        assert_eq!(heard, [(1, expected), (2, expected)]);
+        assert_eq!(witness.incomplete(), 0);
+    }
+
+    #[test]
+    fn frames_that_are_too_short_or_missed_are_counted() {
+        let mut witness = silent();
+        for said in 0..SOCKETS {
+            witness.hear(said, &[0; 60], &mut |_, _| panic!("nothing can be said of it"));
+        }
+        witness.hear(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six spoke"));
+        assert_eq!((witness.too_short(), witness.incomplete()), (1, 1));
+    }
+}

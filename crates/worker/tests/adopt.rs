@@ -1,0 +1,122 @@
+//! The group of a process whose threads wait on a socket each is found, with who waits where; here the process is our own.
+
+use corelane_rss::steer::{self, Families};
+use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
+use corelane_worker::adopt::{AdoptError, Adopted, Sought};
+use corelane_worker::group::{self, GroupSettings, Transport};
+use corelane_worker::program::ProgramError;
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn sought(port: u16) -> Sought {
+    Sought {
+        process: std::process::id(),
+        port,
+        transport: None,
+        address: None,
+    }
+}
+
+#[test]
+fn threads_that_wait_on_a_socket_each_are_found_and_steered() {
+    let loopback = "127.0.0.1:0".parse().unwrap();
+    let sockets = group::udp(loopback, 2, None, &GroupSettings::default()).unwrap();
+    let server = sockets[0].local_addr().unwrap();
+    thread::scope(|scope| {
+        for (place, socket) in sockets.iter().enumerate() {
+            // Answers its place in the group; ends with an empty datagram.
+            scope.spawn(move || {
+                let mut payload = [0; 4];
+                loop {
+                    let (length, from) = socket.recv_from(&mut payload).unwrap();
+                    if length == 0 {
+                        return;
+                    }
+                    socket.send_to(&[place as u8], from).unwrap();
+                }
+            });
+        }
+        let start = Instant::now();
+        let group = loop {
+            let group = match Adopted::find(sought(server.port())) {
+                Ok(group) => group,
+                Err(error @ AdoptError::NotPermitted { .. }) => {
+                    eprintln!("skipped: {error}");
+                    break None;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            if group.members.iter().all(|member| member.owners.len() == 1) {
+                break Some(group);
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "{group:?}");
+            thread::yield_now();
+        };
+        if let Some(group) = group {
+            assert_eq!(
+                (group.transport, group.address, group.order_is_certain),
+                (Transport::Udp, server, true)
+            );
+            let threads: Vec<_> = group
+                .members
+                .iter()
+                .map(|member| member.owners[0].thread)
+                .collect();
+            assert!(threads[0].is_some() && threads[0] != threads[1], "{threads:?}");
+            steered(&group, server);
+            group.detach().unwrap();
+            assert!(matches!(group.detach(), Err(ProgramError::None)));
+        }
+        // One bucket for all ends one thread, then the other.
+        for place in 0..2 {
+            let entries = vec![corelane_rss::Bucket::new(place); 128];
+            let steering = Steering {
+                table: IndirectionTable::from_entries(entries).unwrap(),
+                ..steering()
+            };
+            let program = steer::program(&steering, Families::V4).unwrap();
+            corelane_worker::program::attach(&sockets[0], &program).unwrap();
+            UdpSocket::bind("127.0.0.1:0")
+                .unwrap()
+                .send_to(&[], server)
+                .unwrap();
+        }
+    });
+}
+
+fn steering() -> Steering {
+    Steering {
+        key: Key::VERIFICATION,
+        hash_fields: HashFields::FourTuple,
+        table: IndirectionTable::round_robin(128, 2).unwrap(),
+        cpus: vec![0, 0],
+        generation: 0,
+    }
+}
+
+/// Once attached, every flow is answered by the socket that the hash names.
+fn steered(group: &Adopted, server: std::net::SocketAddr) {
+    group
+        .attach(&steer::program(&steering(), group.families).unwrap())
+        .unwrap();
+    for _ in 0..50 {
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        client.send_to(&[1], server).unwrap();
+        let mut answer = [0];
+        client.recv(&mut answer).unwrap();
+        let tuple = Tuple::new(client.local_addr().unwrap(), server).unwrap();
+        assert_eq!(
+            usize::from(answer[0]),
+            steering().steerer().bucket_of(&tuple).index(),
+            "{tuple}"
+        );
+    }
+}
+
+#[test]
+fn a_port_that_is_not_served_is_named() {
+    let error = Adopted::find(sought(1)).unwrap_err();
+    assert!(matches!(error, AdoptError::NotServed { port: 1, .. }), "{error}");
+}

@@ -1,0 +1,59 @@
+//! Frames read from a device with what it said of them, on loopback: its hash is the sender's, and it has no queues.
+
+use corelane_worker::received::{ReceiveError, ReceivedFrame, Receiver};
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+/// Frames that are waited for.
+const FRAMES: u8 = 50;
+
+#[test]
+fn every_frame_is_told_once_and_whole_with_one_hash_a_flow() {
+    let mut receiver = match Receiver::new("lo") {
+        Ok(receiver) => receiver,
+        Err(error @ ReceiveError::NotPermitted) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let to = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let from = UdpSocket::bind("127.0.0.1:0").unwrap();
+    from.connect(to.local_addr().unwrap()).unwrap();
+    let port = to.local_addr().unwrap().port().to_be_bytes();
+    let (mut found, mut number) = (Vec::<ReceivedFrame>::new(), 0_u8);
+    let start = Instant::now();
+    // The kernel begins to stamp frames a moment after it was asked to: those before stay incomplete.
+    while found.len() < usize::from(FRAMES) {
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "{} frames",
+            found.len()
+        );
+        from.send(&[number; 4]).unwrap();
+        number = number.wrapping_add(1);
+        let mut take = |frame: ReceivedFrame| {
+            if frame.bytes.len() >= 46 && frame.bytes[36..38] == port {
+                found.push(frame);
+            }
+        };
+        receiver.drain(&mut take).unwrap();
+        std::thread::yield_now();
+    }
+    for frame in &found {
+        assert_eq!(frame.bytes[12..14], [0x08, 0x00]);
+        assert_eq!(frame.hash, found[0].hash, "one flow, one hash");
+        assert_eq!(frame.queue, None);
+    }
+    let payloads: Vec<u8> = found.iter().map(|frame| frame.bytes[42]).collect();
+    assert!(
+        payloads.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(1)),
+        "{payloads:?}"
+    );
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    let error = Receiver::new("none0").unwrap_err();
+    assert!(error.to_string().contains("no device none0"), "{error}");
+}

@@ -1,0 +1,160 @@
+//! Groups whose table changes while they serve: nothing is lost, and all goes where the table in force says.
+
+use corelane_rss::steer::{self, Families};
+use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
+use corelane_worker::group::{self, GroupSettings};
+use corelane_worker::steered::{ChangeError, SteeredGroup};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+const BUCKETS: usize = 4;
+
+/// Changes of each test: as many as a minute of them at the rate that has to be borne, 10,000, in a tenth of that time or
+/// less.
+const CHANGES: u32 = 1000;
+
+fn steering() -> Steering {
+    Steering {
+        key: Key::VERIFICATION,
+        hash_fields: HashFields::FourTuple,
+        table: IndirectionTable::round_robin(128, BUCKETS).unwrap(),
+        cpus: vec![0; BUCKETS],
+        generation: 0,
+    }
+}
+
+/// The table in which every entry names the bucket that is `by` further.
+fn turned(by: u32) -> IndirectionTable {
+    let entries = (0..128).map(|entry| Bucket::new(((entry + by) % BUCKETS as u32) as u16));
+    IndirectionTable::from_entries(entries.collect()).unwrap()
+}
+
+fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+#[test]
+fn every_datagram_goes_where_the_table_in_force_says_through_a_thousand_changes() {
+    let program = steer::program(&steering(), Families::V4).unwrap();
+    let sockets = group::udp(loopback(), BUCKETS, Some(&program), &GroupSettings::default()).unwrap();
+    let server = sockets[0].local_addr().unwrap();
+    let mut group = SteeredGroup::new(&sockets[0], BUCKETS, Families::V4, steering()).unwrap();
+    let clients: Vec<UdpSocket> = (0..16).map(|_| UdpSocket::bind(loopback()).unwrap()).collect();
+    for socket in &sockets {
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    }
+    for change in 1..=CHANGES {
+        assert_eq!(group.change(turned(change)).unwrap(), 128);
+        let steerer = group.steering().steerer();
+        for client in &clients {
+            client.send_to(&change.to_be_bytes(), server).unwrap();
+            let tuple = Tuple::new(client.local_addr().unwrap(), server).unwrap();
+            let bucket = steerer.bucket_of(&tuple).index();
+            let mut payload = [0; 4];
+            let (_, from) = sockets[bucket]
+                .recv_from(&mut payload)
+                .expect("the datagram is there");
+            assert_eq!(
+                (payload, from),
+                (change.to_be_bytes(), client.local_addr().unwrap())
+            );
+        }
+    }
+    assert_eq!(group.steering().generation, u64::from(CHANGES));
+}
+
+#[test]
+fn no_connection_is_refused_or_reset_by_changes_under_way() {
+    let program = steer::program(&steering(), Families::V4).unwrap();
+    let listeners = group::tcp(
+        loopback(),
+        BUCKETS,
+        Some(&program),
+        1024,
+        &GroupSettings::default(),
+    )
+    .unwrap();
+    let server = listeners[0].local_addr().unwrap();
+    let mut group = SteeredGroup::new(&listeners[0], BUCKETS, Families::V4, steering()).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for listener in &listeners {
+            // Each ends with the first connection that says so.
+            scope.spawn(move || {
+                for connection in listener.incoming() {
+                    let mut connection = connection.unwrap();
+                    let mut byte = [0];
+                    connection.read_exact(&mut byte).unwrap();
+                    if byte == [0] {
+                        return;
+                    }
+                    connection.write_all(&byte).unwrap();
+                }
+            });
+        }
+        let client = scope.spawn(|| {
+            let mut connections = 0_u32;
+            while !stop.load(Ordering::Relaxed) || connections < 100 {
+                let mut connection = TcpStream::connect(server).expect("not refused");
+                connection.write_all(&[1]).expect("not reset");
+                let mut byte = [0];
+                connection.read_exact(&mut byte).expect("not reset");
+                connections += 1;
+            }
+        });
+        for change in 1..=CHANGES {
+            group.change(turned(change)).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        client.join().unwrap();
+        // Each listener in turn is given all entries, and a connection that ends it.
+        for bucket in 0..BUCKETS {
+            let to = Bucket::new(bucket as u16);
+            group
+                .change(IndirectionTable::from_entries(vec![to; 128]).unwrap())
+                .unwrap();
+            TcpStream::connect(server).unwrap().write_all(&[0]).unwrap();
+        }
+    });
+}
+
+#[test]
+fn who_asked_is_told_which_entries_moved_and_nothing_else_is_told() {
+    let program = steer::program(&steering(), Families::V4).unwrap();
+    let sockets = group::udp(loopback(), BUCKETS, Some(&program), &GroupSettings::default()).unwrap();
+    let mut group = SteeredGroup::new(&sockets[0], BUCKETS, Families::V4, steering()).unwrap();
+    let told = Arc::<Mutex<Vec<_>>>::default();
+    let teller = Arc::clone(&told);
+    group.on_move(move |moved| {
+        let moves = moved
+            .entries
+            .iter()
+            .map(|entry| (entry.entry, entry.from.index(), entry.to.index()));
+        teller
+            .lock()
+            .unwrap()
+            .push((moved.steering.generation, moves.collect::<Vec<_>>()));
+    });
+    assert_eq!(group.change(steering().table).unwrap(), 0);
+    let mut entries = steering().table.entries().to_vec();
+    (entries[5], entries[9]) = (Bucket::new(3), Bucket::new(0));
+    assert_eq!(
+        group
+            .change(IndirectionTable::from_entries(entries).unwrap())
+            .unwrap(),
+        2
+    );
+    assert_eq!(*told.lock().unwrap(), [(1, vec![(5, 1, 3), (9, 1, 0)])]);
+    let wide = IndirectionTable::round_robin(128, BUCKETS + 1).unwrap();
+    assert!(matches!(
+        group.change(wide),
+        Err(ChangeError::Buckets { named: 5, sockets: 4 })
+    ));
+    let long = IndirectionTable::round_robin(256, BUCKETS).unwrap();
+    assert!(matches!(group.change(long), Err(ChangeError::Size { .. })));
+    assert_eq!(told.lock().unwrap().len(), 1);
+}
