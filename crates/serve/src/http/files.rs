@@ -1,0 +1,245 @@
+//! The files under one folder: a request's path in, an open file and what is known of it out.
+//!
+//! The kernel resolves the path and refuses whatever leaves the folder, by `..`, by an absolute link or by a race
+//! (`openat2` with `RESOLVE_BENEATH`, Linux 5.6).
+
+use corelane_proto::http::select::Representation;
+use corelane_worker::Time;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an open file is used without a look at the folder: what changes under load is served a second late at most.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Open files that are kept: each takes a descriptor.
+const MOST_KEPT: usize = 256;
+
+/// A folder that one worker serves.
+pub(super) struct Files {
+    root: File,
+    kept: HashMap<Vec<u8>, Kept>,
+}
+
+struct Kept {
+    found: Arc<Found>,
+    until: Time,
+}
+
+/// A file that is there.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) file: Arc<File>,
+    pub(super) representation: Representation,
+    pub(super) content_type: &'static str,
+}
+
+impl Files {
+    pub(super) fn open(root: &Path) -> io::Result<Self> {
+        let root = File::open(root)?;
+        if !root.metadata()?.is_dir() {
+            return Err(Errno::ENOTDIR.into());
+        }
+        Ok(Self {
+            root,
+            kept: HashMap::new(),
+        })
+    }
+
+    /// The file of a path and query; the status otherwise.
+    pub(super) fn find(&mut self, path_and_query: &[u8], now: Time) -> Result<Arc<Found>, u16> {
+        if let Some(kept) = self.kept.get(path_and_query)
+            && now < kept.until
+        {
+            return Ok(Arc::clone(&kept.found));
+        }
+        let found = Arc::new(self.look(path_and_query)?);
+        if self.kept.len() >= MOST_KEPT {
+            self.kept.retain(|_, kept| now < kept.until);
+        }
+        if self.kept.len() < MOST_KEPT {
+            let kept = Kept {
+                found: Arc::clone(&found),
+                until: now + FRESH,
+            };
+            self.kept.insert(path_and_query.to_vec(), kept);
+        }
+        Ok(found)
+    }
+
+    fn look(&self, path_and_query: &[u8]) -> Result<Found, u16> {
+        let path = path_and_query
+            .split(|byte| *byte == b'?')
+            .next()
+            .unwrap_or_default();
+        let mut path = decoded(path).ok_or(400u16)?;
+        while path.first() == Some(&b'/') {
+            path.remove(0);
+        }
+        if path.is_empty() || path.ends_with(b"/") {
+            path.extend_from_slice(b"index.html");
+        }
+        let (mut file, mut metadata) = self.open_beneath(&path)?;
+        if metadata.is_dir() {
+            path.extend_from_slice(b"/index.html");
+            (file, metadata) = self.open_beneath(&path)?;
+        }
+        // Neither devices nor pipes: their reads may wait for ever.
+        if !metadata.is_file() {
+            return Err(404);
+        }
+        let modified = u64::try_from(metadata.mtime()).unwrap_or(0);
+        let tag = format!(
+            "\"{modified:x}-{:x}-{:x}\"",
+            metadata.mtime_nsec(),
+            metadata.len()
+        );
+        Ok(Found {
+            file: Arc::new(file),
+            representation: Representation {
+                length: metadata.len(),
+                tag,
+                modified,
+            },
+            content_type: content_type(&path),
+        })
+    }
+
+    fn open_beneath(&self, path: &[u8]) -> Result<(File, Metadata), u16> {
+        let how = OpenHow::new()
+            .flags(OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)
+            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let file = openat2(&self.root, path, how).map_err(status)?;
+        let file = File::from(file);
+        let metadata = file.metadata().map_err(|_| 500u16)?;
+        Ok((file, metadata))
+    }
+}
+
+fn status(errno: Errno) -> u16 {
+    match errno {
+        Errno::EACCES | Errno::EPERM => 403,
+        Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM => 503,
+        Errno::ENOSYS => 500,
+        _ => 404,
+    }
+}
+
+/// Takes `%20` and the like back (RFC 3986 2.1); none for what is not well formed, or holds a NUL.
+fn decoded(path: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::with_capacity(path.len());
+    let mut bytes = path.iter();
+    while let Some(byte) = bytes.next() {
+        let byte = match byte {
+            b'%' => {
+                let mut digit = || char::from(*bytes.next()?).to_digit(16);
+                (digit()? << 4 | digit()?) as u8
+            }
+            byte => *byte,
+        };
+        if byte == 0 {
+            return None;
+        }
+        plain.push(byte);
+    }
+    Some(plain)
+}
+
+/// By the end of the name; what is not known is bytes.
+fn content_type(path: &[u8]) -> &'static str {
+    let name = String::from_utf8_lossy(path).to_ascii_lowercase();
+    match name.rsplit_once('.').map_or("", |(_, end)| end) {
+        "html" | "htm" => "text/html; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "txt" | "md" | "log" => "text/plain; charset=utf-8",
+        "csv" => "text/csv; charset=utf-8",
+        "xml" => "text/xml; charset=utf-8",
+        "json" | "map" => "application/json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "avif" => "image/avif",
+        "ico" => "image/x-icon",
+        "wasm" => "application/wasm",
+        "pdf" => "application/pdf",
+        "gz" => "application/gzip",
+        "zip" => "application/zip",
+        "mp3" => "audio/mpeg",
+        "mp4" => "video/mp4",
+        "webm" => "video/webm",
+        "woff" => "font/woff",
+        "woff2" => "font/woff2",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_outside_the_folder_is_found() {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("root");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(outer.path().join("secret"), "s").unwrap();
+        std::fs::write(root.join("sub/a b.html"), "inside").unwrap();
+        std::fs::write(root.join("sub/index.html"), "index").unwrap();
+        std::os::unix::fs::symlink("../../secret", root.join("sub/link")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", root.join("absolute")).unwrap();
+        std::os::unix::fs::symlink("a b.html", root.join("sub/inside")).unwrap();
+        let mut files = Files::open(&root).unwrap();
+        let mut find = |path: &str| {
+            files
+                .find(path.as_bytes(), Time::default())
+                .map(|found| found.representation.length)
+        };
+        assert_eq!(find("/sub/a%20b.html?x"), Ok(6));
+        assert_eq!(
+            (find("/sub"), find("/sub/"), find("//sub/inside")),
+            (Ok(5), Ok(5), Ok(6))
+        );
+        for path in [
+            "/../secret",
+            "/sub/../../secret",
+            "/%2e%2e/secret",
+            "/..%2fsecret",
+            "/sub/link",
+            "/absolute",
+            "//etc/passwd",
+            "/nothing",
+        ] {
+            assert_eq!(find(path), Err(404), "{path}");
+        }
+        assert_eq!(
+            (find("/%00"), find("/%zz"), find("/%4")),
+            (Err(400), Err(400), Err(400))
+        );
+    }
+
+    #[test]
+    fn a_file_is_kept_for_a_moment_and_then_looked_at_again() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a.txt");
+        std::fs::write(&path, "one").unwrap();
+        let mut files = Files::open(root.path()).unwrap();
+        let first = files.find(b"/a.txt", Time::default()).unwrap();
+        assert_eq!(first.content_type, "text/plain; charset=utf-8");
+        std::fs::remove_file(&path).unwrap();
+        let again = files.find(b"/a.txt", Time::default() + FRESH / 2).unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+        assert_eq!(
+            files.find(b"/a.txt", Time::default() + FRESH).map(|_| ()),
+            Err(404)
+        );
+    }
+}

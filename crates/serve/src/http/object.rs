@@ -1,0 +1,229 @@
+//! Objects made on demand: a target in, what the client wants answered out. So the client decides the load.
+
+use corelane_report::quantity;
+use std::time::Duration;
+
+/// What `GET /` answers.
+pub const INDEX: &str = "\
+/size/BYTES       that many bytes
+/delay/DURATION   nothing, after a while
+/chunks/N/SIZE    N chunks of SIZE bytes
+/status/CODE      that status
+/headers/N        N more fields
+/echo             the body of the request
+Any of them by query as well: /size/64KiB?delay=10ms&status=404&headers=5&chunks=4
+";
+
+/// More fields than any client takes would only be a way to fill memory.
+const MOST_HEADERS: u16 = 1_000;
+
+/// The largest object: what a generator of load may ask for in one piece.
+const LARGEST: u64 = 1 << 40;
+
+/// The longest delay.
+const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
+
+/// What to answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Object {
+    /// The status.
+    pub status: u16,
+    /// Bytes of the body; with chunks, of each.
+    pub size: u64,
+    /// In how many chunks the body comes; none for a body of known length.
+    pub chunks: Option<u32>,
+    /// Before the answer begins.
+    pub delay: Duration,
+    /// Fields beside the usual ones.
+    pub headers: u16,
+    /// What the body is.
+    pub content: Content,
+}
+
+/// What the body of an object is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// The pattern.
+    Pattern,
+    /// The request's body.
+    Echo,
+    /// The list of objects.
+    Index,
+    /// Nothing; the answer says which methods there are.
+    Methods,
+}
+
+impl Object {
+    const PLAIN: Self = Self {
+        status: 200,
+        size: 0,
+        chunks: None,
+        delay: Duration::ZERO,
+        headers: 0,
+        content: Content::Pattern,
+    };
+
+    /// An answer of that status, without a body. 405 says which methods there are, as it has to (RFC 9110 15.5.6).
+    pub(super) fn refusal(status: u16) -> Self {
+        let content = if status == 405 {
+            Content::Methods
+        } else {
+            Content::Pattern
+        };
+        Self {
+            status,
+            content,
+            ..Self::PLAIN
+        }
+    }
+
+    /// What OPTIONS is answered.
+    pub(super) fn options() -> Self {
+        Self {
+            status: 204,
+            content: Content::Methods,
+            ..Self::PLAIN
+        }
+    }
+
+    /// Reads a path and query; none for what is not there.
+    #[must_use]
+    pub fn read(path_and_query: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(path_and_query).ok()?;
+        let (path, query) = text.split_once('?').unwrap_or((text, ""));
+        let mut object = Self::PLAIN;
+        let mut segments = path.strip_prefix('/').unwrap_or(path).split('/');
+        let what = segments.next().unwrap_or_default();
+        match what {
+            "" => (object.content, object.size) = (Content::Index, INDEX.len() as u64),
+            "echo" => object.content = Content::Echo,
+            "chunks" => {
+                object.set(what, segments.next()?)?;
+                object.set("size", segments.next()?)?;
+            }
+            _ => object.set(what, segments.next()?)?,
+        }
+        if segments.next().is_some() {
+            return None;
+        }
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            // What is not ours may be a client's way past a cache.
+            if let Some((name, value)) = pair.split_once('=')
+                && is_setting(name)
+            {
+                object.set(name, value)?;
+            }
+        }
+        Some(object)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "size" => {
+                // Plain digits are what a benchmark asks for, again and again.
+                let digits = value.bytes().all(|byte| byte.is_ascii_digit());
+                let size = if digits {
+                    value.parse().ok()
+                } else {
+                    quantity::parse_size(value).ok()
+                };
+                self.size = size.filter(|size| *size <= LARGEST)?;
+                self.content = Content::Pattern;
+            }
+            "delay" => {
+                let delay = quantity::parse_duration(value).ok()?;
+                self.delay = Some(delay).filter(|delay| *delay <= LONGEST_DELAY)?;
+            }
+            "status" => self.status = value.parse().ok().filter(|status| (200..=599).contains(status))?,
+            "headers" => self.headers = value.parse().ok().filter(|headers| *headers <= MOST_HEADERS)?,
+            "chunks" => self.chunks = Some(value.parse().ok()?),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn is_setting(name: &str) -> bool {
+    matches!(name, "size" | "delay" | "status" | "headers" | "chunks")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_name_objects_alone_and_combined() {
+        let plain = Object::PLAIN;
+        let cases = [
+            ("/size/1024", Object { size: 1_024, ..plain }),
+            (
+                "/size/64KiB?x=1",
+                Object {
+                    size: 65_536,
+                    ..plain
+                },
+            ),
+            (
+                "/delay/10ms",
+                Object {
+                    delay: Duration::from_millis(10),
+                    ..plain
+                },
+            ),
+            (
+                "/chunks/3/7",
+                Object {
+                    chunks: Some(3),
+                    size: 7,
+                    ..plain
+                },
+            ),
+            ("/status/404", Object { status: 404, ..plain }),
+            ("/headers/5", Object { headers: 5, ..plain }),
+            (
+                "/echo",
+                Object {
+                    content: Content::Echo,
+                    ..plain
+                },
+            ),
+            (
+                "/size/9?delay=1s&status=503&headers=2&chunks=4",
+                Object {
+                    size: 9,
+                    delay: Duration::from_secs(1),
+                    status: 503,
+                    headers: 2,
+                    chunks: Some(4),
+                    ..plain
+                },
+            ),
+        ];
+        for (target, object) in cases {
+            assert_eq!(Object::read(target.as_bytes()), Some(object), "{target}");
+        }
+        assert_eq!(Object::read(b"/").unwrap().content, Content::Index);
+    }
+
+    #[test]
+    fn what_is_no_object_is_none() {
+        for target in [
+            "/nothing",
+            "/size",
+            "/size/",
+            "/size/-1",
+            "/size/1/2",
+            "/size/99999999999999",
+            "/status/99",
+            "/status/600",
+            "/status/100",
+            "/delay/5000s",
+            "/headers/1001",
+            "/chunks/3",
+            "/size/1?status=x",
+            "/\u{e9}",
+        ] {
+            assert_eq!(Object::read(target.as_bytes()), None, "{target}");
+        }
+    }
+}

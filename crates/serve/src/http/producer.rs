@@ -1,0 +1,113 @@
+//! Bodies that are made as they are sent: what is left of one in, the next pieces out, never more than a window of them
+//! queued.
+
+use super::output::Output;
+use corelane_proto::http::chunked::{CHUNK_END, LAST_CHUNK, size_line};
+pub(super) use corelane_proto::http::pattern::piece as pattern;
+pub use corelane_proto::http::pattern::{PERIOD as PATTERN_PERIOD, byte as pattern_byte};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+/// What is left of a body.
+#[derive(Debug)]
+pub(super) enum Producer {
+    /// The pattern from `offset` to `end`.
+    Pattern { offset: u64, end: u64 },
+    /// Chunks of the pattern.
+    Chunks(Chunks),
+    /// A part of a file.
+    File { file: Arc<File>, offset: u64, left: u64 },
+}
+
+/// Chunks; the pattern goes on from one to the next.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    /// Bytes of each, and how many are still to begin.
+    pub(super) size: u64,
+    pub(super) left: u32,
+    /// How far the body is, and where the chunk at hand ends.
+    pub(super) offset: u64,
+    pub(super) end: u64,
+}
+
+impl Producer {
+    /// Queues the next pieces; says whether the body is complete with them.
+    ///
+    /// # Errors
+    /// What a file says that can no longer be read.
+    pub(super) fn produce(&mut self, out: &mut Output<'_>) -> io::Result<bool> {
+        let mut room = out.window().saturating_sub(out.queued());
+        while room > 0 {
+            let before = out.queued();
+            let complete = match self {
+                Self::Pattern { offset, end } => {
+                    let piece = pattern(*offset, *end - *offset);
+                    out.write_static(piece);
+                    *offset += piece.len() as u64;
+                    offset == end
+                }
+                Self::Chunks(chunks) => chunks.produce(out),
+                Self::File { file, offset, left } => {
+                    let queued = out.write_file(file, *offset, *left)?;
+                    *offset += queued;
+                    *left -= queued;
+                    *left == 0
+                }
+            };
+            if complete {
+                return Ok(true);
+            }
+            room = room.saturating_sub(out.queued().saturating_sub(before).max(1));
+        }
+        Ok(false)
+    }
+}
+
+impl Chunks {
+    /// Queues a piece; says whether it was the last.
+    fn produce(&mut self, out: &mut Output<'_>) -> bool {
+        if self.offset == self.end {
+            // An empty chunk is the last one.
+            if self.left == 0 || self.size == 0 {
+                out.write(LAST_CHUNK);
+                return true;
+            }
+            self.left -= 1;
+            self.end += self.size;
+            out.write(size_line(self.size).as_ref());
+        }
+        let piece = pattern(self.offset, self.end - self.offset);
+        // A small chunk is copied, so that what goes around it is one piece with it.
+        if piece.len() < 1_024 {
+            out.write(piece);
+        } else {
+            out.write_static(piece);
+        }
+        self.offset += piece.len() as u64;
+        if self.offset == self.end {
+            out.write(CHUNK_END);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_proto::http::pattern::BLOCK;
+
+    #[test]
+    fn the_pattern_is_the_same_from_every_offset() {
+        for offset in [0, 1, 60, 61, 1_000_003] {
+            let piece = pattern(offset, 5_000);
+            assert_eq!(piece.len(), 5_000);
+            assert!(
+                (0..)
+                    .zip(piece)
+                    .all(|(index, byte)| *byte == pattern_byte(offset + index))
+            );
+        }
+        assert_eq!(pattern(7, u64::MAX).len(), BLOCK);
+    }
+}

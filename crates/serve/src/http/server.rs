@@ -1,0 +1,145 @@
+//! The running HTTP server: starts a worker a bucket, tells their counts, stops them.
+
+use super::bucket::Bucket;
+use super::counters::HttpCounters;
+use super::output::QUEUE_BYTES;
+use super::plan::{HttpPlan, HttpServeError};
+use super::served::{BucketHttp, HttpServed};
+use super::tls;
+use crate::listeners::{self, Listening};
+use crate::workers::{Workers, WorkersSettings};
+use corelane_rss::{IndirectionTable, Steering};
+use corelane_worker::CachePadded;
+use corelane_worker::engine::{Chosen, EngineSettings, choose};
+use corelane_worker::steered::{Moved, SteeredGroup};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// An HTTP server that is running. Dropping it stops it.
+pub struct HttpServer {
+    plan: Arc<HttpPlan>,
+    address: SocketAddr,
+    engine: Chosen,
+    /// One block a worker.
+    counters: Vec<Arc<CachePadded<HttpCounters>>>,
+    workers: Workers,
+    /// None where no program steers.
+    group: Option<SteeredGroup>,
+}
+
+impl HttpServer {
+    /// Opens the listeners, pins the threads, and returns when every one of them serves.
+    ///
+    /// # Errors
+    /// See [`HttpServeError`]; nothing is left running then.
+    pub fn start(plan: HttpPlan) -> Result<Self, HttpServeError> {
+        let listening = Listening {
+            address: plan.address,
+            steering: &plan.steering,
+            backlog: plan.backlog,
+            free_bind: plan.free_bind,
+            kernel_hash: plan.kernel_hash,
+        };
+        let (listeners, address) = listeners::open(listening)?;
+        let group = listeners::steered(listening, &listeners)?;
+        let tls = match &plan.tls {
+            Some(tls) => Some(tls::configuration(tls, address.ip())?),
+            None => None,
+        };
+        let engine = choose(plan.engine);
+        let settings = WorkersSettings {
+            kind: engine.kind,
+            engine: EngineSettings {
+                stream_queue_bytes: QUEUE_BYTES,
+                ..EngineSettings::default()
+            },
+            cpus: plan.steering.cpus.clone(),
+            own_descriptors: plan.own_descriptors,
+        };
+        let counters: Vec<_> = listeners.iter().map(|_| Arc::default()).collect();
+        let plan = Arc::new(plan);
+        let bucket = |index: usize| Bucket::new(Arc::clone(&plan), tls.clone(), Arc::clone(&counters[index]));
+        Ok(Self {
+            workers: Workers::start(&settings, listeners, bucket)?,
+            plan,
+            address,
+            engine,
+            counters,
+            group,
+        })
+    }
+
+    /// Steers by another table from now on, and tells how many entries moved. Connections stay where they were accepted, and
+    /// those that wait to be, where they wait: none is refused or reset.
+    ///
+    /// # Errors
+    /// When nothing is steered by a table, or the table does not fit the server: see [`HttpServeError`].
+    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, HttpServeError> {
+        Ok(listeners::change_table(self.group.as_mut(), table)?)
+    }
+
+    /// Has `told` called whenever entries move from bucket to bucket, on the thread that changes the table. Nothing where no
+    /// table steers.
+    pub fn on_move(&mut self, told: impl FnMut(&Moved<'_>) + Send + 'static) {
+        if let Some(group) = &mut self.group {
+            group.on_move(told);
+        }
+    }
+
+    /// The steering in force.
+    #[must_use]
+    pub fn steering(&self) -> &Steering {
+        self.group
+            .as_ref()
+            .map_or(&self.plan.steering, SteeredGroup::steering)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn served(&self) -> HttpServed {
+        HttpServed {
+            schema: "corelane/served-http/1".to_owned(),
+            address: self.address,
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            steering: self.steering().clone(),
+            buckets: (0..self.counters.len()).map(|index| self.bucket(index)).collect(),
+        }
+    }
+
+    fn bucket(&self, index: usize) -> BucketHttp {
+        let counters = &self.counters[index];
+        BucketHttp {
+            bucket: index as u16,
+            cpu: self.plan.steering.cpus[index],
+            accepted: counters.accepted.get(),
+            open: counters.accepted.get().saturating_sub(counters.ended()),
+            requests: counters.requests.get(),
+            answers: counters.statuses().collect(),
+            bodies: counters.bodies.get(),
+            body_bytes: counters.body_bytes.get(),
+            pattern_bodies: counters.pattern_bodies.get(),
+            bytes_received: counters.bytes_received.get(),
+            bytes_sent: counters.bytes_sent.get(),
+            idle_closed: counters.idle_closed.get(),
+            errors: counters.faults(),
+            accept_failed: counters.accept_failed.named(),
+            broken: counters.broken.named(),
+        }
+    }
+
+    /// Stops the threads and tells the final counts.
+    ///
+    /// # Errors
+    /// What ended a thread before it was told to stop.
+    pub fn stop(mut self) -> Result<HttpServed, HttpServeError> {
+        self.workers.stop()?;
+        Ok(self.served())
+    }
+}

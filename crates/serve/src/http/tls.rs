@@ -1,0 +1,91 @@
+//! TLS: a certificate and a key in, or none; what every connection's session is made from out.
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// With which certificate connections are encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TlsPlan {
+    /// One made for this run, signed by itself, for `localhost` and the address.
+    SelfSigned,
+    /// From files in PEM.
+    Files {
+        /// The certificate and those that lead to its root, in this order.
+        certificate: PathBuf,
+        /// Its private key.
+        key: PathBuf,
+    },
+}
+
+/// Why there is no TLS.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file that cannot be read, or holds something else.
+    #[error("{path}: {reason}", path = path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Certificate and key that do not go together.
+    #[error("the certificate cannot be used: {0}")]
+    Certificate(String),
+}
+
+/// What sessions are made from.
+pub(super) fn configuration(
+    plan: &TlsPlan,
+    address: std::net::IpAddr,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let (certificates, key) = match plan {
+        TlsPlan::SelfSigned => self_signed(address)?,
+        TlsPlan::Files { certificate, key } => {
+            let wrong = |path: &PathBuf, reason: String| TlsError::File {
+                path: path.clone(),
+                reason,
+            };
+            let certificates = CertificateDer::pem_file_iter(certificate)
+                .and_then(Iterator::collect)
+                .map_err(|error| wrong(certificate, error.to_string()))?;
+            let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+            (certificates, private)
+        }
+    };
+    let refused = |error: rustls::Error| TlsError::Certificate(error.to_string());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut configuration = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(refused)?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .map_err(refused)?;
+    configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(configuration))
+}
+
+fn self_signed(
+    address: std::net::IpAddr,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let names = vec!["localhost".to_owned(), address.to_string()];
+    let made = rcgen::generate_simple_self_signed(names)
+        .map_err(|error| TlsError::Certificate(error.to_string()))?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
+        .map_err(|error| TlsError::Certificate(error.to_owned()))?;
+    Ok((vec![made.cert.der().clone()], key))
+}
+
+/// A session before its handshake.
+pub(super) fn session(configuration: &Arc<ServerConfig>) -> Result<Box<ServerConnection>, rustls::Error> {
+    let mut session = Box::new(ServerConnection::new(Arc::clone(configuration))?);
+    // What is written goes on to the engine at once, which has its own bound.
+    session.set_buffer_limit(None);
+    Ok(session)
+}

@@ -1,0 +1,101 @@
+//! The listeners of a server of connections: where and how steered in, one listener a bucket out, and the group that they
+//! are, whose table may change.
+
+use corelane_rss::steer::{self, Families, SteerError};
+use corelane_rss::{IndirectionTable, Steering};
+use corelane_worker::group::{self, GroupError, GroupSettings};
+use corelane_worker::steered::{ChangeError, SteeredGroup};
+use std::net::{SocketAddr, TcpListener};
+use thiserror::Error;
+
+/// Where connections come to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listening<'a> {
+    pub(crate) address: SocketAddr,
+    pub(crate) steering: &'a Steering,
+    /// Connections that may wait at each listener.
+    pub(crate) backlog: u16,
+    /// Allows an address that no device has.
+    pub(crate) free_bind: bool,
+    /// Leaves the choice among the listeners to the kernel's own hash.
+    pub(crate) kernel_hash: bool,
+}
+
+/// Why there are no listeners.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// The listeners of the group could not be had.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// No steering program for this table.
+    #[error(transparent)]
+    Steer(#[from] SteerError),
+    /// A listener cannot be duplicated, to change the table by.
+    #[error("cannot duplicate a listener: {0}")]
+    Duplicate(std::io::Error),
+    /// Nothing that a table steers.
+    #[error("there is no indirection table to change: give two buckets or more, steered by the exact hash")]
+    NoTable,
+    /// A table that does not fit the group.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// Buckets without a CPU each.
+    #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU a bucket")]
+    Cpus {
+        /// Buckets of the table.
+        buckets: usize,
+        /// CPUs of the document.
+        cpus: usize,
+    },
+}
+
+/// Opens them, in bucket order; and the address that they share.
+pub(crate) fn open(listening: Listening<'_>) -> Result<(Vec<TcpListener>, SocketAddr), ListenError> {
+    let buckets = listening.steering.table.buckets();
+    let cpus = listening.steering.cpus.len();
+    if cpus != buckets {
+        return Err(ListenError::Cpus { buckets, cpus });
+    }
+    let program = match listening.kernel_hash {
+        true => None,
+        false => Some(steer::program(listening.steering, families(listening.address))?),
+    };
+    let settings = GroupSettings {
+        free_bind: listening.free_bind,
+        ..GroupSettings::default()
+    };
+    let (address, backlog) = (listening.address, listening.backlog);
+    let listeners = group::tcp(address, buckets, program.as_ref(), backlog, &settings)?;
+    let address = listeners[0].local_addr().unwrap_or(address);
+    Ok((listeners, address))
+}
+
+fn families(address: SocketAddr) -> Families {
+    match address {
+        SocketAddr::V4(_) => Families::V4,
+        SocketAddr::V6(_) => Families::V6,
+    }
+}
+
+/// The group that these listeners are, where a program chooses among several.
+pub(crate) fn steered(
+    listening: Listening<'_>,
+    listeners: &[TcpListener],
+) -> Result<Option<SteeredGroup>, ListenError> {
+    if listening.kernel_hash || listeners.len() < 2 {
+        return Ok(None);
+    }
+    let (families, steering) = (families(listening.address), listening.steering.clone());
+    let group = SteeredGroup::new(&listeners[0], listeners.len(), families, steering);
+    group.map(Some).map_err(ListenError::Duplicate)
+}
+
+/// Steers by another table from now on, and tells how many entries moved. Connections stay where they were accepted, and
+/// those that wait to be, where they wait.
+pub(crate) fn change_table(
+    group: Option<&mut SteeredGroup>,
+    table: IndirectionTable,
+) -> Result<usize, ListenError> {
+    Ok(group.ok_or(ListenError::NoTable)?.change(table)?)
+}

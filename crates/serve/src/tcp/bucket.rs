@@ -1,0 +1,205 @@
+//! The connections of one bucket: bytes are taken, sent or sent back; who makes no progress is counted.
+
+use super::counters::TcpCounters;
+use super::plan::{TcpMode, TcpPlan};
+use crate::workers::Tenant;
+use corelane_worker::engine::{Event, Handler, Id, Ops, StreamInformation};
+use corelane_worker::timers::{Timer, Wheel};
+use corelane_worker::{CachePadded, Time};
+use std::io;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// Bytes queued on a connection of a source at once: more than its send buffer takes (`net.ipv4.tcp_wmem`).
+const WINDOW: u64 = 8 << 20;
+
+/// Bytes queued on a connection of an echo before nothing more is received on it.
+const ECHO_PAUSE: u64 = 256 << 10;
+
+/// What a source sends: zeros, as the measure is how many.
+static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; 1 << 20].into());
+
+/// One bucket.
+pub(super) struct Bucket {
+    mode: TcpMode,
+    /// After how long without progress a connection stands still.
+    stall: Duration,
+    counters: Arc<CachePadded<TcpCounters>>,
+    connections: Vec<Option<Connection>>,
+    wheel: Wheel<Id>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    id: Id,
+    timer: Timer,
+    /// Bytes received, or of a source: bytes that the kernel took.
+    progress: u64,
+    last_progress: u64,
+    stalled: bool,
+    told: StreamInformation,
+}
+
+impl Bucket {
+    pub(super) fn new(plan: &TcpPlan, counters: Arc<CachePadded<TcpCounters>>) -> Self {
+        Self {
+            mode: plan.mode,
+            stall: Duration::from_millis(plan.stall_ms),
+            counters,
+            connections: Vec::new(),
+            wheel: Wheel::new(Time::default()),
+        }
+    }
+
+    fn opened(&mut self, ops: &mut Ops, now: Time, id: Id) {
+        if self.connections.len() <= id.slot() {
+            self.connections.resize_with(id.slot() + 1, || None);
+        }
+        self.connections[id.slot()] = Some(Connection {
+            id,
+            timer: self.wheel.insert(now + self.stall, id),
+            progress: 0,
+            last_progress: 0,
+            stalled: false,
+            told: StreamInformation::default(),
+        });
+        if self.mode == TcpMode::Source {
+            self.feed(ops, id);
+        }
+    }
+
+    /// Queues what a source sends next.
+    fn feed(&mut self, ops: &mut Ops, id: Id) {
+        let block: &'static [u8] = &BLOCK;
+        while ops.queued(id) < WINDOW {
+            ops.write_static(id, block);
+            if let Some(connection) = self.at(id) {
+                connection.progress += block.len() as u64;
+            }
+        }
+        ops.tell_drained(id);
+    }
+
+    fn at(&mut self, id: Id) -> Option<&mut Connection> {
+        self.connections.get_mut(id.slot())?.as_mut()
+    }
+
+    fn received(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
+        if let Some(connection) = self.at(id) {
+            connection.progress += bytes.len() as u64;
+        }
+        if self.mode == TcpMode::Echo {
+            // Not full: nothing is received while more than a part of the queue is in use.
+            let _ = ops.write(id, bytes);
+            if ops.queued(id) > ECHO_PAUSE {
+                ops.receive(id, false);
+                ops.tell_drained(id);
+            }
+        }
+    }
+
+    /// Looks whether a connection made progress, and what the kernel has to say of it.
+    fn look(&mut self, ops: &mut Ops, now: Time, id: Id) {
+        self.sample(ops, id);
+        let timer = self.wheel.insert(now + self.stall, id);
+        let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::as_mut) else {
+            self.wheel.cancel(timer);
+            return;
+        };
+        connection.timer = timer;
+        let sent = connection.progress.saturating_sub(ops.queued(id));
+        let progress = if self.mode == TcpMode::Source {
+            sent
+        } else {
+            connection.progress
+        };
+        let stalled = progress == connection.last_progress;
+        connection.last_progress = progress;
+        if stalled != connection.stalled {
+            connection.stalled = stalled;
+            let now_stalled = self.counters.stalled.get();
+            if stalled {
+                self.counters.stalls.add(1);
+                self.counters.stalled.set(now_stalled + 1);
+            } else {
+                self.counters.stalled.set(now_stalled.saturating_sub(1));
+            }
+        }
+    }
+
+    /// Counts what the kernel saw of a connection since the last time.
+    fn sample(&mut self, ops: &Ops, id: Id) {
+        let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::as_mut) else {
+            return;
+        };
+        let Some(told) = ops.information(id) else { return };
+        let before = std::mem::replace(&mut connection.told, told);
+        let grown = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
+        self.counters
+            .out_of_order
+            .add(grown(told.out_of_order, before.out_of_order));
+        self.counters
+            .retransmitted
+            .add(grown(told.retransmitted, before.retransmitted));
+    }
+
+    fn closed(&mut self, id: Id) {
+        let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::take) else {
+            return;
+        };
+        self.wheel.cancel(connection.timer);
+        if connection.stalled {
+            self.counters
+                .stalled
+                .set(self.counters.stalled.get().saturating_sub(1));
+        }
+    }
+}
+
+impl Handler for Bucket {
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
+        match event {
+            Event::Opened { .. } => self.opened(ops, now, id),
+            Event::Bytes(bytes) => self.received(ops, id, bytes),
+            Event::Drained if self.mode == TcpMode::Source => self.feed(ops, id),
+            Event::Drained => ops.receive(id, true),
+            Event::PeerClosed => {
+                self.sample(ops, id);
+                // A source would never come to the end of its queue.
+                if self.mode == TcpMode::Source {
+                    ops.abort(id);
+                } else {
+                    ops.close(id);
+                }
+            }
+            Event::Closed(_) => self.closed(id),
+            _ => {}
+        }
+    }
+}
+
+impl Tenant for Bucket {
+    fn begin(&mut self, _listener: Id, now: Time) -> io::Result<()> {
+        self.wheel = Wheel::new(now);
+        Ok(())
+    }
+
+    fn next_due(&self) -> Time {
+        self.wheel.next_due()
+    }
+
+    fn turned(&mut self, ops: &mut Ops, now: Time) {
+        while let Some(id) = self.wheel.expired(now) {
+            self.look(ops, now, id);
+        }
+        self.counters.publish(&ops.counters());
+    }
+
+    fn end(&mut self, ops: &mut Ops) {
+        for slot in 0..self.connections.len() {
+            if let Some(id) = self.connections[slot].as_ref().map(|connection| connection.id) {
+                self.sample(ops, id);
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The running TCP server: starts a worker a bucket, tells their counts, stops them.
+
+use super::bucket::Bucket;
+use super::counters::TcpCounters;
+use super::plan::{TcpPlan, TcpServeError};
+use super::served::{BucketTcp, TcpServed};
+use crate::listeners::{self, Listening};
+use crate::workers::{Workers, WorkersSettings};
+use corelane_rss::IndirectionTable;
+use corelane_worker::CachePadded;
+use corelane_worker::engine::{Chosen, EngineSettings, choose};
+use corelane_worker::steered::SteeredGroup;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A TCP server that is running. Dropping it stops it.
+pub struct TcpServer {
+    plan: TcpPlan,
+    address: SocketAddr,
+    engine: Chosen,
+    /// One block a worker.
+    counters: Vec<Arc<CachePadded<TcpCounters>>>,
+    workers: Workers,
+    /// None where no program steers.
+    group: Option<SteeredGroup>,
+}
+
+impl TcpServer {
+    /// Opens the listeners, pins the threads, and returns when every one of them serves.
+    ///
+    /// # Errors
+    /// See [`TcpServeError`]; nothing is left running then.
+    pub fn start(plan: TcpPlan) -> Result<Self, TcpServeError> {
+        let listening = Listening {
+            address: plan.address,
+            steering: &plan.steering,
+            backlog: plan.backlog,
+            free_bind: plan.free_bind,
+            kernel_hash: plan.kernel_hash,
+        };
+        let (listeners, address) = listeners::open(listening)?;
+        let group = listeners::steered(listening, &listeners)?;
+        let engine = choose(plan.engine);
+        let settings = WorkersSettings {
+            kind: engine.kind,
+            engine: EngineSettings::default(),
+            cpus: plan.steering.cpus.clone(),
+            own_descriptors: plan.own_descriptors,
+        };
+        let counters: Vec<_> = listeners.iter().map(|_| Arc::default()).collect();
+        let bucket = |index: usize| Bucket::new(&plan, Arc::clone(&counters[index]));
+        let workers = Workers::start(&settings, listeners, bucket)?;
+        Ok(Self {
+            plan,
+            address,
+            engine,
+            counters,
+            workers,
+            group,
+        })
+    }
+
+    /// Steers new connections by another table from now on, and tells how many entries moved.
+    ///
+    /// # Errors
+    /// When nothing is steered by a table, or the table does not fit the server: see [`TcpServeError`].
+    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, TcpServeError> {
+        Ok(listeners::change_table(self.group.as_mut(), table)?)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn served(&self) -> TcpServed {
+        TcpServed {
+            schema: "corelane/served-tcp/1".to_owned(),
+            address: self.address,
+            mode: self.plan.mode,
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            steering: self
+                .group
+                .as_ref()
+                .map_or(&self.plan.steering, SteeredGroup::steering)
+                .clone(),
+            buckets: (0..self.counters.len()).map(|index| self.bucket(index)).collect(),
+        }
+    }
+
+    fn bucket(&self, index: usize) -> BucketTcp {
+        let counters = &self.counters[index];
+        let ended = counters.closed.get() + counters.broken.total();
+        BucketTcp {
+            bucket: index as u16,
+            cpu: self.plan.steering.cpus[index],
+            accepted: counters.accepted.get(),
+            open: counters.accepted.get().saturating_sub(ended),
+            bytes_received: counters.bytes_received.get(),
+            bytes_sent: counters.bytes_sent.get(),
+            out_of_order_segments: counters.out_of_order.get(),
+            retransmitted_segments: counters.retransmitted.get(),
+            stalls: counters.stalls.get(),
+            stalled: counters.stalled.get(),
+            accept_failed: counters.accept_failed.named(),
+            broken: counters.broken.named(),
+        }
+    }
+
+    /// Stops the threads and tells the final counts.
+    ///
+    /// # Errors
+    /// What ended a thread before it was told to stop.
+    pub fn stop(mut self) -> Result<TcpServed, TcpServeError> {
+        self.workers.stop()?;
+        Ok(self.served())
+    }
+}
