@@ -1,0 +1,278 @@
+//! Starts a bridge, answers for it while it runs, and stops it.
+
+use super::classify::Classifier;
+use super::counts::WorkerCounts;
+use super::document::{Bridged, bridged};
+use super::forward::{Forwarder, Queues};
+use super::links::{Keeper, LinkStates, share_out};
+use super::lists::{ListFileError, ListStates, Lists};
+use super::plan::BridgePlan;
+use super::worker::BridgeWorker;
+use corelane_host::memory::MemoryPolicy;
+use corelane_link::{AnyLink, Link, LinkError, LinkSpec, SpecError, open};
+use corelane_worker::{CachePadded, SpawnError, Worker, WorkerSettings, spawn};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Why there is no bridge.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BridgeError {
+    /// The plan cannot be met.
+    #[error("{0}")]
+    Plan(String),
+    /// A link's specification is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A link cannot be opened.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A table's file is refused.
+    #[error(transparent)]
+    List(#[from] ListFileError),
+    /// A worker could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+    /// A link failed in a way that waiting does not mend.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A running bridge. Dropping it stops it.
+pub struct Bridge {
+    plan: BridgePlan,
+    started: Instant,
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    counts: Vec<Arc<CachePadded<WorkerCounts>>>,
+    links: LinkStates,
+    lists: ListStates,
+    workers: Vec<Worker<()>>,
+    helpers: Vec<JoinHandle<()>>,
+}
+
+impl Bridge {
+    /// Reads the tables, opens the links in the calling thread's network namespace, and starts the workers.
+    ///
+    /// # Errors
+    /// See [`BridgeError`]; nothing runs then.
+    pub fn start(plan: BridgePlan) -> Result<Bridge, BridgeError> {
+        let specs: Vec<LinkSpec> = plan
+            .links
+            .iter()
+            .map(|link| link.parse())
+            .collect::<Result<_, _>>()?;
+        if specs.len() < 2 {
+            return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
+        }
+        // Before anything is put on a device, so that a wrong list touches none.
+        let lists = Lists::load(&plan)?;
+        let opened: Vec<Vec<AnyLink>> = specs.iter().map(open).collect::<Result<_, _>>()?;
+        let workers = workers(&plan, &opened)?;
+        let links = LinkStates::new(opened.iter().map(Vec::len));
+        let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let counts: Vec<Arc<CachePadded<WorkerCounts>>> = (0..workers)
+            .map(|_| {
+                Arc::new(CachePadded::new(WorkerCounts::new(
+                    specs.len(),
+                    plan.tables.len(),
+                )))
+            })
+            .collect();
+        let mut bridge = Bridge {
+            started: Instant::now(),
+            stop,
+            reload,
+            counts,
+            links,
+            lists: lists.states(),
+            workers: Vec::new(),
+            helpers: Vec::new(),
+            plan,
+        };
+        let (news, told) = mpsc::channel();
+        let mut orders = Vec::new();
+        for (worker, shares) in by_worker(opened, workers).into_iter().enumerate() {
+            let (order, ordered) = mpsc::channel();
+            orders.push(order);
+            bridge.start_worker(worker, shares, &lists, ordered, news.clone())?;
+        }
+        bridge.start_keeper(specs, told, orders)?;
+        bridge.start_refresher(lists)?;
+        Ok(bridge)
+    }
+
+    /// The counts until now. Those of links are up to 50 ms old.
+    #[must_use]
+    pub fn bridged(&self) -> Bridged {
+        let duration_s = self.started.elapsed().as_secs_f64();
+        bridged(
+            &self.plan,
+            duration_s,
+            &self.counts,
+            &self.links.read(),
+            &self.lists.read(),
+        )
+    }
+
+    /// Reads all files again, soon.
+    pub fn reload(&self) {
+        self.reload.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing will ever come again: files are read to their ends.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.workers.iter().all(Worker::is_finished)
+    }
+
+    /// Why it cannot go on, if it cannot.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.links.failure()
+    }
+
+    /// Stops it, and gives the final counts.
+    ///
+    /// # Errors
+    /// When a link failed in a way that waiting does not mend.
+    pub fn stop(mut self) -> Result<Bridged, BridgeError> {
+        self.end();
+        match self.failure() {
+            Some(why) => Err(BridgeError::Failed(why)),
+            None => Ok(self.bridged()),
+        }
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for worker in self.workers.drain(..) {
+            // A panic of a worker has been printed; its counts stand until then.
+            let _ = worker.join();
+        }
+        for helper in self.helpers.drain(..) {
+            let _ = helper.join();
+        }
+    }
+
+    fn start_worker(
+        &mut self,
+        number: usize,
+        shares: Vec<Vec<AnyLink>>,
+        lists: &Lists,
+        orders: Receiver<super::links::Order>,
+        news: Sender<super::links::News>,
+    ) -> Result<(), BridgeError> {
+        let counts = Arc::clone(&self.counts[number]);
+        let (rules, otherwise, not_ip) = (lists.rules(), self.plan.otherwise, self.plan.not_ip);
+        let (burst, stop) = (self.plan.burst, Arc::clone(&self.stop));
+        let settings = WorkerSettings {
+            name: format!("bridge {number}"),
+            cpu: self.plan.cpus[number],
+            memory: MemoryPolicy::default(),
+            own_descriptors: false,
+        };
+        let body = move || {
+            let classifier = Classifier::new(rules, otherwise, not_ip, Arc::clone(&counts));
+            let queues = shares.into_iter().map(Queues::new).collect();
+            let worker = BridgeWorker {
+                forwarder: Forwarder::new(queues, classifier, burst, counts),
+                orders,
+                news,
+                stop,
+            };
+            worker.run();
+        };
+        self.workers.push(spawn(settings, body)?);
+        Ok(())
+    }
+
+    fn start_keeper(
+        &mut self,
+        specs: Vec<LinkSpec>,
+        news: Receiver<super::links::News>,
+        orders: Vec<Sender<super::links::Order>>,
+    ) -> Result<(), BridgeError> {
+        let keeper = Keeper {
+            specs,
+            states: self.links.clone(),
+            news,
+            orders,
+            stop: Arc::clone(&self.stop),
+        };
+        self.help("bridge links", move || keeper.run())
+    }
+
+    fn start_refresher(&mut self, mut lists: Lists) -> Result<(), BridgeError> {
+        /// How often the thread looks whether it is wanted.
+        const LOOK: Duration = Duration::from_millis(20);
+        let (stop, reload, every) = (
+            Arc::clone(&self.stop),
+            Arc::clone(&self.reload),
+            self.plan.reload_every,
+        );
+        self.help("bridge lists", move || {
+            let mut looked = Instant::now();
+            while !stop.load(Ordering::Relaxed) {
+                thread::sleep(LOOK);
+                let asked = reload.swap(false, Ordering::Relaxed);
+                if asked || every.is_some_and(|every| looked.elapsed() >= every) {
+                    lists.refresh(asked);
+                    looked = Instant::now();
+                }
+            }
+        })
+    }
+
+    fn help(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), BridgeError> {
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(body)
+            .map_err(BridgeError::Thread)?;
+        self.helpers.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// How many workers there are to be: every one has a queue of every link.
+fn workers(plan: &BridgePlan, opened: &[Vec<AnyLink>]) -> Result<usize, BridgeError> {
+    let fewest = opened.iter().min_by_key(|queues| queues.len());
+    let (most, link) = fewest.map_or((1, ""), |queues| (queues.len(), queues[0].name()));
+    let wanted = plan.workers.unwrap_or(most.min(plan.cpus.len()).max(1));
+    if wanted == 0 || wanted > most {
+        return Err(BridgeError::Plan(format!(
+            "{wanted} workers were asked for and {link} has {most} queues: each worker needs a queue of every link"
+        )));
+    }
+    if wanted > plan.cpus.len() {
+        return Err(BridgeError::Plan(format!(
+            "{wanted} workers need {wanted} CPUs, and {} are given",
+            plan.cpus.len()
+        )));
+    }
+    Ok(wanted)
+}
+
+/// The queues of every link that each worker has.
+fn by_worker(opened: Vec<Vec<AnyLink>>, workers: usize) -> Vec<Vec<Vec<AnyLink>>> {
+    let mut shares: Vec<Vec<Vec<AnyLink>>> = (0..workers).map(|_| Vec::new()).collect();
+    for queues in opened {
+        for (share, queues) in shares.iter_mut().zip(share_out(queues, workers)) {
+            share.push(queues);
+        }
+    }
+    shares
+}

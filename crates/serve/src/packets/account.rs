@@ -1,0 +1,144 @@
+//! Accounts for marked frames: frames and the time of their burst enter; counts and latencies leave.
+
+use super::received::StreamReceived;
+use corelane_packet::{Dissection, Transport};
+use corelane_proto::mark::Mark;
+use corelane_proto::probe::{Arrival, Sequence};
+use corelane_report::histogram::Histogram;
+use corelane_worker::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Bytes of UDP's header (RFC 768).
+const UDP_HEADER: usize = 8;
+/// A latency above this is no latency: sender and receiver have clocks of different machines.
+const ABSURD: Duration = Duration::from_secs(600);
+
+/// What one worker saw.
+///
+/// Streams are told apart by their marks alone; a stream whose frames reach several workers is put together at the end,
+/// where the order between workers is not known: only loss and duplicates within each worker are.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    pub(super) received: u64,
+    pub(super) bytes: u64,
+    pub(super) marked: u64,
+    pub(super) changed_or_foreign: u64,
+    pub(super) not_udp: u64,
+    pub(super) first: Option<Time>,
+    pub(super) last: Option<Time>,
+    pub(super) latency: Histogram,
+    /// Marks whose time is in the future or long past.
+    pub(super) other_clock: u64,
+    pub(super) streams: BTreeMap<u16, Stream>,
+}
+
+/// One stream as one worker saw it.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    sequence: Sequence,
+    pub(super) counts: StreamReceived,
+    /// One past the newest number, counted on past 2^32.
+    pub(super) newest: u64,
+}
+
+impl Account {
+    /// Takes note of one frame that came now.
+    #[inline]
+    pub(super) fn take(&mut self, frame: &[u8], now: Time) {
+        self.received += 1;
+        self.bytes += frame.len() as u64;
+        let Some(payload) = payload(frame) else {
+            self.not_udp += 1;
+            return;
+        };
+        let Ok(mark) = Mark::read(payload) else {
+            self.changed_or_foreign += 1;
+            return;
+        };
+        self.marked += 1;
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+        let sent = Time::from_nanoseconds(mark.time);
+        if sent > now || now.since(sent) > ABSURD {
+            self.other_clock += 1;
+        } else {
+            self.latency.record(now.since(sent).as_nanos() as u64);
+        }
+        self.streams.entry(mark.stream).or_default().take(mark.sequence);
+    }
+}
+
+impl Stream {
+    fn take(&mut self, number: u32) {
+        let end = self.sequence.end();
+        let ahead = number.wrapping_sub(end);
+        // Nobody tells what was sent: a number ahead of all others was, one behind was before.
+        let sent = if ahead <= u32::MAX / 2 {
+            number.wrapping_add(1)
+        } else {
+            end
+        };
+        match self.sequence.arrive(number, sent) {
+            Arrival::InOrder => {
+                self.newest += u64::from(ahead) + 1;
+                self.counts.received += 1;
+            }
+            Arrival::Reordered => {
+                self.counts.received += 1;
+                self.counts.reordered += 1;
+            }
+            Arrival::Duplicate => self.counts.duplicated += 1,
+            Arrival::TooLate | Arrival::Unsent => self.counts.too_late += 1,
+        }
+    }
+}
+
+/// What a frame of UDP carries, without padding of Ethernet. A first fragment carries a part, which no mark fits.
+#[inline]
+fn payload(frame: &[u8]) -> Option<&[u8]> {
+    let dissection = Dissection::of(frame).ok()?;
+    match dissection.transport() {
+        Transport::Udp(_) => frame.get(dissection.transport_offset() + UDP_HEADER..dissection.packet_end()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(numbers: &[u32]) -> (StreamReceived, u64) {
+        let mut stream = Stream::default();
+        numbers.iter().for_each(|number| stream.take(*number));
+        (stream.counts, stream.newest)
+    }
+
+    #[test]
+    fn order_loss_and_duplicates_come_out_of_the_numbers() {
+        let (counts, newest) = taken(&[0, 1, 2, 5, 4, 4, 6]);
+        assert_eq!(
+            (counts.received, counts.reordered, counts.duplicated, newest),
+            (6, 1, 1, 7)
+        );
+        let (counts, newest) = taken(&[2000, 1, 2001]);
+        assert_eq!((counts.received, counts.too_late, newest), (2, 1, 2002));
+    }
+
+    #[test]
+    fn what_is_no_datagram_of_the_generator_is_counted_apart() {
+        let mut account = Account::default();
+        account.take(&[0; 60], Time::now());
+        let mut frame = vec![2; 12];
+        frame.extend([
+            0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ]);
+        frame.extend([0, 1, 0, 2, 0, 26, 0, 0]);
+        frame.resize(60, 7);
+        account.take(&frame, Time::now());
+        assert_eq!(
+            (account.received, account.not_udp, account.changed_or_foreign),
+            (2, 1, 1)
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! Runs a receiver of packets: one worker a queue, each with an account of its own, put together at the end.
+
+use super::account::Account;
+use super::plan::ReceivePlan;
+use super::received::{Received, StreamReceived};
+use corelane_host::memory::MemoryPolicy;
+use corelane_link::{AnyLink, Link, LinkError, LinkSpec, SpecError, open};
+use corelane_report::histogram::Histogram;
+use corelane_worker::{CachePadded, Counter, SpawnError, Time, Worker, WorkerSettings, spawn};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How long a wait may last without a look whether to stop.
+const WAIT_MS: u16 = 20;
+/// How long to wait where a link has nothing to wait on.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Why nothing can be received.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// The link's specification is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The link cannot be opened, or was lost.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A worker could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// A worker died.
+    #[error("worker {worker} of the receiver panicked: its message is above")]
+    Worker {
+        /// Its number.
+        worker: usize,
+    },
+}
+
+/// A receiver that runs. Dropping it stops it.
+pub struct Receiver {
+    plan: ReceivePlan,
+    stop: Arc<AtomicBool>,
+    received: Vec<Arc<CachePadded<Counter>>>,
+    workers: Vec<Worker<Result<Counted, LinkError>>>,
+}
+
+/// What one worker ends with.
+struct Counted {
+    account: Account,
+    receive_dropped: u64,
+    is_capture: bool,
+}
+
+impl Receiver {
+    /// Opens the link in the calling thread's network namespace, and starts to receive.
+    ///
+    /// # Errors
+    /// See [`ReceiveError`]; nothing runs then.
+    pub fn start(plan: ReceivePlan) -> Result<Receiver, ReceiveError> {
+        let spec: LinkSpec = plan.link.parse()?;
+        let queues = open(&spec)?;
+        let workers = plan.cpus.len().clamp(1, queues.len());
+        let mut shares: Vec<Vec<AnyLink>> = (0..workers).map(|_| Vec::new()).collect();
+        for (number, queue) in queues.into_iter().enumerate() {
+            shares[number % workers].push(queue);
+        }
+        let mut receiver = Receiver {
+            stop: Arc::new(AtomicBool::new(false)),
+            received: (0..workers).map(|_| Arc::default()).collect(),
+            workers: Vec::new(),
+            plan,
+        };
+        for (number, share) in shares.into_iter().enumerate() {
+            let (stop, received) = (Arc::clone(&receiver.stop), Arc::clone(&receiver.received[number]));
+            let burst = receiver.plan.burst;
+            let settings = WorkerSettings {
+                name: format!("receiver {number}"),
+                cpu: receiver.plan.cpus.get(number).copied().unwrap_or(0),
+                memory: MemoryPolicy::default(),
+                own_descriptors: false,
+            };
+            receiver
+                .workers
+                .push(spawn(settings, move || run(share, burst, &stop, &received))?);
+        }
+        Ok(receiver)
+    }
+
+    /// Frames received until now.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received.iter().map(|received| received.get()).sum()
+    }
+
+    /// Whether nothing will ever come again: a file is read to its end, or the link failed.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.workers.iter().all(Worker::is_finished)
+    }
+
+    /// Stops it, and tells what came.
+    ///
+    /// # Errors
+    /// When the link was lost or a worker died.
+    pub fn stop(mut self) -> Result<Received, ReceiveError> {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut counted = Vec::new();
+        for (number, worker) in self.workers.drain(..).enumerate() {
+            counted.push(
+                worker
+                    .join()
+                    .map_err(|_| ReceiveError::Worker { worker: number })??,
+            );
+        }
+        Ok(received(&self.plan, &counted))
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for worker in self.workers.drain(..) {
+            let _ = worker.join();
+        }
+    }
+}
+
+/// What a worker runs, until it is told to stop and has taken what is there.
+fn run(
+    mut queues: Vec<AnyLink>,
+    burst: usize,
+    stop: &AtomicBool,
+    received: &Counter,
+) -> Result<Counted, LinkError> {
+    let mut account = Account::default();
+    let is_capture = matches!(queues.first(), Some(AnyLink::Capture(_)));
+    loop {
+        let stopping = stop.load(Ordering::Relaxed);
+        let mut came = 0;
+        for queue in &mut queues {
+            let burst = queue.receive(burst)?;
+            if burst.is_empty() {
+                continue;
+            }
+            let now = Time::now();
+            came += burst.len();
+            for number in 0..burst.len() {
+                burst.prefetch(number + 8);
+                // Of a capture it matters when frames were captured, not when they are read.
+                let captured = burst.time(number).filter(|_| is_capture);
+                account.take(burst.frame(number), captured.map_or(now, Time::from_nanoseconds));
+            }
+        }
+        received.add(came as u64);
+        if came > 0 {
+            continue;
+        }
+        if stopping || queues.iter().all(Link::is_ended) {
+            break;
+        }
+        wait(&queues);
+        for queue in &mut queues {
+            // The other end of a ring may close it between the look above and this one.
+            queue
+                .check()
+                .or_else(|error| if queue.is_ended() { Ok(()) } else { Err(error) })?;
+        }
+    }
+    let receive_dropped = queues.iter().map(|queue| queue.tally().receive_dropped).sum();
+    Ok(Counted {
+        account,
+        receive_dropped,
+        is_capture,
+    })
+}
+
+/// Waits until frames come, or a little while.
+fn wait(queues: &[AnyLink]) {
+    let descriptors = queues.iter().filter_map(Link::descriptor);
+    let mut waited: Vec<PollFd<'_>> = descriptors
+        .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
+        .collect();
+    if waited.len() < queues.len() {
+        thread::sleep(PAUSE);
+        return;
+    }
+    // Errors show when the link is used next.
+    let _ = poll(&mut waited, PollTimeout::from(WAIT_MS));
+}
+
+fn received(plan: &ReceivePlan, counted: &[Counted]) -> Received {
+    let sum = |of: fn(&Account) -> u64| -> u64 { counted.iter().map(|one| of(&one.account)).sum() };
+    let first = counted.iter().filter_map(|one| one.account.first).min();
+    let last = counted.iter().filter_map(|one| one.account.last).max();
+    let receiving_s = first
+        .zip(last)
+        .map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
+    let mut latency = Histogram::new();
+    counted.iter().for_each(|one| latency.merge(&one.account.latency));
+    let streams = streams(counted);
+    let mut total = StreamReceived::default();
+    streams.iter().for_each(|stream| total.add(stream));
+    let (marked, other_clock) = (sum(|account| account.marked), sum(|account| account.other_clock));
+    let latency_unknown = match (marked, other_clock) {
+        (0, _) => Some("no marked frame came".to_owned()),
+        (_, 0) => None,
+        _ if counted.iter().any(|one| one.is_capture) => {
+            Some("a capture's times are of another clock than the generator's".to_owned())
+        }
+        _ => Some("sender and receiver have clocks of different machines".to_owned()),
+    };
+    let known = latency_unknown.is_none();
+    Received {
+        schema: "corelane/received-packets/1".to_owned(),
+        link: plan.link.clone(),
+        receiving_s,
+        received: sum(|account| account.received),
+        received_bytes: sum(|account| account.bytes),
+        frames_per_s: (receiving_s > 0.0).then(|| marked as f64 / receiving_s),
+        marked,
+        changed_or_foreign: sum(|account| account.changed_or_foreign),
+        not_udp: sum(|account| account.not_udp),
+        receive_dropped: counted.iter().map(|one| one.receive_dropped).sum(),
+        total,
+        streams,
+        latency: known.then(|| latency.summary()).flatten(),
+        latency_histogram: known.then_some(latency),
+        latency_unknown,
+    }
+}
+
+/// The streams, each put together from all workers that saw it.
+fn streams(counted: &[Counted]) -> Vec<StreamReceived> {
+    let mut together: BTreeMap<u16, (StreamReceived, u64)> = BTreeMap::new();
+    for one in counted {
+        for (number, stream) in &one.account.streams {
+            let (counts, newest) = together.entry(*number).or_default();
+            counts.add(&stream.counts);
+            *newest = stream.newest.max(*newest);
+        }
+    }
+    let put = |(number, (counts, newest)): (u16, (StreamReceived, u64))| StreamReceived {
+        stream: Some(number),
+        // Frames too late to be told from duplicates came for the first time, most likely.
+        lost: newest.saturating_sub(counts.received + counts.too_late),
+        ..counts
+    };
+    together.into_iter().map(put).collect()
+}
