@@ -3,4 +3,14 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
+pub mod bridge;
+mod causes;
+pub mod http;
+mod listeners;
+pub mod packets;
+pub mod tcp;
 pub mod udp;
+mod workers;
+
+pub use listeners::ListenError;
+pub use workers::WorkersError;

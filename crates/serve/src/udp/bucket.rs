@@ -3,9 +3,12 @@
 //! In: events of its engine, or datagrams one by one from elsewhere. Out: answers through the engine, counts in the
 //! worker's own block, sampled flows in a ring that the control thread empties.
 
+use super::answer::Answering;
+use super::current::Current;
+use super::describe::Describing;
 use super::plan::UdpPlan;
 use corelane_report::scale::{Mode, Model};
-use corelane_rss::{Bucket, Steerer, Tuple};
+use corelane_rss::{Bucket, Tuple};
 use corelane_worker::engine::{Datagram, EngineCounters, Event, FailureCounts, Handler, Id, Ops};
 use corelane_worker::{Counter, Time};
 use std::net::SocketAddr;
@@ -27,6 +30,8 @@ pub(super) struct BucketCounters {
     pub(super) seen: Counter,
     pub(super) seen_bytes: Counter,
     pub(super) answered: Counter,
+    /// Answers of flows that should have had a socket of their own.
+    pub(super) answered_unconnected: Counter,
     pub(super) queue_full: Counter,
     pub(super) refused_port: Counter,
     pub(super) refused_peer: Counter,
@@ -43,11 +48,19 @@ pub(super) struct BucketHandler {
     bucket: Option<Bucket>,
     address: SocketAddr,
     plan: Arc<UdpPlan>,
-    steerer: Arc<Steerer>,
+    steerer: Arc<Current>,
     counters: Arc<corelane_worker::CachePadded<BucketCounters>>,
     sampled_flows: rtrb::Producer<SocketAddr>,
+    ways: Ways,
     until_sample: u32,
     samples: u32,
+}
+
+/// What a plan may have a worker do beyond the plain thing.
+pub(super) struct Ways {
+    pub(super) answering: Answering,
+    /// None where nobody asked for the flows' metadata.
+    pub(super) describing: Option<Describing>,
 }
 
 impl BucketHandler {
@@ -55,9 +68,10 @@ impl BucketHandler {
         bucket: Bucket,
         address: SocketAddr,
         plan: Arc<UdpPlan>,
-        steerer: Arc<Steerer>,
+        steerer: Arc<Current>,
         counters: Arc<corelane_worker::CachePadded<BucketCounters>>,
         sampled_flows: rtrb::Producer<SocketAddr>,
+        ways: Ways,
     ) -> Self {
         Self {
             bucket: (plan.model != Model::Single).then_some(bucket),
@@ -66,13 +80,22 @@ impl BucketHandler {
             steerer,
             counters,
             sampled_flows,
+            ways,
             until_sample: 1,
             samples: 0,
         }
     }
 
-    /// Shows what the engine has sent so far.
-    pub(super) fn publish(&self, engine: &EngineCounters) {
+    /// Takes the sockets that there are once the engine has them; see [`Answering::begin`].
+    pub(super) fn begin(&mut self, own: Id, by_bucket: Vec<Id>) {
+        self.ways.answering.begin(own, by_bucket);
+    }
+
+    /// Shows what the engine has sent so far, and the flows' counts to who asked for them; in any case at the `last` time.
+    pub(super) fn publish(&mut self, engine: &EngineCounters, last: bool) {
+        if let Some(describing) = &mut self.ways.describing {
+            describing.tell(last);
+        }
         self.counters.answered.set(engine.sent);
         for (counter, (_, count)) in self
             .counters
@@ -84,8 +107,19 @@ impl BucketHandler {
         }
     }
 
-    /// Takes one datagram, which it answers on the socket of `id` if the server answers.
+    /// Takes one datagram from elsewhere, which it answers on the socket of `id` if the server answers.
     pub(super) fn take(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
+        if let Some(describing) = &mut self.ways.describing {
+            describing.describe(std::iter::once(datagram.peer));
+        }
+        self.serve(ops, id, 0, datagram);
+    }
+
+    /// Serves the `index`-th datagram of those described last.
+    fn serve(&mut self, ops: &mut Ops, id: Id, index: usize, datagram: &Datagram<'_>) {
+        if let Some(describing) = &mut self.ways.describing {
+            describing.take(index);
+        }
         self.counters.seen.add(1);
         self.counters.seen_bytes.add(datagram.payload.len() as u64);
         self.sample(datagram.peer);
@@ -95,7 +129,7 @@ impl BucketHandler {
     }
 
     /// Answers one datagram unless a rule forbids it.
-    fn answer(&self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
+    fn answer(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
         if UNANSWERED_PORTS.contains(&datagram.peer.port()) || datagram.peer.port() == self.address.port() {
             self.counters.refused_port.add(1);
         } else if datagram.truncated {
@@ -103,8 +137,10 @@ impl BucketHandler {
         } else if !self.plan.may_answer(datagram.peer.ip()) {
             self.counters.refused_peer.add(1);
         } else {
+            let way = self.ways.answering.way(ops, id, datagram.peer);
+            self.counters.answered_unconnected.add(u64::from(way.unconnected));
             let length = datagram.payload.len();
-            let queued = ops.send_to(id, Some(datagram.peer), length, |out| {
+            let queued = ops.send_to(way.socket, way.peer, length, |out| {
                 out.copy_from_slice(datagram.payload);
             });
             self.counters.queue_full.add(u64::from(queued.is_err()));
@@ -143,11 +179,18 @@ impl BucketHandler {
 
 impl Handler for BucketHandler {
     fn event(&mut self, ops: &mut Ops, _now: Time, id: Id, event: Event<'_>) {
-        // Failures are counted by the engine, see `publish`.
-        if let Event::Datagrams(datagrams) = event {
-            for datagram in datagrams {
-                self.take(ops, id, &datagram);
+        match event {
+            Event::Datagrams(datagrams) => {
+                if let Some(describing) = &mut self.ways.describing {
+                    describing.describe(datagrams.clone().map(|datagram| datagram.peer));
+                }
+                for (index, datagram) in datagrams.enumerate() {
+                    self.serve(ops, id, index, &datagram);
+                }
             }
+            Event::Closed(_) => self.ways.answering.closed(id),
+            // Failures are counted by the engine, see `publish`.
+            _ => {}
         }
     }
 }

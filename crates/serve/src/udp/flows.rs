@@ -1,12 +1,12 @@
-//! Which flows reached which worker, and which CPU their receive path ran on: two samples of the same traffic, joined by
-//! the flow's source.
+//! Which flows reached which worker, on which CPU their receive path ran, and on which CPU and queue their answers left: samples
+//! of the same traffic, joined by the flow's source.
 //!
-//! In: sources that workers saw, and (source, CPU) pairs that the device tap saw. Out: per worker, how many tapped
-//! datagrams there were and how many of them were received on the worker's CPU. Where several workers share a flow, its
+//! In: sources that workers saw, and what the device taps saw of them. Out: per worker, how many tapped
+//! datagrams there were and how many of them were received, or answered, where they should be. Where several workers share a flow, its
 //! tapped datagrams are shared out as the workers saw them: the kernel does not choose the worker by the receiving CPU
 //! there, so the two are independent within a flow.
 
-use corelane_worker::locality::Observer;
+use corelane_worker::locality::{Observer, Sighting};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -28,11 +28,6 @@ impl Tally {
     fn total(&self) -> u64 {
         self.0.iter().map(|(_, count)| count).sum()
     }
-
-    fn of(&self, number: u32) -> u64 {
-        let found = self.0.iter().find(|(known, _)| *known == number);
-        found.map_or(0, |(_, count)| *count)
-    }
 }
 
 /// Tallies by flow.
@@ -44,21 +39,61 @@ fn note(flows: &mut ByFlow, source: SocketAddr, number: u32) {
     }
 }
 
-/// The two samples.
+/// Where an answer left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Departure {
+    cpu: u32,
+    queue: u16,
+}
+
+impl Departure {
+    fn to_number(self) -> u32 {
+        self.cpu << 16 | u32::from(self.queue)
+    }
+
+    fn from_number(number: u32) -> Self {
+        Self {
+            cpu: number >> 16,
+            queue: number as u16,
+        }
+    }
+}
+
+/// Of one worker's answers, how many were seen leaving, and how many of them where they should.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Departed {
+    pub(super) samples: u64,
+    pub(super) on_cpu: u64,
+    pub(super) on_queue: u64,
+    /// On the bucket's CPU and on its queue.
+    pub(super) right: u64,
+}
+
+/// What watches the device.
+#[derive(Default)]
+pub(super) struct Taps {
+    pub(super) received: Option<Observer>,
+    pub(super) sent: Option<Observer>,
+}
+
+/// The samples.
 pub(super) struct Flows {
-    observer: Option<Observer>,
+    taps: Taps,
     seen_by_workers: Vec<rtrb::Consumer<SocketAddr>>,
     workers: ByFlow,
     receiving_cpus: ByFlow,
+    /// By the peer that was answered.
+    departures: ByFlow,
 }
 
 impl Flows {
-    pub(super) fn new(observer: Option<Observer>, seen_by_workers: Vec<rtrb::Consumer<SocketAddr>>) -> Self {
+    pub(super) fn new(taps: Taps, seen_by_workers: Vec<rtrb::Consumer<SocketAddr>>) -> Self {
         Self {
-            observer,
+            taps,
             seen_by_workers,
             workers: HashMap::new(),
             receiving_cpus: HashMap::new(),
+            departures: HashMap::new(),
         }
     }
 
@@ -69,36 +104,78 @@ impl Flows {
                 note(&mut self.workers, source, worker as u32);
             }
         }
-        let Some(observer) = &mut self.observer else {
-            return;
-        };
         let receiving_cpus = &mut self.receiving_cpus;
-        let watched = observer.drain(MOST_FLOWS, |sighting| {
+        watch(&mut self.taps.received, |sighting| {
             note(receiving_cpus, sighting.source, sighting.cpu);
         });
-        // A device that went away shows nothing more; what it showed before still counts.
-        if watched.is_err() {
-            self.observer = None;
-        }
+        let departures = &mut self.departures;
+        watch(&mut self.taps.sent, |sighting| {
+            // A frame too short to tell its queue is no sample.
+            if let Some(queue) = sighting.queue {
+                let departure = Departure {
+                    cpu: sighting.cpu,
+                    queue,
+                };
+                note(departures, sighting.destination, departure.to_number());
+            }
+        });
     }
 
     /// For each worker of these CPUs: tapped datagrams of its flows, and those of them received on its CPU.
     pub(super) fn locality(&self, cpus: &[u32]) -> Vec<(u64, u64)> {
-        let mut sums = vec![(0.0, 0.0); cpus.len()];
-        for (source, tapped) in &self.receiving_cpus {
-            let Some(workers) = self.workers.get(source) else {
+        let count =
+            |counts: &dyn Fn(usize, u32) -> bool| self.joined(&self.receiving_cpus, cpus.len(), counts);
+        let all = count(&|_, _| true);
+        let local = count(&|worker, cpu| cpu == cpus[worker]);
+        all.into_iter().zip(local).collect()
+    }
+
+    /// For each worker of these CPUs, the bucket's queue being its number modulo `queues`: where its answers left.
+    pub(super) fn departed(&self, cpus: &[u32], queues: u32) -> Vec<Departed> {
+        let on_cpu = |worker: usize, number| Departure::from_number(number).cpu == cpus[worker];
+        let on_queue = |worker: usize, number| {
+            u32::from(Departure::from_number(number).queue) == worker as u32 % queues.max(1)
+        };
+        let count = |counts: &dyn Fn(usize, u32) -> bool| self.joined(&self.departures, cpus.len(), counts);
+        let samples = count(&|_, _| true);
+        let (cpu, queue) = (count(&on_cpu), count(&on_queue));
+        let right = count(&|worker, number| on_cpu(worker, number) && on_queue(worker, number));
+        let departed = |worker| Departed {
+            samples: samples[worker],
+            on_cpu: cpu[worker],
+            on_queue: queue[worker],
+            right: right[worker],
+        };
+        (0..cpus.len()).map(departed).collect()
+    }
+
+    /// For each of so many workers, tapped datagrams of its flows for which `counts` is true, given worker and number.
+    fn joined(&self, tapped: &ByFlow, workers: usize, counts: &dyn Fn(usize, u32) -> bool) -> Vec<u64> {
+        let mut sums = vec![0.0; workers];
+        for (source, tapped) in tapped {
+            let Some(seen) = self.workers.get(source) else {
                 continue;
             };
-            let (seen, all) = (workers.total() as f64, tapped.total() as f64);
-            for (worker, count) in &workers.0 {
+            let all = seen.total() as f64;
+            for (worker, count) in &seen.0 {
                 let worker = *worker as usize;
-                let share = *count as f64 / seen;
-                sums[worker].0 += all * share;
-                sums[worker].1 += tapped.of(cpus[worker]) as f64 * share;
+                let counted = tapped.0.iter().filter(|(number, _)| counts(worker, *number));
+                let counted: u64 = counted.map(|(_, count)| count).sum();
+                sums[worker] += counted as f64 * *count as f64 / all;
             }
         }
-        let whole = |(all, local): (f64, f64)| (all.round() as u64, local.round() as u64);
-        sums.into_iter().map(whole).collect()
+        sums.into_iter().map(|sum| sum.round() as u64).collect()
+    }
+}
+
+/// Notes what a tap saw since the last time.
+fn watch(observer: &mut Option<Observer>, each: impl FnMut(Sighting)) {
+    // A device that went away shows nothing more; what it showed before still counts.
+    if observer
+        .as_mut()
+        .is_some_and(|tap| tap.drain(MOST_FLOWS, each).is_err())
+    {
+        *observer = None;
     }
 }
 
@@ -108,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_two_workers_share_is_local_as_often_as_its_cpus_worker_saw_it() {
-        let mut flows = Flows::new(None, Vec::new());
+        let mut flows = Flows::new(Taps::default(), Vec::new());
         let (shared, own) = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:1".parse().unwrap());
         for worker in [0, 0, 0, 1] {
             note(&mut flows.workers, shared, worker);
@@ -121,5 +198,26 @@ mod tests {
         // Nobody saw this one: it belongs to no worker.
         note(&mut flows.receiving_cpus, "10.0.0.3:1".parse().unwrap(), 4);
         assert_eq!(flows.locality(&[4, 5]), [(75, 75), (125, 0)]);
+    }
+
+    #[test]
+    fn an_answer_is_right_on_its_buckets_cpu_and_queue_together() {
+        let mut flows = Flows::new(Taps::default(), Vec::new());
+        let peer = "10.0.0.1:1".parse().unwrap();
+        note(&mut flows.workers, peer, 1);
+        for (cpu, queue) in [(5, 1), (5, 1), (5, 0), (4, 1), (4, 0)] {
+            let departure = Departure { cpu, queue };
+            assert_eq!(Departure::from_number(departure.to_number()), departure);
+            note(&mut flows.departures, peer, departure.to_number());
+        }
+        let expected = Departed {
+            samples: 5,
+            on_cpu: 3,
+            on_queue: 3,
+            right: 2,
+        };
+        assert_eq!(flows.departed(&[4, 5], 2), [Departed::default(), expected]);
+        // A device with one queue: it is everybody's.
+        assert_eq!(flows.departed(&[4, 5], 1)[1].on_queue, 2);
     }
 }

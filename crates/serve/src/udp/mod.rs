@@ -3,7 +3,10 @@
 //! In: a [`UdpPlan`]. Out: a running [`UdpServer`], whose [`UdpServed`] tells per bucket what was seen, answered and
 //! dropped, and from samples whether the right socket and the right CPU got it.
 
+mod answer;
 mod bucket;
+mod current;
+mod describe;
 mod flows;
 mod mailbox;
 mod plan;
@@ -12,6 +15,7 @@ mod server;
 mod sockets;
 mod worker;
 
+pub use describe::{FlowCount, FlowCounts};
 pub use plan::{UdpPlan, UdpServeError};
 pub use served::{BucketServed, UdpServed};
 pub use server::UdpServer;

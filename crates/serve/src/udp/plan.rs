@@ -1,12 +1,13 @@
 //! What a UDP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
 
 use corelane_host::memory::MemoryPolicy;
-use corelane_report::scale::{Mode, Model};
+use corelane_report::scale::{Answers, Mode, Model};
 use corelane_rss::Steering;
-use corelane_rss::steer::SteerError;
+use corelane_rss::steer::{Families, SteerError};
 use corelane_worker::SpawnError;
 use corelane_worker::engine::{EngineKind, EngineSettings};
-use corelane_worker::group::GroupError;
+use corelane_worker::group::{GroupError, GroupSettings};
+use corelane_worker::steered::ChangeError;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -41,6 +42,19 @@ pub struct UdpPlan {
     pub receive_buffer_bytes: Option<usize>,
     /// Device to watch for the CPU that the receive path ran on; `None` leaves locality unknown.
     pub device: Option<String>,
+    /// How it answers.
+    #[serde(default)]
+    pub answers: Answers,
+    /// Transmit queues of the device, where it is to be watched for the CPU and queue that answers leave on: bucket *i* has
+    /// queue *i* modulo this. `None` leaves that unknown.
+    #[serde(default)]
+    pub transmit_queues: Option<u32>,
+    /// Give the application hash, hash type and bucket of each datagram.
+    #[serde(default)]
+    pub metadata: bool,
+    /// Count datagrams by hash, hash type and bucket, which takes their metadata.
+    #[serde(default)]
+    pub flows: bool,
 }
 
 impl UdpPlan {
@@ -60,6 +74,48 @@ impl UdpPlan {
             buffer_memory: None,
             receive_buffer_bytes: None,
             device: None,
+            answers: Answers::default(),
+            transmit_queues: None,
+            metadata: false,
+            flows: false,
+        }
+    }
+
+    /// Which packets reach its sockets.
+    pub(super) fn families(&self) -> Families {
+        if self.address.is_ipv4() {
+            Families::V4
+        } else {
+            Families::V6
+        }
+    }
+
+    /// Refuses what cannot go together.
+    pub(super) fn check(&self) -> Result<(), UdpServeError> {
+        let (buckets, cpus) = (self.steering.table.buckets(), self.steering.cpus.len());
+        if cpus != buckets {
+            return Err(UdpServeError::Cpus { buckets, cpus });
+        }
+        let (answers, model) = (self.answers, self.model);
+        let by_bucket = matches!(answers, Answers::Caller | Answers::Connected);
+        if by_bucket && model != Model::Exact {
+            return Err(UdpServeError::Answers { answers, model });
+        }
+        let hashes = self.metadata || self.flows || answers == Answers::Caller;
+        if hashes && self.address.ip().is_unspecified() {
+            return Err(UdpServeError::NoTuple {
+                address: self.address,
+            });
+        }
+        Ok(())
+    }
+
+    /// The settings of every socket on the server's address.
+    pub(super) fn socket_settings(&self) -> GroupSettings {
+        GroupSettings {
+            receive_buffer: self.receive_buffer_bytes,
+            gro: self.gro,
+            ..GroupSettings::default()
         }
     }
 
@@ -129,6 +185,35 @@ pub enum UdpServeError {
         what: &'static str,
         /// What the system said.
         error: io::Error,
+    },
+    /// A way to answer that takes a socket of the bucket's own.
+    #[error(
+        "answers by {answers} take exact steering, not the model {model}: give another way to answer, or --model exact"
+    )]
+    Answers {
+        /// The way asked for.
+        answers: Answers,
+        /// The model asked for.
+        model: Model,
+    },
+    /// A model whose sockets no program chooses among.
+    #[error(
+        "the model {model} has no indirection table to change: give --model exact, and two buckets or more"
+    )]
+    NoTable {
+        /// The model that runs.
+        model: Model,
+    },
+    /// A table that does not fit the server.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// A socket on all addresses does not know which of them a datagram was for.
+    #[error(
+        "the hash of a datagram takes the address that it was sent to: listen on one address, not on {address}"
+    )]
+    NoTuple {
+        /// The address asked for.
+        address: SocketAddr,
     },
     /// Buckets without a CPU each.
     #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU a bucket")]

@@ -1,7 +1,8 @@
 //! What a UDP server saw and did, per bucket: the document that `serve udp` ends with.
 
+use super::describe::FlowCount;
 use corelane_report::memory::WorkerMemory;
-use corelane_report::scale::Model;
+use corelane_report::scale::{Answers, Model};
 use corelane_rss::Steering;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ pub struct UdpServed {
     pub engine_reason: Option<String>,
     /// How datagrams found their workers.
     pub model: Model,
+    /// How they were answered.
+    #[serde(default)]
+    pub answers: Answers,
     /// What both ends must agree on.
     pub steering: Steering,
     /// One entry a worker, in order: of its bucket, or (`single`) of all.
@@ -29,6 +33,15 @@ pub struct UdpServed {
     pub shared_dropped: BTreeMap<String, u64>,
     /// Why `locality` is unknown, when it is.
     pub locality_unknown: Option<String>,
+    /// Why `tx_locality` is unknown, when it is.
+    #[serde(default)]
+    pub tx_locality_unknown: Option<String>,
+    /// Datagrams by hash, hash type and bucket, in the last document of a server that counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<Vec<FlowCount>>,
+    /// Datagrams of flows beyond the 65,536 that each worker counts apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows_uncounted: Option<u64>,
 }
 
 /// The counts of one bucket.
@@ -56,6 +69,21 @@ pub struct BucketServed {
     pub locality_samples: u64,
     /// Those received on this worker's CPU.
     pub locality_right: u64,
+    /// Answers that the device tap saw leaving.
+    #[serde(default)]
+    pub tx_samples: u64,
+    /// Those that left on this worker's CPU.
+    #[serde(default)]
+    pub tx_on_cpu: u64,
+    /// Those that left on the bucket's queue.
+    #[serde(default)]
+    pub tx_on_queue: u64,
+    /// Those that left on both.
+    #[serde(default)]
+    pub tx_right: u64,
+    /// Answers of flows that got no connected socket of their own, where they were to have one.
+    #[serde(default)]
+    pub answered_unconnected: u64,
     /// Where its memory lies; `None` in reports of versions that did not ask.
     #[serde(default)]
     pub memory: Option<WorkerMemory>,
@@ -72,6 +100,12 @@ impl BucketServed {
     #[must_use]
     pub fn locality(&self) -> Option<f64> {
         share(self.locality_right, self.locality_samples)
+    }
+
+    /// Share of sampled answers that left on this worker's CPU and its bucket's queue, 0 to 1; `None` without samples.
+    #[must_use]
+    pub fn tx_locality(&self) -> Option<f64> {
+        share(self.tx_right, self.tx_samples)
     }
 }
 
@@ -103,6 +137,15 @@ impl UdpServed {
         share(
             self.sum(|bucket| bucket.locality_right),
             self.sum(|bucket| bucket.locality_samples),
+        )
+    }
+
+    /// Share of all sampled answers that left on their worker's CPU and their bucket's queue.
+    #[must_use]
+    pub fn tx_locality(&self) -> Option<f64> {
+        share(
+            self.sum(|bucket| bucket.tx_right),
+            self.sum(|bucket| bucket.tx_samples),
         )
     }
 

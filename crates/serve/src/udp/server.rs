@@ -1,22 +1,28 @@
 //! The running UDP server: starts the threads of its model, tells their counts, stops them.
 
-use super::bucket::{BucketCounters, BucketHandler};
-use super::flows::Flows;
+use super::answer::{Answering, Connected};
+use super::bucket::{BucketCounters, BucketHandler, Ways};
+use super::current::Current;
+use super::describe::{Counting, Describing, FlowCounts};
+use super::flows::{Departed, Flows, Taps};
 use super::mailbox;
 use super::plan::{UdpPlan, UdpServeError};
 use super::served::{BucketServed, UdpServed};
 use super::sockets::{Opened, SocketDrops};
 use super::worker::{Control, Farmed, Farming, Post, Reading, Ready, Serving};
-use corelane_rss::{Bucket, Steerer};
+use corelane_report::scale::{Mode, Model};
+use corelane_rss::{Bucket, IndirectionTable, Steering};
 use corelane_worker::engine::{Chosen, EngineBody, FailureCounts, Waker, choose, run_engine};
-use corelane_worker::locality::{Observer, ObserverSettings};
+use corelane_worker::locality::{Direction, Observer, ObserverSettings};
 use corelane_worker::memory::Buffers;
+use corelane_worker::steered::{Moved, SteeredGroup};
 use corelane_worker::{CachePadded, Counter, Worker, WorkerSettings, spawn};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 /// Sampled flows in flight from a worker to the control thread.
 const SAMPLE_RING: usize = 1024;
@@ -24,10 +30,13 @@ const SAMPLE_RING: usize = 1024;
 /// The tap takes one datagram in so many, at random: a trial of 200 ms on a busy machine still gives some hundred samples.
 const TAP_INTERVAL: u32 = 64;
 
+/// How long a worker may take to tell its flows: it looks every 20 ms, and its CPU may be busy.
+const FLOWS_WITHIN: Duration = Duration::from_secs(1);
+
 /// A UDP server that is running. Dropping it stops it.
 pub struct UdpServer {
     plan: Arc<UdpPlan>,
-    steerer: Arc<Steerer>,
+    steerer: Arc<Current>,
     address: SocketAddr,
     engine: Chosen,
     /// One block a worker.
@@ -37,10 +46,17 @@ pub struct UdpServer {
     /// What did not fit each worker's mailbox; empty where there are none.
     mailbox_full: Vec<Arc<CachePadded<Counter>>>,
     drops: SocketDrops,
+    /// Sockets that workers opened for one flow each, and where those come in.
+    connected: (mpsc::Sender<Connected>, mpsc::Receiver<Connected>),
+    /// None where flows are not counted.
+    counting: Option<Counting>,
     flows: Flows,
     locality_unknown: Option<String>,
+    tx_locality_unknown: Option<String>,
     stop: Arc<AtomicBool>,
     threads: Vec<Running>,
+    /// None where no program steers.
+    group: Option<SteeredGroup>,
 }
 
 /// A thread of the server.
@@ -56,44 +72,48 @@ impl UdpServer {
     /// # Errors
     /// See [`UdpServeError`]; nothing is left running then.
     pub fn start(plan: UdpPlan) -> Result<Self, UdpServeError> {
-        let buckets = plan.steering.table.buckets();
-        if plan.steering.cpus.len() != buckets {
-            return Err(UdpServeError::Cpus {
-                buckets,
-                cpus: plan.steering.cpus.len(),
-            });
-        }
+        plan.check()?;
         let opened = Opened::of(&plan)?;
         let (drops, address) = (opened.watch()?, opened.address()?);
-        let (observer, locality_unknown) = observe(&plan, address);
+        let (received, locality_unknown) = told(observe(&plan, address));
+        let (sent, tx_locality_unknown) = told(observe_answers(&plan, address));
         let mut server = Self {
             engine: choose(plan.engine),
-            steerer: Arc::new(plan.steering.steerer()),
+            steerer: Arc::new(Current::new(&plan.steering)),
             plan: Arc::new(plan),
             address,
             counters: Vec::new(),
             buffers: Vec::new(),
             mailbox_full: Vec::new(),
             drops,
-            flows: Flows::new(None, Vec::new()),
+            connected: mpsc::channel(),
+            counting: None,
+            flows: Flows::new(Taps::default(), Vec::new()),
             locality_unknown,
+            tx_locality_unknown,
             stop: Arc::default(),
             threads: Vec::new(),
+            group: None,
         };
+        server.group = server.steered(&opened)?;
+        server.counting = server.plan.flows.then(|| Counting::new(server.plan.workers()));
         let sampled = server.start_threads(opened)?;
-        server.flows = Flows::new(observer, sampled);
+        server.flows = Flows::new(Taps { received, sent }, sampled);
         Ok(server)
     }
 
     fn start_threads(&mut self, opened: Opened) -> Result<Vec<rtrb::Consumer<SocketAddr>>, UdpServeError> {
         let mut sampled = Vec::new();
+        let mut for_answers = opened.for_answers(&self.plan)?.into_iter();
         match opened {
             Opened::Own(sockets) | Opened::Shared(sockets) => {
                 for (index, socket) in sockets.into_iter().enumerate() {
                     let (handler, samples) = self.handler(index);
                     sampled.push(samples);
+                    let by_bucket = for_answers.next().unwrap_or_default();
                     self.start_worker(index, |control| Serving {
                         socket,
+                        by_bucket,
                         handler,
                         control,
                     })?;
@@ -125,6 +145,15 @@ impl UdpServer {
         let (producer, consumer) = rtrb::RingBuffer::new(SAMPLE_RING);
         let counters = Arc::<CachePadded<BucketCounters>>::default();
         self.counters.push(Arc::clone(&counters));
+        let (plan, opened) = (&self.plan, self.connected.0.clone());
+        let describes = plan.metadata || plan.flows;
+        let ways = Ways {
+            answering: Answering::new(plan, self.address, &self.steerer, index, opened),
+            describing: describes.then(|| {
+                let telling = self.counting.as_ref().map(|counting| counting.telling(index));
+                Describing::new(self.address, Arc::clone(&self.steerer), telling)
+            }),
+        };
         let handler = BucketHandler::new(
             Bucket::new(index as u16),
             self.address,
@@ -132,6 +161,7 @@ impl UdpServer {
             Arc::clone(&self.steerer),
             counters,
             producer,
+            ways,
         );
         (handler, consumer)
     }
@@ -196,6 +226,51 @@ impl UdpServer {
         Ok(ready)
     }
 
+    /// The group of sockets, where a program chooses among several.
+    fn steered(&self, opened: &Opened) -> Result<Option<SteeredGroup>, UdpServeError> {
+        let Opened::Own(sockets) = opened else {
+            return Ok(None);
+        };
+        if self.plan.model != Model::Exact || sockets.len() < 2 {
+            return Ok(None);
+        }
+        let (families, steering) = (self.plan.families(), self.plan.steering.clone());
+        let group = SteeredGroup::new(&sockets[0], sockets.len(), families, steering);
+        let what = "duplicate the socket";
+        group
+            .map(Some)
+            .map_err(|error| UdpServeError::Socket { what, error })
+    }
+
+    /// Steers by another table from now on, and tells how many entries moved. Datagrams that wait are served where they
+    /// wait; none is lost.
+    ///
+    /// # Errors
+    /// When the model has no table, or the table does not fit the server: see [`UdpServeError`].
+    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, UdpServeError> {
+        let model = self.plan.model;
+        let group = self.group.as_mut().ok_or(UdpServeError::NoTable { model })?;
+        let moved = group.change(table)?;
+        self.steerer.exchange(group.steering());
+        Ok(moved)
+    }
+
+    /// Has `told` called whenever entries move from bucket to bucket, on the thread that changes the table. Nothing where the
+    /// model has no table.
+    pub fn on_move(&mut self, told: impl FnMut(&Moved<'_>) + Send + 'static) {
+        if let Some(group) = &mut self.group {
+            group.on_move(told);
+        }
+    }
+
+    /// The steering in force.
+    #[must_use]
+    pub fn steering(&self) -> &Steering {
+        self.group
+            .as_ref()
+            .map_or(&self.plan.steering, SteeredGroup::steering)
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -205,7 +280,16 @@ impl UdpServer {
     /// Takes in what was sampled; call it a few times a second, or samples are lost.
     pub fn collect_samples(&mut self) {
         self.flows.collect();
+        for (worker, socket) in self.connected.1.try_iter() {
+            self.drops.add(worker, socket);
+        }
         self.drops.look();
+    }
+
+    /// The datagrams so far by hash, hash type and bucket; `None` where the plan does not count them.
+    pub fn flows(&mut self) -> Option<FlowCounts> {
+        let wake = || self.threads.iter().for_each(|thread| thread.waker.wake());
+        Some(self.counting.as_mut()?.ask(wake, FLOWS_WITHIN))
     }
 
     /// The counts so far.
@@ -213,7 +297,9 @@ impl UdpServer {
     pub fn served(&mut self) -> UdpServed {
         self.collect_samples();
         let workers = self.counters.len();
-        let locality = self.flows.locality(&self.plan.steering.cpus[..workers]);
+        let cpus = &self.plan.steering.cpus[..workers];
+        let locality = self.flows.locality(cpus);
+        let departed = self.flows.departed(cpus, self.plan.transmit_queues.unwrap_or(1));
         let shared = [("full_buffers", self.drops.shared())];
         UdpServed {
             schema: "corelane/served-udp/1".to_owned(),
@@ -221,16 +307,25 @@ impl UdpServer {
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
             model: self.plan.model,
-            steering: self.plan.steering.clone(),
-            buckets: (locality.into_iter().enumerate())
-                .map(|(index, locality)| self.bucket_served(index, locality))
+            steering: self.steering().clone(),
+            answers: self.plan.answers,
+            buckets: (locality.into_iter().zip(departed).enumerate())
+                .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed))
                 .collect(),
             shared_dropped: by_cause(shared.into_iter()),
             locality_unknown: self.locality_unknown.clone(),
+            tx_locality_unknown: self.tx_locality_unknown.clone(),
+            flows: None,
+            flows_uncounted: None,
         }
     }
 
-    fn bucket_served(&self, index: usize, (locality_samples, locality_right): (u64, u64)) -> BucketServed {
+    fn bucket_served(
+        &self,
+        index: usize,
+        (locality_samples, locality_right): (u64, u64),
+        departed: Departed,
+    ) -> BucketServed {
         let counters = &self.counters[index];
         let mailbox_full = self.mailbox_full.get(index).map_or(0, |full| full.get());
         let mut causes = vec![
@@ -259,6 +354,11 @@ impl UdpServer {
             steering_right: counters.steering_right.get(),
             locality_samples,
             locality_right,
+            tx_samples: departed.samples,
+            tx_on_cpu: departed.on_cpu,
+            tx_on_queue: departed.on_queue,
+            tx_right: departed.right,
+            answered_unconnected: counters.answered_unconnected.get(),
             memory: Some(self.buffers[index].told(self.plan.memory, self.plan.buffer_memory)),
         }
     }
@@ -269,7 +369,12 @@ impl UdpServer {
     /// What ended a thread before it was told to stop.
     pub fn stop(mut self) -> Result<UdpServed, UdpServeError> {
         self.stop_threads()?;
-        Ok(self.served())
+        let mut served = self.served();
+        if let Some(counting) = &mut self.counting {
+            let counts = counting.last();
+            (served.flows, served.flows_uncounted) = (Some(counts.flows), Some(counts.uncounted));
+        }
+        Ok(served)
     }
 
     fn stop_threads(&mut self) -> Result<(), UdpServeError> {
@@ -309,21 +414,37 @@ fn by_cause<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<String
         .collect()
 }
 
-/// The device tap, or why there is none.
-fn observe(plan: &UdpPlan, address: SocketAddr) -> (Option<Observer>, Option<String>) {
+/// The tap of what the device receives, or why there is none.
+fn observe(plan: &UdpPlan, address: SocketAddr) -> Result<Observer, String> {
     let Some(device) = &plan.device else {
-        return (
-            None,
-            Some("no device was named to watch (--watch DEVICE)".to_owned()),
-        );
+        return Err("no device was named to watch (--watch DEVICE)".to_owned());
     };
+    tap(device, Direction::Received, address)
+}
+
+/// The tap of what the device sends, or why there is none.
+fn observe_answers(plan: &UdpPlan, address: SocketAddr) -> Result<Observer, String> {
+    match (&plan.device, plan.transmit_queues, plan.mode) {
+        (_, _, Mode::Sink) => Err("a sink does not answer".to_owned()),
+        (Some(device), Some(_), Mode::Echo) => tap(device, Direction::Sent, address),
+        _ => Err("nobody asked for it: watching answers costs each of them a little (--answers)".to_owned()),
+    }
+}
+
+fn tap(device: &str, direction: Direction, address: SocketAddr) -> Result<Observer, String> {
     let settings = ObserverSettings {
-        device: device.clone(),
-        destination: address,
+        device: device.to_owned(),
+        direction,
+        address,
         one_in: TAP_INTERVAL,
     };
-    match Observer::new(&settings) {
-        Ok(observer) => (Some(observer), None),
-        Err(error) => (None, Some(error.to_string())),
+    Observer::new(&settings).map_err(|error| error.to_string())
+}
+
+/// What there is, and why there is not.
+fn told<T>(result: Result<T, String>) -> (Option<T>, Option<String>) {
+    match result {
+        Ok(there) => (Some(there), None),
+        Err(why) => (None, Some(why)),
     }
 }

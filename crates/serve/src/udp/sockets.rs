@@ -2,9 +2,9 @@
 //! and a count of what the kernel dropped at each.
 
 use super::plan::{UdpPlan, UdpServeError};
-use corelane_report::scale::Model;
+use corelane_report::scale::{Answers, Model};
 use corelane_rss::steer;
-use corelane_worker::group::{self, GroupSettings};
+use corelane_worker::group;
 use socket2::SockRef;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -25,6 +25,24 @@ pub(super) enum Opened {
 }
 
 impl Opened {
+    /// Duplicates of every bucket's socket for each worker, in bucket order, where answers take them; else nothing.
+    pub(super) fn for_answers(&self, plan: &UdpPlan) -> Result<Vec<Vec<UdpSocket>>, UdpServeError> {
+        let Self::Own(sockets) = self else {
+            return Ok(Vec::new());
+        };
+        if plan.answers != Answers::Caller {
+            return Ok(Vec::new());
+        }
+        let all = || {
+            sockets
+                .iter()
+                .map(UdpSocket::try_clone)
+                .collect::<io::Result<_>>()
+        };
+        let by_worker: io::Result<_> = sockets.iter().map(|_| all()).collect();
+        by_worker.map_err(|error| socket_error("duplicate the socket", error))
+    }
+
     /// Opens what the plan's model takes.
     pub(super) fn of(plan: &UdpPlan) -> Result<Self, UdpServeError> {
         let workers = plan.workers();
@@ -34,12 +52,7 @@ impl Opened {
         };
         Ok(match plan.model {
             Model::Exact => {
-                let families = if plan.address.is_ipv4() {
-                    steer::Families::V4
-                } else {
-                    steer::Families::V6
-                };
-                let program = steer::program(&plan.steering, families)?;
+                let program = steer::program(&plan.steering, plan.families())?;
                 Self::Own(group(plan, workers, Some(&program))?)
             }
             Model::Single | Model::Reuseport => Self::Own(group(plan, workers, None)?),
@@ -82,14 +95,17 @@ impl Opened {
         Ok(match self {
             Self::Own(sockets) => SocketDrops {
                 own: sockets.iter().map(watch).collect::<Result<_, _>>()?,
+                connected: Vec::new(),
                 shared: None,
             },
             Self::Shared(sockets) => SocketDrops {
                 own: Vec::new(),
+                connected: Vec::new(),
                 shared: Some(watch(&sockets[0])?),
             },
             Self::Farmed { reader, .. } => SocketDrops {
                 own: Vec::new(),
+                connected: Vec::new(),
                 shared: Some(watch(reader)?),
             },
         })
@@ -111,32 +127,43 @@ fn group(
     sockets: usize,
     program: Option<&steer::Program>,
 ) -> Result<Vec<UdpSocket>, UdpServeError> {
-    let settings = GroupSettings {
-        receive_buffer: plan.receive_buffer_bytes,
-        gro: plan.gro,
-        ..GroupSettings::default()
-    };
-    Ok(group::udp(plan.address, sockets, program, &settings)?)
+    Ok(group::udp(
+        plan.address,
+        sockets,
+        program,
+        &plan.socket_settings(),
+    )?)
 }
 
 /// What the kernel dropped at each socket before a worker read it.
 pub(super) struct SocketDrops {
     own: Vec<Watched>,
+    /// Sockets that workers opened for one flow each, with the worker's number.
+    connected: Vec<(usize, Watched)>,
     shared: Option<Watched>,
 }
 
 impl SocketDrops {
     /// Takes in what was dropped since the last time.
     pub(super) fn look(&mut self) {
+        let connected = self.connected.iter_mut().map(|(_, watched)| watched);
         self.own
             .iter_mut()
+            .chain(connected)
             .chain(&mut self.shared)
             .for_each(Watched::look);
     }
 
-    /// Dropped at the worker's own socket; 0 where it has none.
+    /// Counts a socket that a worker opened for one flow.
+    pub(super) fn add(&mut self, worker: usize, socket: UdpSocket) {
+        self.connected.push((worker, Watched::of(socket)));
+    }
+
+    /// Dropped at the worker's own sockets; 0 where it has none.
     pub(super) fn of_worker(&self, worker: usize) -> u64 {
-        self.own.get(worker).map_or(0, |watched| watched.dropped)
+        let connected = self.connected.iter().filter(|(of, _)| *of == worker);
+        let connected: u64 = connected.map(|(_, watched)| watched.dropped).sum();
+        self.own.get(worker).map_or(0, |watched| watched.dropped) + connected
     }
 
     /// Dropped at the socket that all workers share.
@@ -153,11 +180,15 @@ struct Watched {
 
 impl Watched {
     fn new(socket: &UdpSocket) -> io::Result<Self> {
-        Ok(Self {
-            socket: socket.try_clone()?,
+        Ok(Self::of(socket.try_clone()?))
+    }
+
+    fn of(socket: UdpSocket) -> Self {
+        Self {
+            socket,
             last: 0,
             dropped: 0,
-        })
+        }
     }
 
     /// Adds what the kernel's count, which wraps, has grown by.

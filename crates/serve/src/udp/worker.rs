@@ -5,8 +5,9 @@
 //! worker when its reader has ended and its mailbox is empty.
 
 use super::bucket::BucketHandler;
+use super::current::Current;
 use super::mailbox::{Inbox, Outbox};
-use corelane_rss::{Bucket, Steerer, Tuple};
+use corelane_rss::{Bucket, Tuple};
 use corelane_worker::engine::{
     DatagramOptions, Datagrams, Engine, EngineBody, Event, Handler, Id, Ops, Waker,
 };
@@ -53,18 +54,27 @@ impl Control {
 /// A worker that reads and answers on one socket.
 pub(super) struct Serving {
     pub(super) socket: UdpSocket,
+    /// Duplicates of every bucket's socket, in order, where answers take them.
+    pub(super) by_bucket: Vec<UdpSocket>,
     pub(super) handler: BucketHandler,
     pub(super) control: Control,
 }
 
 impl EngineBody<io::Result<()>> for Serving {
     fn run<E: Engine>(mut self, mut engine: E) -> io::Result<()> {
-        engine.ops().datagrams(self.socket, DatagramOptions::default())?;
+        let ops = engine.ops();
+        let own = ops.datagrams(self.socket, DatagramOptions::default())?;
+        let answering = self.by_bucket.into_iter();
+        let by_bucket: io::Result<Vec<Id>> = answering
+            .map(|socket| ops.datagrams(socket, DatagramOptions::without_receiving()))
+            .collect();
+        self.handler.begin(own, by_bucket?);
         self.control.tell_ready(&engine);
         while self.control.goes_on() {
             engine.turn(engine.now() + LONGEST_WAIT, &mut self.handler)?;
-            self.handler.publish(&engine.ops().counters());
+            self.handler.publish(&engine.ops().counters(), false);
         }
+        self.handler.publish(&engine.ops().counters(), true);
         Ok(())
     }
 }
@@ -96,8 +106,9 @@ impl EngineBody<io::Result<()>> for Farmed {
                 let Some(datagram) = self.inbox.take() else { break };
                 self.handler.take(engine.ops(), id, &datagram);
             }
-            self.handler.publish(&engine.ops().counters());
+            self.handler.publish(&engine.ops().counters(), false);
         }
+        self.handler.publish(&engine.ops().counters(), true);
         Ok(())
     }
 }
@@ -131,7 +142,7 @@ impl EngineBody<io::Result<()>> for Reading {
 /// Hands each datagram to the worker of the bucket that its hash names, so that a flow stays in order.
 pub(super) struct Farming {
     address: SocketAddr,
-    steerer: Arc<Steerer>,
+    steerer: Arc<Current>,
     posts: Vec<Post>,
     /// Which workers got something of the batch at hand.
     posted: Vec<bool>,
@@ -139,7 +150,7 @@ pub(super) struct Farming {
 
 impl Farming {
     /// `posts` has one entry a bucket, in order.
-    pub(super) fn new(address: SocketAddr, steerer: Arc<Steerer>, posts: Vec<Post>) -> Self {
+    pub(super) fn new(address: SocketAddr, steerer: Arc<Current>, posts: Vec<Post>) -> Self {
         Self {
             address,
             steerer,

@@ -1,0 +1,226 @@
+//! The bridge on rings in memory, 64-byte frames, both addresses looked up among six million: beside the bare table asked
+//! for the same keys, and beside the same bridge one frame at a time on the table of the post "Intel DDIO, LLC cache, buffer
+//! alignment, prefetching, shared locks and packet rates". One CPU, one run, interleaved; medians of the rounds.
+//!
+//! Only moving is timed: frames are put into the ring before, and taken out of the other one after.
+
+use corelane_link::memory::{MemoryLink, pair};
+use corelane_link::{Burst, FrameLayout, Link};
+use corelane_packet::Dissection;
+use corelane_serve::bridge::{
+    BURST, Classifier, Classify, Forwarder, OnMatch, Queues, Rule, Sides, Verdict, Verdicts, WorkerCounts,
+};
+use corelane_table::post::{PostLock, PostOrder, PostPrefetch, PostTable};
+use corelane_table::{AddressMap, ListOptions, Lookup, Placement, Prefetch, Seed, Value};
+use corelane_worker::CachePadded;
+use std::fmt::Write;
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const ENTRIES: usize = 6_000_000;
+const ROUNDS: usize = 21;
+const BURSTS_A_ROUND: usize = 200;
+
+fn main() {
+    // `cargo test --benches` only asks whether it runs.
+    let quick = std::env::args().any(|argument| argument == "--test");
+    let entries = if quick { 10_000 } else { ENTRIES };
+    let (rounds, bursts) = if quick { (1, 2) } else { (ROUNDS, BURSTS_A_ROUND) };
+    let mut draws = fastrand::Rng::with_seed(6);
+    let addresses: Vec<Ipv4Addr> = (0..entries).map(|_| Ipv4Addr::from(draws.u32(..))).collect();
+    let map = map_of(&addresses);
+    let post = PostTable::new(PostTable::BUCKETS[0], &addresses);
+    let keys: Vec<Ipv4Addr> = (0..1 << 20)
+        .map(|number| match number % 2 {
+            0 => addresses[draws.usize(..entries)],
+            _ => Ipv4Addr::from(draws.u32(..)),
+        })
+        .collect();
+
+    let mut bench = Bench { keys, at: 0, bursts };
+    let mut ours = Bridged::new(BURST, |counts| {
+        let rule = Rule {
+            reader: map.reader(),
+            sides: Sides::Both,
+            on_match: OnMatch::Count,
+        };
+        Classifier::new(vec![rule], Verdict::Pass, Verdict::Pass, counts)
+    });
+    let mut theirs = Bridged::new(1, |_| OneByOne { table: &post });
+    let mut empty = Bridged::new(BURST, |counts| {
+        Classifier::new(Vec::new(), Verdict::Pass, Verdict::Pass, counts)
+    });
+    let mut found: [Vec<f64>; 4] = Default::default();
+    for _ in 0..rounds {
+        found[0].push(bench.bare(&map));
+        found[1].push(bench.bridge(&mut ours));
+        found[2].push(bench.bridge(&mut theirs));
+        found[3].push(bench.bridge(&mut empty));
+    }
+    let [bare, ours, theirs, empty] = found.map(median);
+    println!(
+        "bare table, batched               {:8.1} M lookups/s",
+        2.0 * bare / 1e6
+    );
+    println!(
+        "bridge, bursts of {BURST}            {:8.1} M lookups/s, {:6.1} M frames/s",
+        2.0 * ours / 1e6,
+        ours / 1e6
+    );
+    println!(
+        "bridge, no table                  {:8} {:19.1} M frames/s",
+        "",
+        empty / 1e6
+    );
+    println!(
+        "bridge, one by one, post's table  {:8.1} M lookups/s, {:6.1} M frames/s",
+        2.0 * theirs / 1e6,
+        theirs / 1e6
+    );
+    println!(
+        "bridge to bare table              {:8.2} of its lookups (at least 0.5 is wanted)",
+        ours / bare
+    );
+    println!(
+        "bridge to the post's one by one   {:8.2} times its frames (at least 3 is wanted)",
+        ours / theirs
+    );
+}
+
+/// The post's table, asked for one frame at a time: no batch, no prefetching.
+struct OneByOne<'table> {
+    table: &'table PostTable,
+}
+
+impl Classify for OneByOne<'_> {
+    fn classify(&mut self, burst: &Burst<'_>, verdicts: &mut Verdicts) {
+        let order = PostOrder::Batches {
+            batch: 2,
+            prefetch: PostPrefetch::None,
+        };
+        for (number, frame) in burst.iter().enumerate() {
+            if let Ok(dissection) = Dissection::of(frame)
+                && let (IpAddr::V4(source), IpAddr::V4(destination)) =
+                    (dissection.source(), dissection.destination())
+            {
+                let mut answers = [None; 2];
+                self.table
+                    .lookup(&[source, destination], order, PostLock::None, &mut answers);
+                black_box(answers);
+            }
+            verdicts.passing.push(number as u32);
+        }
+    }
+}
+
+/// A bridge between two rings, and their other ends.
+struct Bridged<C> {
+    forwarder: Forwarder<MemoryLink, C>,
+    from: MemoryLink,
+    to: MemoryLink,
+}
+
+impl<C: Classify> Bridged<C> {
+    fn new(burst: usize, classify: impl FnOnce(Arc<CachePadded<WorkerCounts>>) -> C) -> Bridged<C> {
+        let layout = FrameLayout::new(BURST, 1920, 0).expect("a layout within bounds");
+        let (from, near) = pair(layout).expect("memory for a ring");
+        let (far, to) = pair(layout).expect("memory for a ring");
+        let counts = Arc::new(CachePadded::new(WorkerCounts::new(2, 1)));
+        let links = vec![Queues::new(vec![near]), Queues::new(vec![far])];
+        let classify = classify(Arc::clone(&counts));
+        Bridged {
+            forwarder: Forwarder::new(links, classify, burst, counts),
+            from,
+            to,
+        }
+    }
+}
+
+struct Bench {
+    keys: Vec<Ipv4Addr>,
+    at: usize,
+    bursts: usize,
+}
+
+impl Bench {
+    /// Frames a second that a bridge moves.
+    fn bridge<C: Classify>(&mut self, bridged: &mut Bridged<C>) -> f64 {
+        let mut took = Duration::ZERO;
+        for _ in 0..self.bursts {
+            let keys = self.next_keys();
+            let filled = bridged
+                .from
+                .transmit(BURST, |number, buffer| frame(buffer, &keys[2 * number..][..2]));
+            assert_eq!(filled.expect("a ring"), BURST);
+            let started = Instant::now();
+            let mut moved = 0;
+            while moved < BURST {
+                moved += bridged.forwarder.turn();
+            }
+            // The last burst is given back to its ring with the next look at it.
+            bridged.forwarder.turn();
+            took += started.elapsed();
+            assert_eq!(bridged.to.receive(BURST).expect("a ring").len(), BURST);
+            let _ = bridged.to.receive(0);
+        }
+        (self.bursts * BURST) as f64 / took.as_secs_f64()
+    }
+
+    /// Frames a second whose two addresses the bare table looks up.
+    fn bare(&mut self, map: &AddressMap) -> f64 {
+        let mut reader = map.reader();
+        let mut answers: Vec<Option<Value>> = vec![None; 2 * BURST];
+        let mut took = Duration::ZERO;
+        for _ in 0..self.bursts {
+            let keys = self.next_keys();
+            let started = Instant::now();
+            reader
+                .table()
+                .v4()
+                .lookup(&keys, Prefetch::default(), &mut answers);
+            took += started.elapsed();
+            black_box(&answers);
+        }
+        (self.bursts * BURST) as f64 / took.as_secs_f64()
+    }
+
+    fn next_keys(&mut self) -> Vec<Ipv4Addr> {
+        if self.at + 2 * BURST > self.keys.len() {
+            self.at = 0;
+        }
+        self.at += 2 * BURST;
+        self.keys[self.at - 2 * BURST..self.at].to_vec()
+    }
+}
+
+/// Writes a UDP datagram of 64 bytes between two addresses.
+fn frame(buffer: &mut [u8], addresses: &[Ipv4Addr]) -> usize {
+    buffer[..26].copy_from_slice(&[
+        2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x45, 0, 0, 50, 0, 0, 0x40, 0, 64, 17, 0, 0,
+    ]);
+    buffer[26..30].copy_from_slice(&addresses[0].octets());
+    buffer[30..34].copy_from_slice(&addresses[1].octets());
+    buffer[34..64].fill(0);
+    64
+}
+
+fn map_of(addresses: &[Ipv4Addr]) -> AddressMap {
+    let mut text = String::with_capacity(addresses.len() * 16);
+    for address in addresses {
+        let _ = writeln!(text, "{address}");
+    }
+    let read = AddressMap::from_list(
+        text.as_bytes(),
+        &ListOptions::default(),
+        Seed::default(),
+        Placement::default(),
+    );
+    read.expect("a list of addresses").0
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,275 @@
+//! Bridges between real devices, in namespaces that the test makes.
+
+use super::frames::{datagram, number_of};
+use corelane_host::bed::{Bed, BedPlan};
+use corelane_link::{AnyLink, Link, LinkError, LinkSpec, open};
+use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub fn bed(queues: u32) -> Option<Bed> {
+    let plan = BedPlan {
+        loopback_ok: false,
+        queues: Some(queues),
+        ..BedPlan::new(
+            "10.11.2.1".parse().unwrap(),
+            vec!["10.11.2.0/24".parse().unwrap()],
+        )
+    };
+    match Bed::build(&plan) {
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Ok(bed) => {
+            // Devices made later keep silent, so that only the test's frames are on them.
+            bed.server.set("net.ipv6.conf.default.disable_ipv6", "1").unwrap();
+            Some(bed)
+        }
+    }
+}
+
+/// Runs a program in the server's namespace; false where there is no such program, or it is refused.
+pub fn run(bed: &Bed, program: &'static str, arguments: &[&str]) -> bool {
+    let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    bed.server
+        .run(move || match Command::new(program).args(&arguments).output() {
+            Err(error) => {
+                eprintln!("skipped: {program}: {error}");
+                false
+            }
+            Ok(output) => {
+                if !output.status.success() {
+                    eprintln!(
+                        "skipped: {program} {arguments:?}: {}",
+                        String::from_utf8_lossy(&output.stderr)
+                    );
+                }
+                output.status.success()
+            }
+        })
+}
+
+/// A bridge in the server's namespace; none where that is not possible.
+pub fn start(bed: &Bed, plan: BridgePlan) -> Option<Bridge> {
+    match bed.server.run(move || Bridge::start(plan)) {
+        Err(BridgeError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. }))) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        started => Some(started.unwrap()),
+    }
+}
+
+pub fn open_in_server(bed: &Bed, spec: &str) -> AnyLink {
+    let spec: LinkSpec = spec.parse().unwrap();
+    bed.server.run(move || open(&spec)).unwrap().remove(0)
+}
+
+pub fn open_in_client(bed: &Bed, spec: &str) -> AnyLink {
+    let spec: LinkSpec = spec.parse().unwrap();
+    bed.client.run(move || open(&spec)).unwrap().remove(0)
+}
+
+/// Sends all, a few at a time, and takes what comes out until it is as many as expected.
+pub fn through(from: &mut AnyLink, to: &mut AnyLink, frames: &[Vec<u8>], expected: usize) -> Vec<Vec<u8>> {
+    through_until(from, to, frames, |came| came.len() >= expected)
+}
+
+/// Sends all, a few at a time, and takes what comes out until it is enough, or nothing more can be hoped for.
+pub fn through_until(
+    from: &mut AnyLink,
+    to: &mut AnyLink,
+    frames: &[Vec<u8>],
+    enough: impl Fn(&[Vec<u8>]) -> bool,
+) -> Vec<Vec<u8>> {
+    let mut came = Vec::new();
+    for part in frames.chunks(64) {
+        assert_eq!(
+            from.send(part.iter().map(Vec::as_slice)).unwrap().taken,
+            part.len()
+        );
+        came.extend(to.receive(1024).unwrap().iter().map(<[u8]>::to_vec));
+    }
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !enough(&came) && Instant::now() < deadline {
+        came.extend(to.receive(1024).unwrap().iter().map(<[u8]>::to_vec));
+        std::thread::yield_now();
+    }
+    came
+}
+
+fn flows(count: u32) -> Vec<Vec<u8>> {
+    let to: IpAddr = Ipv4Addr::new(192, 0, 2, 1).into();
+    (0..count)
+        .map(|number| datagram(number, Ipv4Addr::from(0x0a00_0000 + number % 256).into(), to))
+        .collect()
+}
+
+fn plan(links: &[&str], workers: usize) -> BridgePlan {
+    let cpus: Vec<u32> = corelane_host::cpus::allowed()
+        .unwrap()
+        .cpus
+        .into_iter()
+        .cycle()
+        .take(workers)
+        .collect();
+    BridgePlan::new(links.iter().map(|link| (*link).to_owned()).collect(), cpus)
+}
+
+#[test]
+fn every_kind_of_link_is_bridged_with_every_other() {
+    for links in [
+        ["xdp:server0", "tap:bridged0"],
+        ["packet:server0", "tap:bridged0"],
+        ["xdp:server0,stride=2048,mode=copy", "tap:bridged0,queues=2"],
+    ] {
+        let Some(bed) = bed(1) else { return };
+        let Some(bridge) = start(&bed, plan(&links, 1)) else {
+            return;
+        };
+        let mut inside = open_in_server(&bed, "packet:bridged0");
+        let mut outside = open_in_client(&bed, "packet:client0");
+        let frames = flows(500);
+        assert_eq!(
+            through(&mut outside, &mut inside, &frames, 500),
+            frames,
+            "{links:?} inwards"
+        );
+        assert_eq!(
+            through(&mut inside, &mut outside, &frames, 500),
+            frames,
+            "{links:?} outwards"
+        );
+        let bridged = bridge.stop().unwrap();
+        assert_eq!((bridged.received, bridged.passed), (1000, 1000), "{links:?}");
+    }
+}
+
+#[test]
+fn every_queue_has_its_worker() {
+    let Some(bed) = bed(2) else { return };
+    let Some(bridge) = start(&bed, plan(&["xdp:server0", "tap:bridged0,queues=2"], 2)) else {
+        return;
+    };
+    let mut inside = open_in_server(&bed, "packet:bridged0");
+    let mut outside = open_in_client(&bed, "packet:client0");
+    let frames = flows(500);
+    let mut came = through(&mut outside, &mut inside, &frames, 500);
+    came.sort_by_key(|frame| number_of(frame));
+    assert_eq!(came, frames);
+    let bridged = bridge.stop().unwrap();
+    assert_eq!(
+        (bridged.workers, bridged.links[0].queues, bridged.received),
+        (2, 2, 500)
+    );
+}
+
+#[test]
+fn more_workers_than_queues_are_refused() {
+    let Some(bed) = bed(1) else { return };
+    let too_many = BridgePlan {
+        workers: Some(2),
+        ..plan(&["packet:server0", "tap:bridged0,queues=2"], 2)
+    };
+    let refusal = bed.server.run(move || Bridge::start(too_many)).err().unwrap();
+    assert!(
+        refusal
+            .to_string()
+            .contains("2 workers were asked for and packet:server0/0 has 1 queues"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn a_table_replaced_under_traffic_loses_no_frame_of_a_device() {
+    let Some(bed) = bed(1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list");
+    let text = |skip: u32| -> String {
+        (0..50_000u32)
+            .map(|number| format!("{}\n", Ipv4Addr::from(0x0b00_0000 + number * 3 + skip)))
+            .collect()
+    };
+    fs::write(&list, text(0)).unwrap();
+    let plan = BridgePlan {
+        tables: vec![TablePlan {
+            file: list.clone(),
+            sides: Sides::Both,
+            on_match: OnMatch::Drop,
+        }],
+        reload_every: Some(Duration::from_millis(1)),
+        ..plan(&["xdp:server0", "tap:bridged0"], 1)
+    };
+    let Some(bridge) = start(&bed, plan) else { return };
+    let mut inside = open_in_server(&bed, "packet:bridged0");
+    let mut outside = open_in_client(&bed, "packet:client0");
+    let frames = flows(640);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut sent = 0;
+    while bridge.bridged().tables[0].loads < 5 {
+        assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
+        let next = folder.path().join("next");
+        fs::write(&next, text(sent % 3)).unwrap();
+        fs::rename(&next, &list).unwrap();
+        assert_eq!(
+            through(&mut outside, &mut inside, &frames, 640).len(),
+            640,
+            "{:?}",
+            bridge.bridged()
+        );
+        sent += 640;
+    }
+    let bridged = bridge.stop().unwrap();
+    assert_eq!(bridged.passed, u64::from(sent));
+    assert_eq!(bridged.links[0].receive_dropped, 0);
+}
+
+#[test]
+fn a_link_that_is_lost_is_counted_and_bridged_again_when_it_returns() {
+    for links in [
+        ["xdp:server0", "tap:bridged0"],
+        ["packet:server0", "tap:bridged0"],
+    ] {
+        let Some(bed) = bed(1) else { return };
+        let Some(bridge) = start(&bed, plan(&links, 1)) else {
+            return;
+        };
+        let mut inside = open_in_server(&bed, "packet:bridged0");
+        let mut outside = open_in_client(&bed, "packet:client0");
+        assert_eq!(through(&mut outside, &mut inside, &flows(100), 100).len(), 100);
+        if !run(&bed, "ip", &["link", "set", "server0", "down"]) {
+            return;
+        }
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while bridge.bridged().links[0].up {
+            assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
+            std::thread::yield_now();
+        }
+        // What comes from the other side meanwhile has nowhere to go, and is counted.
+        inside.send(flows(10).iter().map(Vec::as_slice)).unwrap();
+        while bridge.bridged().links[0].not_sent["link_lost"] < 10 {
+            assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
+            std::thread::yield_now();
+        }
+        assert!(run(&bed, "ip", &["link", "set", "server0", "up"]));
+        while !bridge.bridged().links[0].up {
+            assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
+            std::thread::yield_now();
+        }
+        // The peer lost its carrier with it: its socket has to be told so once.
+        drop(outside);
+        let mut outside = open_in_client(&bed, "packet:client0");
+        let came = through(&mut outside, &mut inside, &flows(100), 100);
+        assert_eq!(came.len(), 100, "{:?}", bridge.bridged());
+        let bridged = bridge.stop().unwrap();
+        assert_eq!(
+            (bridged.links[0].lost, bridged.links[0].returned),
+            (1, 1),
+            "{links:?}"
+        );
+        assert!(bridged.links[0].last_loss.is_some());
+    }
+}

@@ -1,0 +1,110 @@
+//! `serve::http` with a folder: whole files, parts, conditions, and nothing outside.
+
+mod common;
+
+use common::{Answer, anywhere, connect, engines, steering};
+use corelane_serve::http::{HttpPlan, HttpServer};
+use std::io::Write;
+use std::path::Path;
+
+/// Runs with a server of the folder on each engine.
+fn on_each_engine(root: &Path, test: impl Fn(&HttpServer)) {
+    for engine in engines() {
+        let plan = HttpPlan {
+            engine: Some(engine),
+            root: Some(root.to_owned()),
+            ..HttpPlan::new(anywhere(), steering(2))
+        };
+        let server = HttpServer::start(plan).unwrap();
+        test(&server);
+        let served = server.stop().unwrap();
+        assert!(served.errors().is_empty(), "{:?}", served.errors());
+    }
+}
+
+fn request(server: &HttpServer, line: &str, fields: &str) -> Answer {
+    let mut stream = connect(server.address());
+    write!(stream, "{line} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").unwrap();
+    Answer::read(&mut stream, line.starts_with("HEAD"))
+}
+
+#[test]
+fn files_come_whole_in_parts_or_not_at_all() {
+    let root = tempfile::tempdir().unwrap();
+    let content: Vec<u8> = (0..3_000_000u32).map(|index| (index % 251) as u8).collect();
+    std::fs::write(root.path().join("big.bin"), &content).unwrap();
+    std::fs::write(root.path().join("index.html"), "<p>hello</p>").unwrap();
+    std::fs::write(root.path().join("empty.txt"), "").unwrap();
+    on_each_engine(root.path(), |server| {
+        let whole = request(server, "GET /big.bin", "");
+        assert_eq!((whole.status, whole.field("Accept-Ranges")), (200, Some("bytes")));
+        assert!(whole.body == content);
+        assert_eq!(whole.field("Content-Type"), Some("application/octet-stream"));
+        let tag = whole.field("ETag").unwrap().to_owned();
+        let modified = whole.field("Last-Modified").unwrap().to_owned();
+        let part = request(server, "GET /big.bin", "Range: bytes=1000-1999\r\n");
+        assert_eq!(
+            (part.status, part.field("Content-Range")),
+            (206, Some("bytes 1000-1999/3000000"))
+        );
+        assert!(part.body == content[1_000..2_000]);
+        let end = request(server, "GET /big.bin", "Range: bytes=-5\r\n");
+        assert_eq!(end.body, content[2_999_995..]);
+        let beyond = request(server, "GET /big.bin", "Range: bytes=3000000-\r\n");
+        assert_eq!(
+            (beyond.status, beyond.field("Content-Range")),
+            (416, Some("bytes */3000000"))
+        );
+        for field in [
+            format!("If-None-Match: {tag}\r\n"),
+            format!("If-Modified-Since: {modified}\r\n"),
+        ] {
+            let known = request(server, "GET /big.bin", &field);
+            assert_eq!((known.status, known.field("ETag")), (304, Some(tag.as_str())));
+        }
+        assert_eq!(
+            request(server, "GET /big.bin", "If-Match: \"other\"\r\n").status,
+            412
+        );
+        let head = request(server, "HEAD /big.bin", "");
+        assert_eq!(
+            (head.status, head.field("Content-Length")),
+            (200, Some("3000000"))
+        );
+        let index = request(server, "GET /", "");
+        assert_eq!(index.body, b"<p>hello</p>");
+        assert_eq!(index.field("Content-Type"), Some("text/html; charset=utf-8"));
+        assert_eq!(request(server, "GET /empty.txt", "").body, b"");
+        for (line, status) in [
+            ("GET /../../etc/passwd", 404),
+            ("GET /%2e%2e/etc/passwd", 404),
+            ("GET /nothing", 404),
+            ("GET /%00", 400),
+            ("POST /big.bin", 405),
+        ] {
+            assert_eq!(request(server, line, "").status, status, "{line}");
+        }
+    });
+}
+
+#[test]
+fn many_files_in_a_row_are_pipelined() {
+    let root = tempfile::tempdir().unwrap();
+    for number in 0..10 {
+        std::fs::write(root.path().join(number.to_string()), vec![number; 100_000]).unwrap();
+    }
+    on_each_engine(root.path(), |server| {
+        let mut stream = connect(server.address());
+        let mut writer = stream.try_clone().unwrap();
+        let writing = std::thread::spawn(move || {
+            for number in 0..200 {
+                write!(writer, "GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", number % 10).unwrap();
+            }
+        });
+        for number in 0..200 {
+            let answer = Answer::read(&mut stream, false);
+            assert_eq!(answer.body, vec![number % 10; 100_000]);
+        }
+        writing.join().unwrap();
+    });
+}

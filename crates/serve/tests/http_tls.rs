@@ -1,0 +1,134 @@
+//! `serve::http` over TLS, with certificates of its own and given ones.
+
+mod common;
+
+use common::{Answer, anywhere, connect, engines, exchange, steering};
+use corelane_serve::http::{HttpPlan, HttpServer, TlsPlan, pattern_byte};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+/// A certificate for localhost in two files, and what trusts it alone.
+fn certificate(folder: &std::path::Path) -> (TlsPlan, Arc<ClientConfig>) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    let pem = |label: &str, bytes: &[u8]| {
+        let text: String = base64(bytes);
+        format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+    };
+    let public: CertificateDer<'static> = made.cert.der().clone();
+    std::fs::write(&certificate, pem("CERTIFICATE", &public)).unwrap();
+    std::fs::write(&key, pem("PRIVATE KEY", &made.signing_key.serialize_der())).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(public).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let trusting = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (TlsPlan::Files { certificate, key }, Arc::new(trusting))
+}
+
+/// RFC 4648 4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte));
+        let word = bits << (8 * (3 - group.len()));
+        for index in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * index) & 63) as usize];
+            text.push(if index <= group.len() {
+                char::from(digit)
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}
+
+#[test]
+fn objects_and_files_come_encrypted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tls, trusting) = certificate(folder.path());
+    let content: Vec<u8> = (0..2_000_000u32).map(|index| (index % 251) as u8).collect();
+    std::fs::write(folder.path().join("big.bin"), &content).unwrap();
+    for (engine, root) in engines()
+        .into_iter()
+        .flat_map(|engine| [(engine, None), (engine, Some(folder.path()))])
+    {
+        let plan = HttpPlan {
+            engine: Some(engine),
+            tls: Some(tls.clone()),
+            root: root.map(Into::into),
+            ..HttpPlan::new(anywhere(), steering(2))
+        };
+        let server = HttpServer::start(plan).unwrap();
+        let mut session =
+            ClientConnection::new(Arc::clone(&trusting), ServerName::try_from("localhost").unwrap()).unwrap();
+        let mut socket = connect(server.address());
+        let mut stream = Stream::new(&mut session, &mut socket);
+        if root.is_some() {
+            write!(stream, "GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            assert!(Answer::read(&mut stream, false).body == content);
+        } else {
+            for length in [1, 5_000, 3_000_000] {
+                write!(stream, "GET /size/{length} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+                let body = Answer::read(&mut stream, false).body;
+                assert!(body == (0..length).map(pattern_byte).collect::<Vec<_>>());
+            }
+            let body = content.repeat(2);
+            write!(
+                stream,
+                "POST /size/1 HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            )
+            .unwrap();
+            stream.write_all(&body).unwrap();
+            assert_eq!(Answer::read(&mut stream, false).status, 200);
+        }
+        write!(
+            stream,
+            "GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut rest = String::new();
+        // An end without close_notify would be an error here.
+        stream.read_to_string(&mut rest).unwrap();
+        assert!(rest.starts_with("HTTP/1.1 404 "), "{rest}");
+        assert!(server.stop().unwrap().errors().is_empty());
+    }
+}
+
+#[test]
+fn what_is_no_tls_is_counted_and_closed() {
+    for engine in engines() {
+        let plan = HttpPlan {
+            engine: Some(engine),
+            tls: Some(TlsPlan::SelfSigned),
+            ..HttpPlan::new(anywhere(), steering(1))
+        };
+        let server = HttpServer::start(plan).unwrap();
+        let answer = exchange(server.address(), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(!answer.starts_with(b"HTTP"));
+        assert_eq!(server.stop().unwrap().errors().get("tls"), Some(&1));
+    }
+}
+
+#[test]
+fn files_that_hold_no_certificate_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let nothing = folder.path().join("nothing.pem");
+    let plan = HttpPlan {
+        tls: Some(TlsPlan::Files {
+            certificate: nothing.clone(),
+            key: nothing,
+        }),
+        ..HttpPlan::new(anywhere(), steering(1))
+    };
+    let refusal = HttpServer::start(plan).err().unwrap().to_string();
+    assert!(refusal.contains("nothing.pem"), "{refusal}");
+}

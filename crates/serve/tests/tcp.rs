@@ -1,0 +1,104 @@
+//! `serve::tcp` as clients see it: sink, source and echo, and what the receiver counts.
+
+mod common;
+
+use common::{anywhere, connect, engines, steering};
+use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+fn start(mode: TcpMode) -> Vec<TcpServer> {
+    let start = |engine| {
+        let plan = TcpPlan {
+            engine: Some(engine),
+            stall_ms: 50,
+            ..TcpPlan::new(anywhere(), mode, steering(2))
+        };
+        TcpServer::start(plan).unwrap()
+    };
+    engines().into_iter().map(start).collect()
+}
+
+fn until(server: &TcpServer, what: &str, so: impl Fn(&TcpServed) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !so(&server.served()) {
+        assert!(
+            Instant::now() < deadline,
+            "waited in vain until {what}: {:?}",
+            server.served()
+        );
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_sink_takes_every_byte_and_sends_none() {
+    for server in start(TcpMode::Sink) {
+        for _ in 0..8 {
+            let mut stream = connect(server.address());
+            stream.write_all(&vec![7; 1_000_000]).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            let mut nothing = Vec::new();
+            stream.read_to_end(&mut nothing).unwrap();
+            assert!(nothing.is_empty());
+        }
+        until(&server, "all are closed", |served| {
+            served.sum(|bucket| bucket.open) == 0
+        });
+        let served = server.stop().unwrap();
+        assert_eq!(served.sum(|bucket| bucket.accepted), 8);
+        assert_eq!(served.sum(|bucket| bucket.bytes_received), 8_000_000);
+        assert_eq!(served.sum(|bucket| bucket.bytes_sent), 0);
+    }
+}
+
+#[test]
+fn an_echo_gives_every_byte_back_even_to_whoever_reads_late() {
+    for server in start(TcpMode::Echo) {
+        let mut stream = connect(server.address());
+        let mut writer = stream.try_clone().unwrap();
+        let writing = std::thread::spawn(move || {
+            (0..200u8).for_each(|number| writer.write_all(&[number; 100_000]).unwrap());
+            writer.shutdown(Shutdown::Write).unwrap();
+        });
+        // It stands still as long as nobody reads: more is on its way than any buffers hold.
+        until(&server, "it stands still", |served| {
+            served.sum(|bucket| bucket.stalled) == 1
+        });
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        writing.join().unwrap();
+        assert_eq!(all.len(), 20_000_000);
+        assert!(
+            all.chunks(100_000)
+                .zip(0u8..)
+                .all(|(piece, number)| piece.iter().all(|byte| *byte == number))
+        );
+        let served = server.stop().unwrap();
+        assert_eq!(served.sum(|bucket| bucket.bytes_sent), 20_000_000);
+        assert!(served.sum(|bucket| bucket.stalls) >= 1);
+    }
+}
+
+#[test]
+fn a_source_sends_until_the_client_leaves() {
+    for server in start(TcpMode::Source) {
+        let mut stream = connect(server.address());
+        let mut piece = vec![1; 1 << 20];
+        for _ in 0..50 {
+            stream.read_exact(&mut piece).unwrap();
+            assert!(piece.iter().all(|byte| *byte == 0));
+        }
+        until(&server, "a reader that stops is seen", |served| {
+            served.sum(|bucket| bucket.stalled) == 1
+        });
+        drop(stream);
+        until(&server, "it is gone", |served| {
+            served.sum(|bucket| bucket.open) == 0
+        });
+        let served = server.stop().unwrap();
+        assert!(served.sum(|bucket| bucket.bytes_sent) >= 50 << 20);
+        assert_eq!(served.sum(|bucket| bucket.stalled), 0);
+    }
+}
