@@ -1,0 +1,171 @@
+//! Bodies: those of requests as bytes in memory that all workers share, and what those of answers must be.
+
+use super::error::HttpLoadError;
+use super::plan::{PlannedBody, Promise};
+use corelane_proto::http::chunked::{CHUNK_END, LAST_CHUNK, size_line};
+use corelane_proto::http::pattern;
+use corelane_worker::engine::{Full, Id, Ops};
+use std::sync::Arc;
+
+/// Bytes of a generated body that are kept; longer ones repeat them. A multiple of the pattern's period.
+const BLOCK: usize = pattern::PERIOD * 17_000;
+
+/// The body of a request.
+#[derive(Debug, Clone)]
+pub(super) struct Body {
+    /// What it consists of, once or as often as its length says.
+    block: Arc<[u8]>,
+    length: u64,
+    chunked: bool,
+}
+
+impl Body {
+    /// Reads or makes what the plan says; `None` for no body.
+    pub(super) fn load(planned: &PlannedBody, chunked: bool) -> Result<Option<Self>, HttpLoadError> {
+        let block: Arc<[u8]> = match planned {
+            PlannedBody::Nothing => return Ok(None),
+            PlannedBody::Text(text) => text.as_bytes().into(),
+            PlannedBody::File { path, .. } => {
+                let read = std::fs::read(path).map_err(|error| HttpLoadError::Body {
+                    path: path.clone(),
+                    error,
+                });
+                read?.into()
+            }
+            PlannedBody::Generated { bytes } => {
+                let kept = usize::try_from(*bytes).map_or(BLOCK, |bytes| bytes.min(BLOCK));
+                (0..kept as u64).map(pattern::byte).collect()
+            }
+        };
+        // A file that has changed since the plan was made would no longer fit the head.
+        let length = planned.bytes().unwrap_or_default();
+        if let PlannedBody::File { path, .. } = planned
+            && block.len() as u64 != length
+        {
+            return Err(HttpLoadError::Body {
+                path: path.clone(),
+                error: std::io::Error::other("its length has changed since the run was planned"),
+            });
+        }
+        Ok(Some(Self {
+            block,
+            length,
+            chunked,
+        }))
+    }
+
+    /// Bytes without coding.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Queues all of it.
+    ///
+    /// # Errors
+    /// When the outbox has no room for the lines between chunks.
+    pub(super) fn write(&self, ops: &mut Ops, id: Id) -> Result<(), Full> {
+        let mut offset = 0;
+        while offset < self.length {
+            let part = self
+                .block
+                .len()
+                .min(usize::try_from(self.length - offset).unwrap_or(usize::MAX));
+            if self.chunked {
+                ops.write(id, size_line(part as u64).as_ref())?;
+            }
+            ops.write_shared(id, &self.block, 0..part);
+            if self.chunked {
+                ops.write(id, CHUNK_END)?;
+            }
+            offset += part as u64;
+        }
+        if self.chunked {
+            ops.write(id, LAST_CHUNK)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Its bytes from `offset` on, at most `most` of them.
+    pub(super) fn at(&self, offset: u64, most: usize) -> &[u8] {
+        let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let start = if self.block.is_empty() {
+            0
+        } else {
+            (offset % self.block.len() as u64) as usize
+        };
+        let rest = &self.block[start..];
+        &rest[..rest.len().min(left).min(most)]
+    }
+
+    /// Whether bytes found at an offset are its own.
+    fn matches(&self, mut offset: u64, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let own = self.at(offset, bytes.len());
+            if own.is_empty() || own != &bytes[..own.len()] {
+                return false;
+            }
+            offset += own.len() as u64;
+            bytes = &bytes[own.len()..];
+        }
+        true
+    }
+}
+
+impl Promise {
+    /// Whether bytes at an offset of an answer's body are as promised.
+    pub(super) fn holds(self, offset: u64, bytes: &[u8], asked: Option<&Body>) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Pattern { bytes: length } => {
+                offset + bytes.len() as u64 <= length && pattern::matches(offset, bytes)
+            }
+            Self::Echo => asked.is_some_and(|body| body.matches(offset, bytes)),
+        }
+    }
+
+    /// Whether an answer's body of that length is whole. An answer to HEAD has none.
+    pub(super) fn is_whole(self, length: u64, asked: Option<&Body>) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Pattern { bytes } => length == bytes,
+            Self::Echo => length == asked.map_or(0, Body::length),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_body_is_the_pattern_whatever_its_length() {
+        for bytes in [0, 1, 61, BLOCK as u64 - 1, BLOCK as u64, BLOCK as u64 * 2 + 7] {
+            let body = Body::load(&PlannedBody::Generated { bytes }, false)
+                .unwrap()
+                .unwrap();
+            let mut offset = 0;
+            while offset < bytes {
+                let part = body.at(offset, usize::MAX);
+                assert!(pattern::matches(offset, part), "{bytes} at {offset}");
+                assert!(body.matches(offset, part));
+                offset += part.len() as u64;
+            }
+            assert_eq!((offset, body.length()), (bytes, bytes));
+            assert!(!body.matches(bytes, b"0"), "nothing follows the end");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_held_to_its_promise() {
+        let promise = Promise::Pattern { bytes: 3 };
+        assert!(promise.holds(0, b"012", None) && promise.is_whole(3, None));
+        assert!(!promise.holds(0, b"0123", None), "too long");
+        assert!(!promise.holds(0, b"013", None), "another byte");
+        assert!(!promise.is_whole(2, None), "too short");
+        let asked = Body::load(&PlannedBody::Text("hello".to_owned()), false).unwrap();
+        assert!(Promise::Echo.holds(3, b"lo", asked.as_ref()));
+        assert!(!Promise::Echo.holds(3, b"lol", asked.as_ref()));
+        assert!(Promise::Echo.is_whole(5, asked.as_ref()) && !Promise::Echo.is_whole(4, asked.as_ref()));
+    }
+}

@@ -1,0 +1,68 @@
+//! The figures of a run that gates may name.
+
+use super::loaded::HttpLoaded;
+use corelane_report::gate::{Figure, Unit};
+use corelane_report::histogram::Summary;
+
+/// Every figure, with what it is.
+pub const FIGURES: &[Figure] = &[
+    figure("p50", Unit::Nanoseconds, "median latency"),
+    figure(
+        "p90",
+        Unit::Nanoseconds,
+        "latency that nine in ten requests did not exceed",
+    ),
+    figure("p99", Unit::Nanoseconds, "latency that 99 in 100 did not exceed"),
+    figure(
+        "p999",
+        Unit::Nanoseconds,
+        "latency that 999 in 1,000 did not exceed",
+    ),
+    figure("max", Unit::Nanoseconds, "longest latency"),
+    figure("mean", Unit::Nanoseconds, "mean latency"),
+    figure(
+        "lag_p99",
+        Unit::Nanoseconds,
+        "schedule lag that 99 in 100 requests did not exceed",
+    ),
+    figure("rate", Unit::Number, "successful requests a second"),
+    figure("ok", Unit::Number, "successful requests"),
+    figure("failed", Unit::Share, "failed requests as a share of those begun"),
+    figure(
+        "unsent",
+        Unit::Number,
+        "requests on the schedule that were not sent",
+    ),
+    figure("open", Unit::Number, "connections open at the end"),
+    figure("throughput", Unit::Bytes, "bytes received a second"),
+];
+
+const fn figure(name: &'static str, unit: Unit, about: &'static str) -> Figure {
+    Figure { name, unit, about }
+}
+
+impl HttpLoaded {
+    /// The value of one of [`FIGURES`]; `None` where the run has none.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        let latency = |pick: fn(&Summary) -> u64| self.latency.as_ref().map(|summary| pick(summary) as f64);
+        match name {
+            "p50" => latency(|summary| summary.p50_ns),
+            "p90" => latency(|summary| summary.p90_ns),
+            "p99" => latency(|summary| summary.p99_ns),
+            "p999" => latency(|summary| summary.p999_ns),
+            "max" => latency(|summary| summary.max_ns),
+            "mean" => self.latency.map(|summary| summary.mean_ns),
+            "lag_p99" => self.schedule_lag.map(|summary| summary.p99_ns as f64),
+            "rate" => Some(self.requests_per_second),
+            "ok" => Some(self.requests.ok as f64),
+            "failed" if self.requests.begun > 0 => {
+                Some(self.requests.failed as f64 / self.requests.begun as f64)
+            }
+            "unsent" => Some(self.requests.unsent as f64),
+            "open" => Some(self.connections.open_at_end as f64),
+            "throughput" if self.running_s > 0.0 => Some(self.bytes.received as f64 / self.running_s),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `load http`: HTTP/1.1 requests over any number of connections, closed loop or on a schedule, each request's fate counted
+//! by cause.
+//!
+//! In: an [`HttpPlan`], made from what a user asked for by [`HttpRequest::resolve`]. Out: a running [`HttpLoad`], and at its
+//! end an [`HttpLoaded`].
+
+mod asking;
+mod body;
+mod connection;
+mod error;
+mod events;
+mod figures;
+mod generator;
+mod group;
+mod lifecycle;
+mod loaded;
+mod merged;
+mod needs;
+mod phases;
+mod plan;
+mod resolve;
+mod run;
+pub mod scenario;
+mod sum;
+
+pub use crate::failure::{Failure, Failures};
+pub use error::HttpLoadError;
+pub use figures::FIGURES;
+pub use loaded::{
+    ClientCost, ConnectionCounts, HttpBytes, HttpLoaded, PhaseLoaded, PoolLoaded, RequestCounts, WorkerLoaded,
+};
+pub use merged::HttpMerged;
+pub use needs::{Need, Needs};
+pub use plan::{
+    Behaviour, HttpPlan, Model, PlannedBody, PlannedPhase, PlannedPool, PlannedRequest, PlannedWorker,
+    Promise, Share, StatusRange, Timeouts, Until,
+};
+pub use resolve::{HttpRequest, OneRequest, PoolRequest};
+pub use run::{HttpLoad, HttpProgress};

@@ -1,0 +1,294 @@
+//! What an HTTP generator is to do: serialisable, with every source leased to one worker, so that workers never ask each
+//! other.
+
+use crate::sources::Lease;
+use corelane_host::memory::MemoryPolicy;
+use corelane_worker::engine::{EngineKind, EngineSettings};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// An HTTP generator's run, fully decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HttpPlan {
+    /// Who asks for what; each counts for itself.
+    pub pools: Vec<PlannedPool>,
+    /// What the pools do when, one phase after the other.
+    pub phases: Vec<PlannedPhase>,
+    /// Requests over all phases, pools and workers; `None` for as many as there is time for.
+    pub requests: Option<u64>,
+    /// How long anything may take.
+    pub timeouts: Timeouts,
+    /// The engine asked for; `None` probes and chooses.
+    pub engine: Option<EngineKind>,
+    /// From which node each worker's memory comes.
+    #[serde(default)]
+    pub memory: MemoryPolicy,
+    /// Who connects from where.
+    pub workers: Vec<PlannedWorker>,
+}
+
+/// Clients that behave alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedPool {
+    /// Its name in reports.
+    pub name: String,
+    /// Where its connections go.
+    pub target: SocketAddr,
+    /// When its requests are made.
+    pub model: Model,
+    /// Its connections, over all workers.
+    pub connections: usize,
+    /// Requests a connection serves before it is closed; `None` for as many as the server likes.
+    pub requests_a_connection: Option<u32>,
+    /// How its clients differ from the quickest there are.
+    pub behaviour: Behaviour,
+    /// What it asks for, each as often as its weight says.
+    pub requests: Vec<PlannedRequest>,
+    /// The statuses that count as success.
+    pub statuses: Vec<StatusRange>,
+}
+
+/// How clients differ from the quickest and most patient there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Behaviour {
+    /// Bytes a second that a connection takes of an answer.
+    pub read_bytes_per_second: Option<u64>,
+    /// Bytes a second that a connection gives of a request.
+    pub write_bytes_per_second: Option<u64>,
+    /// The share of requests that are given up as soon as their answer begins.
+    pub abort_share: f64,
+    /// Seconds before the first request of a connection.
+    pub first_pause_s: f64,
+}
+
+/// A part of a run: how much of each pool is at work, and what ends it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedPhase {
+    /// Its name in reports.
+    pub name: String,
+    /// The share of connections (closed loop) or of the rate (open loop) at its beginning.
+    pub from: f64,
+    /// The same at the end of its duration.
+    pub to: f64,
+    /// What ends it.
+    pub until: Until,
+}
+
+/// When requests are made.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// Closed loop: each connection asks, waits for the answer, thinks, and asks again. A slow server is asked less.
+    Closed {
+        /// Seconds from an answer to the next request.
+        think_s: f64,
+    },
+    /// Open loop: so many requests a second over all workers, at times fixed in advance.
+    Open {
+        /// Requests a second.
+        per_second: f64,
+    },
+}
+
+impl Model {
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed { .. } => "closed",
+            Self::Open { .. } => "open",
+        }
+    }
+}
+
+/// One thing to ask for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedRequest {
+    /// How often, beside the others of its pool.
+    pub weight: f64,
+    /// `GET` and the like.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// The head as it is sent, its empty line included.
+    pub head: String,
+    /// The same for the last request of a connection.
+    pub last_head: String,
+    /// What follows the head.
+    pub body: PlannedBody,
+    /// Whether the body goes in chunks.
+    pub chunked: bool,
+    /// What the body of the answer must be.
+    pub promise: Promise,
+}
+
+/// The body of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedBody {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// This text.
+    Text(String),
+    /// What a file holds when the run starts.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Its length when the plan was made.
+        bytes: u64,
+    },
+    /// So many bytes of the pattern (`corelane_proto::http::pattern`).
+    Generated {
+        /// How many.
+        bytes: u64,
+    },
+}
+
+impl PlannedBody {
+    /// Its length; `None` for no body.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Nothing => None,
+            Self::Text(text) => Some(text.len() as u64),
+            Self::File { bytes, .. } | Self::Generated { bytes } => Some(*bytes),
+        }
+    }
+}
+
+/// What the body of an answer must be, beyond its framing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promise {
+    /// Anything.
+    #[default]
+    Anything,
+    /// So many bytes of the pattern.
+    Pattern {
+        /// How many.
+        bytes: u64,
+    },
+    /// The body of the request.
+    Echo,
+}
+
+/// Statuses from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusRange {
+    /// The first.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
+}
+
+/// When a phase ends: at the first of these that is met, and on request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Until {
+    /// After so many seconds.
+    pub duration_s: Option<f64>,
+    /// After about so many successful requests in it, over all workers: they are counted every few milliseconds.
+    pub requests: Option<u64>,
+    /// After about so many failed ones.
+    pub failures: Option<u64>,
+}
+
+/// How long anything may take, seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Timeouts {
+    /// From the first attempt to open a connection to its being open.
+    pub connect_s: f64,
+    /// From sending a request to the first byte of its answer.
+    pub first_byte_s: f64,
+    /// From sending a request to the end of its answer.
+    pub request_s: f64,
+    /// From the end of the requests to giving up on answers that are still missing.
+    pub drain_s: f64,
+}
+
+impl Timeouts {
+    pub(super) fn connect(&self) -> Duration {
+        Duration::from_secs_f64(self.connect_s)
+    }
+
+    pub(super) fn first_byte(&self) -> Duration {
+        Duration::from_secs_f64(self.first_byte_s.min(self.request_s))
+    }
+
+    pub(super) fn request(&self) -> Duration {
+        Duration::from_secs_f64(self.request_s)
+    }
+
+    pub(super) fn drain(&self) -> Duration {
+        Duration::from_secs_f64(self.drain_s)
+    }
+}
+
+/// One worker and the sources leased to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedWorker {
+    /// The CPU it is pinned to.
+    pub cpu: u32,
+    /// The bucket that all of its connections land on at the target, when they were planned so.
+    pub bucket: Option<u16>,
+    /// Whether it takes a descriptor table of its own, because one table would not hold all connections.
+    pub own_descriptors: bool,
+    /// Its part of each pool, in the order of the pools.
+    pub shares: Vec<Share>,
+}
+
+/// One worker's part of one pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// Its sources.
+    pub leases: Vec<Lease>,
+}
+
+impl Share {
+    /// Connections of this part.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.leases.iter().map(|lease| lease.connections).sum()
+    }
+}
+
+impl PlannedWorker {
+    /// Connections of this worker.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shares.iter().map(Share::connections).sum()
+    }
+}
+
+/// The smallest piece that a slow reader takes: a page.
+const SMALLEST_PIECE: usize = 4_096;
+
+impl HttpPlan {
+    /// The settings of every worker's engine. Slow readers take small pieces, a fiftieth of a second's at a time: what was
+    /// received is taken, and could not be left in the kernel to fill the window.
+    #[must_use]
+    pub fn engine_settings(&self) -> EngineSettings {
+        let usual = EngineSettings::default();
+        let rates = self
+            .pools
+            .iter()
+            .filter_map(|pool| pool.behaviour.read_bytes_per_second);
+        let piece = rates
+            .min()
+            .map(|rate| usize::try_from(rate / 50).unwrap_or(usize::MAX));
+        EngineSettings {
+            stream_buffer_bytes: piece.map_or(usual.stream_buffer_bytes, |piece| {
+                piece.clamp(SMALLEST_PIECE, usual.stream_buffer_bytes)
+            }),
+            ..usual
+        }
+    }
+
+    /// Connections over all workers and pools.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.workers.iter().map(PlannedWorker::connections).sum()
+    }
+}

@@ -1,0 +1,381 @@
+//! From what a user asked for to a plan: which worker connects from where, and what its requests are as bytes.
+
+use super::error::HttpLoadError;
+use super::plan::{
+    Behaviour, HttpPlan, Model, PlannedBody, PlannedPhase, PlannedPool, PlannedRequest, PlannedWorker,
+    Promise, Share, StatusRange, Timeouts, Until,
+};
+use crate::pool::Pool;
+use crate::sources::{Align, SourceRequest, fit_descriptors, shares};
+use corelane_host::memory::MemoryPolicy;
+use corelane_proto::http::outgoing::{Body, Request};
+use corelane_proto::http::url::Url;
+use corelane_report::quantity;
+use corelane_rss::Steering;
+use corelane_worker::engine::EngineKind;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// What a user asks of the HTTP generator.
+#[derive(Debug, Clone)]
+pub struct HttpRequest {
+    /// Clients.
+    pub pools: Vec<PoolRequest>,
+    /// What they do when; nothing for all of them at once and for ever.
+    pub phases: Vec<PlannedPhase>,
+    /// Requests over all.
+    pub requests: Option<u64>,
+    /// The target's steering document.
+    pub steering: Option<Steering>,
+    /// The buckets to land on; `None` for all. Only sources that are aligned can choose.
+    pub buckets: Option<Vec<u16>>,
+    /// One worker a CPU of this list; more workers share them when descriptors demand it.
+    pub cpus: Vec<u32>,
+    /// How long anything may take.
+    pub timeouts: Timeouts,
+    /// The engine asked for.
+    pub engine: Option<EngineKind>,
+    /// From which node each worker's memory comes.
+    pub memory: MemoryPolicy,
+    /// Descriptors that one table may hold.
+    pub descriptor_limit: usize,
+}
+
+/// Clients that behave alike, as a user asks for them.
+#[derive(Debug, Clone)]
+pub struct PoolRequest {
+    /// The name in reports.
+    pub name: String,
+    /// Where to connect; nothing for the address of the first URL. Several share the connections.
+    pub servers: Vec<SocketAddr>,
+    /// What to ask for.
+    pub requests: Vec<OneRequest>,
+    /// Connections in all.
+    pub connections: usize,
+    /// When requests are made.
+    pub model: Model,
+    /// Requests a connection serves before it is closed.
+    pub requests_a_connection: Option<u32>,
+    /// How the clients differ from the quickest.
+    pub behaviour: Behaviour,
+    /// The statuses that count as success.
+    pub statuses: Vec<StatusRange>,
+    /// Source addresses; `None` leaves the choice to the routing table.
+    pub sources: Option<Pool>,
+    /// How sources are chosen.
+    pub align: Align,
+}
+
+/// One request, as a user writes it.
+#[derive(Debug, Clone)]
+pub struct OneRequest {
+    /// How often, beside the others.
+    pub weight: f64,
+    /// Where and what.
+    pub url: Url,
+    /// `GET` and the like.
+    pub method: String,
+    /// Further fields.
+    pub fields: Vec<(String, String)>,
+    /// The body.
+    pub body: PlannedBody,
+    /// Whether the body goes in chunks.
+    pub chunked: bool,
+    /// Whether the body of the answer is checked against what the target promises, as `serve http` does.
+    pub check: bool,
+}
+
+impl HttpRequest {
+    /// Decides everything.
+    ///
+    /// # Errors
+    /// When a request cannot be written, a host has no address, or the sources do not suffice; see [`HttpLoadError`].
+    pub fn resolve(&self) -> Result<HttpPlan, HttpLoadError> {
+        let mut pools = Vec::new();
+        let mut asked = Vec::new();
+        for pool in &self.pools {
+            for planned in pool.resolve()? {
+                pools.push(planned);
+                asked.push(pool);
+            }
+        }
+        let connections: usize = pools.iter().map(|pool| pool.connections).sum();
+        if connections == 0 {
+            return Err(HttpLoadError::NoConnections);
+        }
+        let (cpus, own_descriptors) = fit_descriptors(&self.cpus, connections, self.descriptor_limit);
+        let empty = |cpu: &u32| PlannedWorker {
+            cpu: *cpu,
+            bucket: None,
+            own_descriptors,
+            shares: Vec::new(),
+        };
+        let mut workers: Vec<PlannedWorker> = cpus.iter().map(empty).collect();
+        for (pool, asked) in pools.iter().zip(asked) {
+            let sources = SourceRequest {
+                target: pool.target,
+                pool: asked.sources.as_ref(),
+                connections: pool.connections,
+                cpus: &cpus,
+                align: asked.align,
+                steering: self.steering.as_ref(),
+                buckets: self.buckets.as_deref(),
+            };
+            for (worker, sources) in workers.iter_mut().zip(sources.plan()?) {
+                worker.bucket = sources.bucket;
+                worker.shares.push(Share {
+                    leases: sources.leases,
+                });
+            }
+        }
+        workers.retain(|worker| worker.connections() > 0);
+        let phases = if self.phases.is_empty() {
+            vec![PlannedPhase::hold(Until::default())]
+        } else {
+            self.phases.clone()
+        };
+        Ok(HttpPlan {
+            pools,
+            phases,
+            requests: self.requests,
+            timeouts: self.timeouts,
+            engine: self.engine,
+            memory: self.memory,
+            workers,
+        })
+    }
+}
+
+impl PlannedPhase {
+    /// All clients at work until something of this.
+    #[must_use]
+    pub fn hold(until: Until) -> Self {
+        Self {
+            name: "hold".to_owned(),
+            from: 1.0,
+            to: 1.0,
+            until,
+        }
+    }
+}
+
+impl PoolRequest {
+    /// The pool, once for each server address.
+    fn resolve(&self) -> Result<Vec<PlannedPool>, HttpLoadError> {
+        let mut servers = self.servers.clone();
+        if servers.is_empty()
+            && let Some(first) = self.requests.first()
+        {
+            servers.push(address_of(&first.url)?);
+        }
+        let requests: Result<Vec<PlannedRequest>, HttpLoadError> =
+            self.requests.iter().map(OneRequest::plan).collect();
+        let (requests, count) = (requests?, servers.len());
+        let planned =
+            servers
+                .into_iter()
+                .zip(shares(self.connections, count))
+                .map(|(target, connections)| {
+                    let part = connections as f64 / self.connections as f64;
+                    PlannedPool {
+                        name: self.name.clone(),
+                        target,
+                        model: match self.model {
+                            Model::Open { per_second } => Model::Open {
+                                per_second: per_second * part,
+                            },
+                            closed => closed,
+                        },
+                        connections,
+                        requests_a_connection: self.requests_a_connection,
+                        behaviour: self.behaviour,
+                        requests: requests.clone(),
+                        statuses: self.statuses.clone(),
+                    }
+                });
+        Ok(planned.filter(|pool| pool.connections > 0).collect())
+    }
+}
+
+impl OneRequest {
+    fn plan(&self) -> Result<PlannedRequest, HttpLoadError> {
+        let host = self.url.authority();
+        let head = |keep_alive| -> Result<String, HttpLoadError> {
+            let request = Request {
+                method: &self.method,
+                target: &self.url.target,
+                host: &host,
+                fields: &self.fields,
+                body: match self.body.bytes() {
+                    None => Body::Nothing,
+                    Some(_) if self.chunked => Body::Chunked,
+                    Some(bytes) => Body::Length(bytes),
+                },
+                keep_alive,
+            };
+            Ok(String::from_utf8_lossy(&request.head()?).into_owned())
+        };
+        Ok(PlannedRequest {
+            weight: self.weight,
+            method: self.method.clone(),
+            target: self.url.target.clone(),
+            head: head(true)?,
+            last_head: head(false)?,
+            body: self.body.clone(),
+            chunked: self.chunked,
+            promise: if self.check {
+                Promise::of(&self.url.target)
+            } else {
+                Promise::Anything
+            },
+        })
+    }
+}
+
+impl Promise {
+    /// What `serve http` promises for a target: `/size/64KiB`, `/chunks/10/1KiB`, `/echo`; with settings in the query,
+    /// which may say otherwise, nothing.
+    #[must_use]
+    pub fn of(target: &str) -> Self {
+        let Some((_, path)) = target.split_once('/').filter(|_| !target.contains('?')) else {
+            return Self::Anything;
+        };
+        let pattern = |bytes: Option<u64>| bytes.map_or(Self::Anything, |bytes| Self::Pattern { bytes });
+        match path.split('/').collect::<Vec<_>>()[..] {
+            ["size", size] => pattern(quantity::parse_size(size).ok()),
+            ["chunks", count, size] => pattern(
+                quantity::parse_size(size)
+                    .ok()
+                    .zip(count.parse::<u64>().ok())
+                    .and_then(|(size, count)| size.checked_mul(count)),
+            ),
+            ["echo"] => Self::Echo,
+            _ => Self::Anything,
+        }
+    }
+}
+
+/// The first address of a URL's host.
+fn address_of(url: &Url) -> Result<SocketAddr, HttpLoadError> {
+    let host = url.host.clone();
+    if let Some(address) = url.address() {
+        return Ok(SocketAddr::new(address, url.port));
+    }
+    let first = (host.as_str(), url.port).to_socket_addrs().and_then(|mut found| {
+        found
+            .next()
+            .ok_or_else(|| io::Error::other("the name has no address"))
+    });
+    first.map_err(|error| HttpLoadError::Host { host, error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::OTHER_DESCRIPTORS;
+
+    fn request(url: &str, connections: usize) -> HttpRequest {
+        HttpRequest {
+            pools: vec![PoolRequest {
+                name: "main".to_owned(),
+                servers: Vec::new(),
+                requests: vec![OneRequest {
+                    weight: 1.0,
+                    url: url.parse().unwrap(),
+                    method: "GET".to_owned(),
+                    fields: Vec::new(),
+                    body: PlannedBody::Nothing,
+                    chunked: false,
+                    check: true,
+                }],
+                connections,
+                model: Model::Closed { think_s: 0.0 },
+                requests_a_connection: None,
+                behaviour: Behaviour::default(),
+                statuses: vec![StatusRange {
+                    first: 200,
+                    last: 399,
+                }],
+                sources: None,
+                align: Align::Kernel,
+            }],
+            phases: Vec::new(),
+            requests: None,
+            steering: None,
+            buckets: None,
+            cpus: vec![0, 1],
+            timeouts: Timeouts {
+                connect_s: 1.0,
+                first_byte_s: 1.0,
+                request_s: 1.0,
+                drain_s: 1.0,
+            },
+            engine: None,
+            memory: MemoryPolicy::FirstTouch,
+            descriptor_limit: 20_000,
+        }
+    }
+
+    #[test]
+    fn a_million_connections_take_as_many_descriptor_tables_as_they_need() {
+        let plan = request("http://127.0.0.1:8080/", 1_000_000).resolve().unwrap();
+        assert_eq!((plan.workers.len(), plan.connections()), (52, 1_000_000));
+        for worker in &plan.workers {
+            assert!(worker.own_descriptors && worker.connections() <= 20_000 - OTHER_DESCRIPTORS);
+        }
+        let few = request("http://127.0.0.1:8080/", 1).resolve().unwrap();
+        assert_eq!((few.workers.len(), few.workers[0].own_descriptors), (1, false));
+    }
+
+    #[test]
+    fn a_plan_reads_back_as_it_was_written() {
+        let plan = request("http://[::1]:8080/size/1KiB", 100).resolve().unwrap();
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<HttpPlan>(&text).unwrap(), plan);
+        let planned = &plan.pools[0].requests[0];
+        assert!(
+            planned
+                .head
+                .starts_with("GET /size/1KiB HTTP/1.1\r\nHost: [::1]:8080\r\n")
+        );
+        assert!(planned.last_head.contains("Connection: close"));
+        assert_eq!(planned.promise, Promise::Pattern { bytes: 1_024 });
+    }
+
+    #[test]
+    fn several_servers_share_connections_and_rate() {
+        let mut request = request("http://example.org/", 9);
+        request.pools[0].servers = vec!["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()];
+        request.pools[0].model = Model::Open { per_second: 90.0 };
+        let plan = request.resolve().unwrap();
+        let parts: Vec<(usize, Model)> = plan
+            .pools
+            .iter()
+            .map(|pool| (pool.connections, pool.model))
+            .collect();
+        assert_eq!(
+            parts,
+            [
+                (5, Model::Open { per_second: 50.0 }),
+                (4, Model::Open { per_second: 40.0 })
+            ]
+        );
+        assert!(plan.pools[1].requests[0].head.contains("Host: example.org\r\n"));
+    }
+
+    #[test]
+    fn only_what_is_known_to_be_promised_is_checked() {
+        let pattern = |bytes| Promise::Pattern { bytes };
+        for (target, promise) in [
+            ("/size/100", pattern(100)),
+            ("/chunks/4/1KiB", pattern(4_096)),
+            ("/echo", Promise::Echo),
+            ("/size/100?status=404", Promise::Anything),
+            ("/size/many", Promise::Anything),
+            ("/chunks/9999999999/9999999999GB", Promise::Anything),
+            ("/index.html", Promise::Anything),
+        ] {
+            assert_eq!(Promise::of(target), promise, "{target}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The running HTTP generator: starts its workers, has them open their connections, starts the requests together, tells
+//! their progress, and adds up what they found.
+
+use super::error::HttpLoadError;
+use super::generator::{Common, Generator, LiveCounters, Outcome};
+use super::group;
+use super::loaded::{HttpLoaded, PhaseLoaded};
+use super::phases::PhaseTimes;
+use super::plan::HttpPlan;
+use super::sum::Run;
+use crate::crew::{Crew, News};
+use corelane_host::usage;
+use corelane_worker::engine::{Chosen, choose};
+use corelane_worker::{CachePadded, Time, WorkerSettings};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often the counts that may end a phase are looked at.
+const PHASE_LOOK: Duration = Duration::from_millis(5);
+
+/// An HTTP generator that is running. Dropping it ends it.
+pub struct HttpLoad {
+    common: Common,
+    engine: Chosen,
+    crew: Crew<Outcome>,
+    live: Vec<Arc<CachePadded<LiveCounters>>>,
+    resident_before: Option<u64>,
+    resident_open: Option<u64>,
+    began: Instant,
+    opening: Option<Duration>,
+    /// The phase that is watched, and the counts at its beginning.
+    phase: Option<(usize, HttpProgress)>,
+    phases: Vec<PhaseLoaded>,
+}
+
+/// Requests so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HttpProgress {
+    /// Whether connections are still being opened.
+    pub opening: bool,
+    /// Whether no more requests are made: last answers are waited for, and connections closed.
+    pub draining: bool,
+    /// Connections that are open.
+    pub open: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests answered as expected.
+    pub ok: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+}
+
+impl HttpLoad {
+    /// Starts every worker; they begin to open their connections at once.
+    ///
+    /// # Errors
+    /// See [`HttpLoadError`]; nothing is left running then.
+    pub fn start(plan: HttpPlan) -> Result<Self, HttpLoadError> {
+        let mut load = Self {
+            engine: choose(plan.engine),
+            common: Common {
+                requests: group::prepare(&plan)?,
+                phases: Arc::new(PhaseTimes::new(plan.phases.len())),
+                stop: Arc::default(),
+                plan: Arc::new(plan),
+            },
+            crew: Crew::new(),
+            live: Vec::new(),
+            resident_before: usage::resident_bytes(),
+            resident_open: None,
+            began: Instant::now(),
+            opening: None,
+            phase: None,
+            phases: Vec::new(),
+        };
+        let plan = Arc::clone(&load.common.plan);
+        for (place, planned) in plan.workers.iter().enumerate() {
+            let thread = WorkerSettings {
+                name: format!("load {place}"),
+                cpu: planned.cpu,
+                memory: plan.memory,
+                own_descriptors: planned.own_descriptors,
+            };
+            let live = Arc::<CachePadded<LiveCounters>>::default();
+            load.live.push(Arc::clone(&live));
+            let common = load.common.clone();
+            let engine = (load.engine.kind, plan.engine_settings());
+            load.crew.add(thread, engine, move |now| {
+                Generator::new(common, place, live, now)
+            })?;
+        }
+        Ok(load)
+    }
+
+    /// What happened so far, over all workers.
+    #[must_use]
+    pub fn progress(&self) -> HttpProgress {
+        let mut sum = HttpProgress {
+            opening: self.opening.is_none(),
+            draining: self.live.iter().all(|live| live.draining.get() > 0),
+            ..HttpProgress::default()
+        };
+        for live in &self.live {
+            sum.open += live.open.get();
+            sum.sent += live.sent.get();
+            sum.ok += live.ok.get();
+            sum.failed += live.failed.get();
+            sum.received_bytes += live.received_bytes.get();
+        }
+        sum
+    }
+
+    /// Waits at most `timeout` for the run's end; says whether it has ended. This is what starts the requests when all
+    /// connections are open, and the phases that begin when counts are reached: call it again and again.
+    pub fn wait(&mut self, timeout: Duration) -> bool {
+        let deadline = Time::now() + timeout;
+        loop {
+            self.watch_phases(Time::now());
+            let left = deadline.since(Time::now());
+            let look = if self.watches_counts() {
+                left.min(PHASE_LOOK)
+            } else {
+                left
+            };
+            match self.crew.wait(look) {
+                News::AllReady => self.begin(),
+                News::AllEnded => return true,
+                News::Nothing if look < left => {}
+                News::Nothing => return false,
+            }
+        }
+    }
+
+    /// Whether the phase that runs may be ended by counts.
+    fn watches_counts(&self) -> bool {
+        let phase = self
+            .phase
+            .and_then(|(phase, _)| self.common.plan.phases.get(phase));
+        phase.is_some_and(|phase| phase.until.requests.is_some() || phase.until.failures.is_some())
+    }
+
+    /// Notes when a phase has ended, and ends it when its counts are reached.
+    fn watch_phases(&mut self, now: Time) {
+        let Some((phase, before)) = self.phase else {
+            return;
+        };
+        let (progress, plan) = (self.progress(), Arc::clone(&self.common.plan));
+        let reached =
+            |count: Option<u64>, now: u64, before: u64| count.is_some_and(|count| now - before >= count);
+        if let Some(until) = plan.phases.get(phase).map(|phase| phase.until)
+            && (reached(until.requests, progress.ok, before.ok)
+                || reached(until.failures, progress.failed, before.failed))
+            && self.common.phases.began(phase + 1) > now
+        {
+            self.common.phases.begin(phase + 1, now, &plan.phases);
+            self.crew.wake();
+        }
+        if self.common.phases.began(phase + 1) <= now {
+            self.end_phase(self.common.phases.began(phase + 1));
+            self.phase = Some((phase + 1, progress));
+            self.watch_phases(now);
+        }
+    }
+
+    /// Notes what the phase that runs came to.
+    fn end_phase(&mut self, ended: Time) {
+        let Some((phase, before)) = self.phase else {
+            return;
+        };
+        let (times, progress) = (&self.common.phases, self.progress());
+        if let Some(planned) = self.common.plan.phases.get(phase) {
+            let since = |time: Time| time.since(times.began(0)).as_secs_f64();
+            self.phases.push(PhaseLoaded {
+                name: planned.name.clone(),
+                began_s: since(times.began(phase)),
+                ended_s: since(ended),
+                ok: progress.ok - before.ok,
+                failed: progress.failed - before.failed,
+            });
+        }
+    }
+
+    /// All connections are open, or cannot be: the requests begin.
+    fn begin(&mut self) {
+        self.opening = Some(self.began.elapsed());
+        self.resident_open = usage::resident_bytes();
+        if self.progress().open == 0 {
+            // Nothing could be measured: the report says why.
+            self.stop();
+        }
+        let (phases, plan) = (&self.common.phases, &self.common.plan);
+        self.crew.begin(|start| phases.begin(0, start, &plan.phases));
+        self.phase = Some((0, HttpProgress::default()));
+    }
+
+    /// Ends the requests; answers under way are still waited for.
+    pub fn stop(&self) {
+        self.common.stop.store(true, Ordering::Relaxed);
+        self.crew.wake();
+    }
+
+    /// Waits for the end and adds up.
+    ///
+    /// # Errors
+    /// What ended a worker early.
+    pub fn finish(mut self) -> Result<HttpLoaded, HttpLoadError> {
+        while !self.wait(Duration::from_secs(1)) {}
+        self.end_phase(Time::now().min(self.common.phases.end()));
+        let outcomes = std::mem::replace(&mut self.crew, Crew::new()).finish()?;
+        let run = Run {
+            plan: &self.common.plan,
+            engine: &self.engine,
+            opening: self.opening.unwrap_or_else(|| self.began.elapsed()),
+            resident_before: self.resident_before,
+            resident_open: self.resident_open,
+            phases: std::mem::take(&mut self.phases),
+        };
+        Ok(run.add_up(outcomes))
+    }
+}
+
+impl Drop for HttpLoad {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,277 @@
+//! Scenarios are read as they are written, refused by name, and the committed schema knows exactly their fields.
+
+use super::*;
+use serde_json::Value;
+
+/// A file with every field that there is, and no two that exclude each other.
+const EVERYTHING: &str = r#"
+requests = "10k"
+
+[[client]]
+name = "quick"
+urls = "objects"
+server = "origin"
+connections = 64
+rate = "5k"
+requests_a_connection = 100
+abort = "1%"
+sources = "127.1.0.0/16"
+align = "even"
+status = "200,204,300-399"
+
+[[client]]
+name = "slow"
+urls = "uploads"
+server = "origin"
+connections = "1k"
+think = "10ms"
+read_rate = "64KiB"
+write_rate = 1000
+first_pause = "100ms"
+
+[[urls]]
+name = "objects"
+[[urls.entry]]
+path = "/size/{size}"
+weight = 9
+check = true
+sizes = { distribution = "uniform", min = "1KiB", max = "64KiB", mean = 5, classes = 8 }
+[[urls.entry]]
+path = "/status/204"
+method = "HEAD"
+headers = { Accept = "text/html" }
+
+[[urls]]
+name = "uploads"
+[[urls.entry]]
+path = "/echo"
+body = "hello"
+chunked = false
+[[urls.entry]]
+path = "/echo"
+body_size = "1MiB"
+[[urls.entry]]
+path = "/echo"
+body_file = "/proc/self/cmdline"
+
+[[server]]
+name = "origin"
+addresses = ["127.0.0.1:8080", "127.0.0.2:8080"]
+host = "example.org"
+
+[[phase]]
+name = "ramp"
+from = "0%"
+to = 1.0
+duration = "10s"
+[[phase]]
+name = "hold"
+requests = "1M"
+failures = 100
+
+[timeouts]
+connect = "1s"
+first_byte = "2s"
+request = "3s"
+drain = "4s"
+"#;
+
+#[test]
+fn a_scenario_becomes_pools_and_phases() {
+    let scenario = Scenario::parse(EVERYTHING).unwrap();
+    let pools = scenario.pools().unwrap();
+    let [quick, slow] = &pools[..] else {
+        panic!("{} pools", pools.len());
+    };
+    assert_eq!(
+        (quick.connections, quick.model),
+        (64, Model::Open { per_second: 5_000.0 })
+    );
+    assert_eq!(
+        (slow.connections, slow.model),
+        (1_000, Model::Closed { think_s: 0.01 })
+    );
+    assert_eq!(
+        (quick.requests.len(), quick.servers.len(), quick.statuses.len()),
+        (9, 2, 3)
+    );
+    assert_eq!(quick.behaviour.abort_share, 0.01);
+    assert_eq!(quick.requests[0].url.to_string(), "http://example.org/size/5056");
+    let weights: f64 = quick.requests.iter().map(|request| request.weight).sum();
+    assert!((weights - 10.0).abs() < 1e-9);
+    assert_eq!(
+        (
+            quick.requests[8].method.as_str(),
+            slow.requests[0].method.as_str()
+        ),
+        ("HEAD", "POST")
+    );
+    assert_eq!(slow.behaviour.read_bytes_per_second, Some(65_536));
+    assert_eq!(slow.requests[1].body, PlannedBody::Generated { bytes: 1 << 20 });
+    let phases = scenario.phases().unwrap();
+    assert_eq!(
+        (phases[0].from, phases[0].to, phases[0].until.duration_s),
+        (0.0, 1.0, Some(10.0))
+    );
+    assert_eq!(
+        (phases[1].until.requests, phases[1].until.failures),
+        (Some(1_000_000), Some(100))
+    );
+    let others = Timeouts {
+        connect_s: 9.0,
+        first_byte_s: 9.0,
+        request_s: 9.0,
+        drain_s: 9.0,
+    };
+    assert_eq!(scenario.timeouts(others).request_s, 3.0);
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_by_name() {
+    let spoilt = [
+        (
+            "rate = \"5k\"",
+            "rate = \"5k\"\nthink = \"1ms\"",
+            "'quick': rate (open loop) and think",
+        ),
+        (
+            "urls = \"objects\"",
+            "urls = \"none\"",
+            "names the urls pool 'none'",
+        ),
+        (
+            "server = \"origin\"",
+            "server = \"none\"",
+            "names the server pool 'none'",
+        ),
+        (
+            "/size/{size}",
+            "/size/1",
+            "sizes and {size} in the path go together",
+        ),
+        ("weight = 9", "weight = 0", "a weight is more than 0"),
+        ("chunked = false", "chunked = true", "chunked and write_rate"),
+        (
+            "body = \"hello\"",
+            "body = \"hello\"\nbody_size = 5",
+            "body, body_file and body_size",
+        ),
+        ("host = \"example.org\"", "host = \"a b\"", "server pool 'origin'"),
+        ("duration = \"10s\"", "", "only the last phase"),
+        ("abort = \"1%\"", "abort = \"101%\"", "not a share such as"),
+        ("connections = 64", "connections = 0", "not a number such as 10k"),
+        ("think = \"10ms\"", "think = 10", "not a time such as 10ms"),
+        ("status = \"200,", "status = \"42,", "not a list of statuses"),
+        (
+            "connections = 64",
+            "connections = 64\nspeed = 3",
+            "unknown field `speed`",
+        ),
+        ("/status/204", "/a b", "%20"),
+    ];
+    for (good, bad, reason) in spoilt {
+        let text = EVERYTHING.replacen(good, bad, 1);
+        assert_ne!(text, EVERYTHING, "{good}");
+        let error = Scenario::parse(&text)
+            .and_then(|scenario| scenario.pools().and_then(|_| scenario.phases()))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(reason), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn the_schema_knows_exactly_the_fields_that_there_are() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load-http.schema.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let document: Value = toml::from_str(EVERYTHING).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    check(&document, &schema, &schema, "", &mut seen);
+    let mut known = std::collections::BTreeSet::new();
+    collect(&schema, &schema, "", &mut known);
+    assert_eq!(
+        seen, known,
+        "what the schema knows and the file with everything has"
+    );
+}
+
+/// Follows a reference of the schema.
+fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
+        Some(path) => root
+            .pointer(path)
+            .unwrap_or_else(|| panic!("{path} is not there")),
+        None => schema,
+    }
+}
+
+/// Holds a value to its schema, as far as types, fields and enumerations go; notes the fields seen.
+fn check(
+    value: &Value,
+    schema: &Value,
+    root: &Value,
+    at: &str,
+    seen: &mut std::collections::BTreeSet<String>,
+) {
+    let schema = resolved(schema, root);
+    let of_type = |name: &str| match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        other => panic!("{at}: a type {other}"),
+    };
+    match &schema["type"] {
+        Value::String(name) => assert!(of_type(name), "{at}: {value} is no {name}"),
+        Value::Array(names) => {
+            assert!(
+                names.iter().filter_map(Value::as_str).any(of_type),
+                "{at}: {value} is none of {names:?}"
+            );
+        }
+        _ => assert!(
+            schema["enum"].as_array().is_some_and(|all| all.contains(value)),
+            "{at}: {value}"
+        ),
+    }
+    for item in value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|_| !schema["items"].is_null())
+    {
+        check(item, &schema["items"], root, at, seen);
+    }
+    let Some(properties) = schema["properties"].as_object() else {
+        return;
+    };
+    for required in schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
+        assert!(value.get(required).is_some(), "{at}: {required} is missing");
+    }
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let own = properties
+            .get(name)
+            .unwrap_or_else(|| panic!("{at}: the schema has no {name}"));
+        seen.insert(format!("{at}/{name}"));
+        check(value, own, root, &format!("{at}/{name}"), seen);
+    }
+}
+
+/// Every field that a schema knows.
+fn collect(schema: &Value, root: &Value, at: &str, known: &mut std::collections::BTreeSet<String>) {
+    let schema = resolved(schema, root);
+    if !schema["items"].is_null() {
+        collect(&schema["items"], root, at, known);
+    }
+    for (name, own) in schema["properties"].as_object().into_iter().flatten() {
+        known.insert(format!("{at}/{name}"));
+        collect(own, root, &format!("{at}/{name}"), known);
+    }
+}

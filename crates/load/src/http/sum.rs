@@ -1,0 +1,215 @@
+//! What all workers found, added up: outcomes in, the document out, with what limited the generator.
+
+use super::generator::Outcome;
+use super::group::Group;
+use super::loaded::{
+    ClientCost, ConnectionCounts, HttpBytes, HttpLoaded, PhaseLoaded, PoolLoaded, RequestCounts, WorkerLoaded,
+};
+use super::plan::HttpPlan;
+use crate::failure::Failure;
+use corelane_host::usage::Usage;
+use corelane_report::histogram::{Histogram, Summary};
+use corelane_worker::engine::Chosen;
+use std::time::Duration;
+
+/// How far requests may lag behind their schedule at the 99th percentile before the generator is called the limit: the
+/// slack that the kernel's timers and one time slice of another thread explain.
+const LARGEST_LAG_NS: u64 = 5_000_000;
+
+/// The share of requests that may wait for a connection before the connections are called the limit.
+const MOST_WAITING: f64 = 0.01;
+
+/// What a run knows beside its workers' outcomes.
+pub(super) struct Run<'a> {
+    pub(super) plan: &'a HttpPlan,
+    pub(super) engine: &'a Chosen,
+    pub(super) opening: Duration,
+    pub(super) resident_before: Option<u64>,
+    pub(super) resident_open: Option<u64>,
+    pub(super) phases: Vec<PhaseLoaded>,
+}
+
+impl Run<'_> {
+    /// The document of these outcomes, in the order of the plan's workers.
+    pub(super) fn add_up(&self, outcomes: Vec<Outcome>) -> HttpLoaded {
+        let pools: Vec<PoolLoaded> = (0..self.plan.pools.len())
+            .map(|pool| self.pool(pool, &outcomes))
+            .collect();
+        let running_s = outcomes
+            .iter()
+            .map(|outcome| outcome.running.as_secs_f64())
+            .fold(0.0, f64::max);
+        let (mut connections, mut requests) = (ConnectionCounts::default(), RequestCounts::default());
+        let mut bytes = HttpBytes::default();
+        for pool in &pools {
+            connections.add(&pool.connections);
+            requests.add(&pool.requests);
+            bytes.add(&pool.bytes);
+        }
+        connections.open_at_end = outcomes.iter().map(|outcome| outcome.open).sum();
+        connections.open_unanswered = outcomes.iter().map(|outcome| outcome.unanswered).sum();
+        let merged = |histogram: fn(&PoolLoaded) -> &Option<Histogram>| {
+            merge(pools.iter().filter_map(|pool| histogram(pool).as_ref()))
+        };
+        let schedule_lag = merged(|pool| &pool.schedule_lag_histogram).1;
+        let mut models: Vec<&str> = pools.iter().map(|pool| pool.model.as_str()).collect();
+        models.dedup();
+        HttpLoaded {
+            schema: HttpLoaded::SCHEMA.to_owned(),
+            model: if models.len() == 1 { models[0] } else { "mixed" }.to_owned(),
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            opening_s: self.opening.as_secs_f64(),
+            running_s,
+            connections,
+            requests,
+            requests_per_second: if running_s > 0.0 {
+                requests.ok as f64 / running_s
+            } else {
+                0.0
+            },
+            bytes,
+            latency: merged(|pool| &pool.latency_histogram).1,
+            connect: merged(|pool| &pool.connect_histogram).1,
+            schedule_lag,
+            limited_by: limited_by(&requests, &connections, schedule_lag),
+            notes: Vec::new(),
+            client: self.cost(&outcomes, requests.ok, connections.opened),
+            workers: self.told_by_worker(&outcomes),
+            phases: self.phases.clone(),
+            pools,
+            plan: self.plan.clone(),
+        }
+    }
+
+    fn pool(&self, pool: usize, outcomes: &[Outcome]) -> PoolLoaded {
+        let planned = &self.plan.pools[pool];
+        let groups = || outcomes.iter().map(|outcome| &outcome.groups[pool]);
+        let (mut connections, mut requests) = (ConnectionCounts::default(), RequestCounts::default());
+        let mut bytes = HttpBytes::default();
+        for group in groups() {
+            connections.add(&group.counts.connections);
+            requests.add(&told(group));
+            bytes.add(&group.counts.bytes);
+        }
+        let (latency_histogram, latency) = merge(groups().map(|group| &group.latency));
+        let (connect_histogram, connect) = merge(groups().map(|group| &group.connect));
+        let (schedule_lag_histogram, schedule_lag) = merge(groups().map(|group| &group.schedule_lag));
+        PoolLoaded {
+            name: planned.name.clone(),
+            target: planned.target,
+            model: planned.model.name().to_owned(),
+            connections,
+            requests,
+            bytes,
+            latency,
+            latency_histogram,
+            connect,
+            connect_histogram,
+            schedule_lag,
+            schedule_lag_histogram,
+        }
+    }
+
+    fn told_by_worker(&self, outcomes: &[Outcome]) -> Vec<WorkerLoaded> {
+        let planned = self.plan.workers.iter().zip(outcomes);
+        planned
+            .map(|(planned, outcome)| WorkerLoaded {
+                cpu: planned.cpu,
+                bucket: planned.bucket,
+                connections: planned.connections() as u64,
+                ok: outcome.groups.iter().map(|group| group.counts.ok).sum(),
+                cpu_s: outcome.usage.total_s(),
+            })
+            .collect()
+    }
+
+    fn cost(&self, outcomes: &[Outcome], ok: u64, opened: u64) -> ClientCost {
+        let usage = outcomes
+            .iter()
+            .fold(Usage::default(), |sum, outcome| sum.plus(&outcome.usage));
+        let grown = self
+            .resident_open
+            .zip(self.resident_before)
+            .map(|(open, before)| open.saturating_sub(before));
+        ClientCost {
+            cpu_s: usage.total_s(),
+            user_s: usage.user_s,
+            system_s: usage.system_s,
+            requests_per_cpu_second: (usage.total_s() > 0.0).then(|| ok as f64 / usage.total_s()),
+            resident_before_bytes: self.resident_before,
+            resident_open_bytes: self.resident_open,
+            bytes_a_connection: grown
+                .filter(|_| opened > 0)
+                .map(|grown| grown as f64 / opened as f64),
+        }
+    }
+}
+
+/// All of them in one, and its summary; neither where nothing was recorded.
+pub(super) fn merge<'a>(
+    histograms: impl Iterator<Item = &'a Histogram>,
+) -> (Option<Histogram>, Option<Summary>) {
+    let mut merged = Histogram::new();
+    histograms.for_each(|histogram| merged.merge(histogram));
+    let summary = merged.summary();
+    (summary.is_some().then_some(merged), summary)
+}
+
+/// The fates of one group's requests.
+fn told(group: &Group) -> RequestCounts {
+    let counts = &group.counts;
+    RequestCounts {
+        begun: counts.begun,
+        sent: counts.sent,
+        ok: counts.ok,
+        failed: counts.failures.total(),
+        by_cause: counts.failures,
+        aborted: counts.aborted,
+        unfinished: group.under_way,
+        unsent: counts.unsent,
+        waited_for_connection: counts.waited,
+    }
+}
+
+fn limited_by(
+    requests: &RequestCounts,
+    connections: &ConnectionCounts,
+    lag: Option<Summary>,
+) -> Option<String> {
+    if connections.opened == 0 && connections.asked > 0 {
+        let causes: Vec<&str> = connections
+            .failed
+            .occurred()
+            .map(|(failure, _)| failure.name())
+            .collect();
+        return Some(format!("no connection could be opened: {}", causes.join(", ")));
+    }
+    let lacking = |failure: Failure| connections.failed.of(failure) > 0;
+    if lacking(Failure::NoDescriptors) {
+        return Some("descriptors ran out: use more --workers, or raise RLIMIT_NOFILE".to_owned());
+    }
+    if lacking(Failure::NoPorts) {
+        return Some("source ports ran out: give --sources with more addresses".to_owned());
+    }
+    if lacking(Failure::NoMemory) {
+        return Some("the kernel had no memory for more connections".to_owned());
+    }
+    if requests.waited_for_connection as f64 > requests.begun as f64 * MOST_WAITING {
+        return Some(format!(
+            "{} requests on the schedule waited because every connection was busy: use more --connections, or a lower --rate",
+            requests.waited_for_connection
+        ));
+    }
+    if requests.unsent > 0 {
+        return Some(format!(
+            "{} requests on the schedule were not sent in time",
+            requests.unsent
+        ));
+    }
+    let lag = lag.filter(|lag| lag.p99_ns > LARGEST_LAG_NS)?;
+    Some(format!(
+        "requests left up to {:.1} ms behind their schedule (99th percentile)",
+        lag.p99_ns as f64 / 1e6
+    ))
+}
