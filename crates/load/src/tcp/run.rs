@@ -1,0 +1,252 @@
+//! The running TCP generator: starts its workers, tells their progress, and adds up what they found.
+
+use super::generator::{Generator, LiveCounters, Outcome};
+use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
+use super::plan::{TcpLoadError, TcpPlan};
+use crate::crew::{Crew, News};
+use crate::failure::Failure;
+use corelane_report::histogram::Histogram;
+use corelane_worker::engine::{Chosen, EngineSettings, choose};
+use corelane_worker::{CachePadded, Time, WorkerSettings};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Stalls that the document names.
+const STALLS_NAMED: usize = 256;
+
+/// A TCP generator that is running. Dropping it ends it.
+pub struct TcpLoad {
+    plan: Arc<TcpPlan>,
+    engine: Chosen,
+    stop: Arc<AtomicBool>,
+    crew: Crew<Outcome>,
+    live: Vec<Arc<CachePadded<LiveCounters>>>,
+    began: Instant,
+    opening: Option<Duration>,
+}
+
+/// What was moved so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TcpProgress {
+    /// Whether connections are still being opened.
+    pub opening: bool,
+    /// Connections opened.
+    pub open: u64,
+    /// Bytes that the kernel took.
+    pub sent_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Connections that stand still.
+    pub stalled: u64,
+}
+
+impl TcpLoad {
+    /// Starts every worker; they begin to open their connections at once.
+    ///
+    /// # Errors
+    /// When a worker cannot be started; nothing is left running then.
+    pub fn start(plan: TcpPlan) -> Result<Self, TcpLoadError> {
+        let mut load = Self {
+            engine: choose(plan.engine),
+            plan: Arc::new(plan),
+            stop: Arc::default(),
+            crew: Crew::new(),
+            live: Vec::new(),
+            began: Instant::now(),
+            opening: None,
+        };
+        let plan = Arc::clone(&load.plan);
+        for (place, planned) in plan.workers.iter().enumerate() {
+            let thread = WorkerSettings {
+                name: format!("load {place}"),
+                cpu: planned.cpu,
+                memory: plan.memory,
+                own_descriptors: planned.own_descriptors,
+            };
+            let live = Arc::<CachePadded<LiveCounters>>::default();
+            load.live.push(Arc::clone(&live));
+            let (plan, stop) = (Arc::clone(&plan), Arc::clone(&load.stop));
+            let engine = (load.engine.kind, EngineSettings::default());
+            load.crew
+                .add(thread, engine, move |_| Generator::new(plan, place, stop, live))?;
+        }
+        Ok(load)
+    }
+
+    /// What happened so far, over all workers.
+    #[must_use]
+    pub fn progress(&self) -> TcpProgress {
+        let mut sum = TcpProgress {
+            opening: self.opening.is_none(),
+            ..TcpProgress::default()
+        };
+        for live in &self.live {
+            sum.open += live.open.get();
+            sum.sent_bytes += live.sent.get();
+            sum.received_bytes += live.received.get();
+            sum.stalled += live.stalled.get();
+        }
+        sum
+    }
+
+    /// Waits at most `timeout` for the run's end; says whether it has ended. When all connections are open, this is what
+    /// lets them begin.
+    pub fn wait(&mut self, timeout: Duration) -> bool {
+        let deadline = Time::now() + timeout;
+        loop {
+            match self.crew.wait(deadline.since(Time::now())) {
+                News::AllReady => {
+                    self.opening = Some(self.began.elapsed());
+                    if self.progress().open == 0 {
+                        // Nothing could be measured: the report says why.
+                        self.stop();
+                    }
+                    self.crew.begin(|_| {});
+                }
+                News::AllEnded => return true,
+                News::Nothing => return false,
+            }
+        }
+    }
+
+    /// Ends the run.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.crew.wake();
+    }
+
+    /// Waits for the end and adds up.
+    ///
+    /// # Errors
+    /// What ended a worker early.
+    pub fn finish(mut self) -> Result<TcpLoaded, TcpLoadError> {
+        while !self.wait(Duration::from_secs(1)) {}
+        let outcomes = std::mem::replace(&mut self.crew, Crew::new()).finish()?;
+        Ok(self.add_up(outcomes))
+    }
+
+    fn add_up(&self, mut outcomes: Vec<Outcome>) -> TcpLoaded {
+        let (mut total, mut connect) = (TcpCounts::default(), Histogram::new());
+        let (mut stalled, mut rates, mut workers) = (Vec::new(), Vec::new(), Vec::new());
+        let running_s = outcomes
+            .iter()
+            .map(|outcome| outcome.running.as_secs_f64())
+            .fold(0.0, f64::max);
+        let gbit = |bytes: u64| {
+            if running_s > 0.0 {
+                bytes as f64 * 8.0 / running_s / 1e9
+            } else {
+                0.0
+            }
+        };
+        for (planned, outcome) in self.plan.workers.iter().zip(&mut outcomes) {
+            total.add(&outcome.counts);
+            connect.merge(&outcome.connect);
+            stalled.append(&mut outcome.stalls);
+            rates.extend(
+                outcome
+                    .moved
+                    .iter()
+                    .map(|bytes| *bytes as f64 / running_s.max(f64::MIN_POSITIVE)),
+            );
+            workers.push(TcpWorkerLoaded {
+                cpu: planned.cpu,
+                bucket: planned.bucket,
+                counts: outcome.counts,
+                cpu_s: outcome.usage.total_s(),
+                gbit_per_second: gbit(outcome.counts.sent_bytes + outcome.counts.received_bytes),
+            });
+        }
+        stalled.sort_by(|one, other| other.for_s.total_cmp(&one.for_s));
+        stalled.truncate(STALLS_NAMED);
+        let cpu_s: f64 = workers.iter().map(|worker| worker.cpu_s).sum();
+        let moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
+        TcpLoaded {
+            schema: "corelane/loaded-tcp/1".to_owned(),
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            opening_s: self.opening.unwrap_or_else(|| self.began.elapsed()).as_secs_f64(),
+            running_s,
+            total,
+            sent_gbit_per_second: gbit(total.sent_bytes),
+            received_gbit_per_second: gbit(total.received_bytes),
+            gbit_per_cpu_second: (cpu_s > 0.0).then(|| moved / cpu_s),
+            cpu_s,
+            connect: connect.summary(),
+            connect_histogram: (connect.count() > 0).then_some(connect),
+            rates: spread(rates),
+            stalled,
+            limited_by: limited_by(&total),
+            workers,
+            plan: (*self.plan).clone(),
+        }
+    }
+}
+
+impl Drop for TcpLoad {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// How evenly connections fared; nothing where there was none.
+fn spread(mut rates: Vec<f64>) -> Option<Rates> {
+    rates.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        rates
+            .get(((rates.len() as f64 - 1.0) * share).round() as usize)
+            .copied()
+    };
+    Some(Rates {
+        connections: rates.len() as u64,
+        min: at(0.0)?,
+        p10: at(0.1)?,
+        median: at(0.5)?,
+        p90: at(0.9)?,
+        max: at(1.0)?,
+    })
+}
+
+fn limited_by(total: &TcpCounts) -> Option<String> {
+    if total.opened == 0 {
+        let causes: Vec<&str> = total
+            .not_opened
+            .occurred()
+            .map(|(failure, _)| failure.name())
+            .collect();
+        return Some(format!("no connection could be opened: {}", causes.join(", ")));
+    }
+    let lacking = |failure: Failure| total.not_opened.of(failure) > 0;
+    if lacking(Failure::NoDescriptors) {
+        Some("descriptors ran out: use more --workers, or raise RLIMIT_NOFILE".to_owned())
+    } else if lacking(Failure::NoPorts) {
+        Some("source ports ran out: give --sources with more addresses".to_owned())
+    } else if lacking(Failure::NoMemory) {
+        Some("the kernel had no memory for more connections".to_owned())
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_of_rates_names_both_ends_and_the_middle() {
+        let rates = spread((0..=100).rev().map(f64::from).collect()).unwrap();
+        assert_eq!(
+            (
+                rates.connections,
+                rates.min,
+                rates.p10,
+                rates.median,
+                rates.p90,
+                rates.max
+            ),
+            (101, 0.0, 10.0, 50.0, 90.0, 100.0)
+        );
+        assert_eq!(spread(Vec::new()), None);
+    }
+}
