@@ -1,0 +1,202 @@
+//! Writes frames: flow, size and mark enter; Ethernet, IP, UDP and payload with right checksums leave, in the link's memory.
+//!
+//! What never changes of a size's frames is written once into a template; of each frame only addresses, ports, mark and the
+//! two checksums are new. A checksum is a sum (RFC 1071), so the template's part of it is computed once as well.
+
+use super::flows::Flow;
+use corelane_proto::mark::{self, MARK_BYTES, Mark, Marker};
+
+const ETHERNET: usize = 14;
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+const UDP: usize = 8;
+/// `IPPROTO_UDP`.
+const PROTOCOL: u8 = 17;
+/// What hosts send with (`net.ipv4.ip_default_ttl`).
+const TIME_TO_LIVE: u8 = 64;
+
+/// Writes frames of one family between two link addresses.
+#[derive(Debug)]
+pub(super) struct Writer {
+    is_ipv6: bool,
+    /// Destination, then source.
+    link_addresses: [[u8; 6]; 2],
+    /// By size; made when first needed.
+    templates: Vec<Option<Template>>,
+}
+
+/// The bytes of a size's frames, and what they add to the checksums.
+#[derive(Debug)]
+struct Template {
+    bytes: Vec<u8>,
+    marker: Marker,
+    /// Sum of the IPv4 header without addresses and checksum.
+    header_sum: u64,
+    /// Sum of what UDP covers without addresses, ports and mark: lengths, protocol, fill.
+    datagram_sum: u64,
+}
+
+/// Bytes of the shortest frame of a family that has room for a mark, or is allowed at all.
+pub(super) fn shortest(is_ipv6: bool) -> usize {
+    let network = if is_ipv6 { IPV6 } else { IPV4 };
+    (ETHERNET + network + UDP + MARK_BYTES).max(super::sizes::SHORTEST)
+}
+
+impl Writer {
+    pub(super) fn new(is_ipv6: bool, destination: [u8; 6], source: [u8; 6]) -> Writer {
+        Writer {
+            is_ipv6,
+            link_addresses: [destination, source],
+            templates: Vec::new(),
+        }
+    }
+
+    /// Writes a frame of `size` bytes, at least [`shortest`], to the start of `buffer`, which is at least as long.
+    #[inline]
+    pub(super) fn write(&mut self, buffer: &mut [u8], size: usize, flow: Flow, mark: Mark) {
+        if self.templates.len() <= size {
+            self.templates.resize_with(size + 1, || None);
+        }
+        let (is_ipv6, link_addresses) = (self.is_ipv6, self.link_addresses);
+        let template =
+            self.templates[size].get_or_insert_with(|| Template::new(is_ipv6, link_addresses, size));
+        let frame = &mut buffer[..size];
+        frame.copy_from_slice(&template.bytes);
+        let (addresses_at, addresses) = addresses(self.is_ipv6, flow);
+        let addresses = &addresses[..if self.is_ipv6 { 32 } else { 8 }];
+        frame[addresses_at..addresses_at + addresses.len()].copy_from_slice(addresses);
+        let addresses_sum = sum(addresses);
+        if !self.is_ipv6 {
+            let checksum = !folded(template.header_sum + addresses_sum);
+            frame[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&checksum.to_be_bytes());
+        }
+        let udp = addresses_at + addresses.len();
+        frame[udp..udp + 2].copy_from_slice(&flow.source_port.to_be_bytes());
+        frame[udp + 2..udp + 4].copy_from_slice(&flow.destination_port.to_be_bytes());
+        let mark = template.marker.write(mark);
+        frame[udp + UDP..udp + UDP + MARK_BYTES].copy_from_slice(&mark);
+        let ports = u64::from(flow.source_port) + u64::from(flow.destination_port);
+        // 0 would say that there is none (RFC 768); its complement means the same sum.
+        let checksum = match !folded(template.datagram_sum + addresses_sum + ports + sum(&mark)) {
+            0 => u16::MAX,
+            checksum => checksum,
+        };
+        frame[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+impl Template {
+    fn new(is_ipv6: bool, [destination, source]: [[u8; 6]; 2], size: usize) -> Template {
+        let mut bytes = [destination, source].concat();
+        let network = if is_ipv6 { IPV6 } else { IPV4 };
+        let datagram = (size - ETHERNET - network) as u16;
+        if is_ipv6 {
+            bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            bytes.extend(datagram.to_be_bytes());
+            bytes.extend([PROTOCOL, TIME_TO_LIVE]);
+            bytes.extend([0; 32]);
+        } else {
+            bytes.extend([0x08, 0x00, 0x45, 0]);
+            bytes.extend((datagram + IPV4 as u16).to_be_bytes());
+            // Identification 0 and "don't fragment": an atomic datagram (RFC 6864, section 4.1).
+            bytes.extend([0, 0, 0x40, 0, TIME_TO_LIVE, PROTOCOL, 0, 0]);
+            bytes.extend([0; 8]);
+        }
+        let header_sum = if is_ipv6 { 0 } else { sum(&bytes[ETHERNET..]) };
+        bytes.extend([0; 4]);
+        bytes.extend(datagram.to_be_bytes());
+        bytes.extend([0; 2 + MARK_BYTES]);
+        let fill = mark::fill(size - bytes.len());
+        bytes.extend(&fill);
+        // The length counts twice: in the pseudo header and in UDP's own (RFC 768; RFC 8200, section 8.1).
+        let datagram_sum = 2 * u64::from(datagram) + u64::from(PROTOCOL) + sum(&fill);
+        Template {
+            bytes,
+            marker: Marker::new(fill.len()),
+            header_sum,
+            datagram_sum,
+        }
+    }
+}
+
+/// Where both addresses stand, and their bytes: 8 of IPv4, 32 of IPv6.
+#[inline(always)]
+fn addresses(is_ipv6: bool, flow: Flow) -> (usize, [u8; 32]) {
+    let mut bytes = [0; 32];
+    if is_ipv6 {
+        bytes[..16].copy_from_slice(&flow.source.to_be_bytes());
+        bytes[16..].copy_from_slice(&flow.destination.to_be_bytes());
+        (ETHERNET + 8, bytes)
+    } else {
+        bytes[..4].copy_from_slice(&(flow.source as u32).to_be_bytes());
+        bytes[4..8].copy_from_slice(&(flow.destination as u32).to_be_bytes());
+        (ETHERNET + 12, bytes)
+    }
+}
+
+/// The sum of 16-bit words in network order, an odd last byte padded with zero.
+#[inline(always)]
+fn sum(bytes: &[u8]) -> u64 {
+    let mut words = bytes.chunks_exact(2);
+    let whole: u64 = words
+        .by_ref()
+        .map(|word| u64::from(u16::from_be_bytes([word[0], word[1]])))
+        .sum();
+    whole + words.remainder().first().map_or(0, |byte| u64::from(*byte) << 8)
+}
+
+/// Carries added back in until none is left.
+#[inline(always)]
+fn folded(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_packet::{Dissection, Ports, checksum};
+    use proptest::prelude::*;
+
+    /// What UDP's checksum covers (RFC 768; RFC 8200, section 8.1): pseudo header, then the datagram.
+    fn covered(frame: &[u8], dissection: &Dissection<'_>, is_ipv6: bool) -> Vec<u8> {
+        let (at, bytes) = if is_ipv6 { (22, 32) } else { (26, 8) };
+        let datagram = &frame[dissection.transport_offset()..];
+        let mut covered = frame[at..at + bytes].to_vec();
+        covered.extend((datagram.len() as u32).to_be_bytes());
+        covered.extend([0, 0, 0, PROTOCOL]);
+        covered.extend(datagram);
+        covered
+    }
+
+    proptest! {
+        #[test]
+        fn frames_have_what_was_asked_for_and_right_checksums(
+            is_ipv6: bool, source: u128, destination: u128, source_port: u16, destination_port: u16,
+            more in 0usize..1500, stream: u16, sequence: u32, time: u64,
+        ) {
+            let flow = Flow { source, destination, source_port, destination_port };
+            let mark = Mark { stream, sequence, time };
+            let size = shortest(is_ipv6) + more;
+            let mut frame = vec![0xee; size];
+            let mut writer = Writer::new(is_ipv6, [2; 6], [4; 6]);
+            writer.write(&mut frame, size, flow, mark);
+            // A second time, from the template that is there now.
+            let mut again = vec![0x11; size];
+            writer.write(&mut again, size, flow, mark);
+            prop_assert_eq!(&again, &frame);
+            let dissection = Dissection::of(&frame).unwrap();
+            let ports = Ports { source: source_port, destination: destination_port };
+            prop_assert_eq!(dissection.ports(), Some(ports));
+            prop_assert_eq!(dissection.packet_end(), size);
+            prop_assert!(!dissection.is_truncated());
+            if !is_ipv6 {
+                prop_assert_eq!(checksum::internet(&frame[ETHERNET..ETHERNET + IPV4]), 0);
+            }
+            prop_assert_eq!(checksum::internet(&covered(&frame, &dissection, is_ipv6)), 0);
+            prop_assert_eq!(Mark::read(&frame[dissection.transport_offset() + UDP..]), Ok(mark));
+        }
+    }
+}

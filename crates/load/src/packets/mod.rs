@@ -1,0 +1,18 @@
+//! `load packets`: frames on any link, made or replayed, each of which a receiver can account for.
+//!
+//! In: a [`PacketsPlan`]. Out: a running [`PacketsLoad`], and at its end a [`PacketsLoaded`]. `flows` draws addresses and
+//! ports, `frame` writes frames, `generator` sends them on a worker's queues, `replay` sends a capture.
+
+mod flows;
+mod frame;
+mod generator;
+mod loaded;
+mod plan;
+mod replay;
+mod run;
+mod sizes;
+
+pub use loaded::{PacketsLoaded, StreamLoaded};
+pub use plan::{FlowChoice, GeneratedPlan, PacketsError, PacketsPlan, ReplayPace, ReplayPlan, Traffic};
+pub use run::PacketsLoad;
+pub use sizes::{Sizes, SizesError};

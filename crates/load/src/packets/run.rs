@@ -1,0 +1,386 @@
+//! Runs a generator of packets: opens the link, gives each worker its queues, and puts together what they did.
+
+use super::flows::{Flows, Space};
+use super::frame::{Writer, shortest};
+use super::generator::{Sent, Stream};
+use super::loaded::{PacketsLoaded, StreamLoaded};
+use super::plan::{PacketsError, PacketsPlan, Traffic};
+use super::replay::Replay;
+use super::sizes::Sizes;
+use crate::pace::{Pace, Schedule};
+use corelane_host::memory::MemoryPolicy;
+use corelane_link::{AnyLink, Link, LinkError, open};
+use corelane_report::histogram::Histogram;
+use corelane_worker::{CachePadded, Counter, Time, Worker, WorkerSettings, spawn};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Waits longer than this are slept; timers are exact to about 50 µs (`timer_slack_ns`, proc(5)).
+const SLEEP_OVER: Duration = Duration::from_micros(200);
+/// How long frames that the kernel has not taken yet may take to leave at the end.
+const DRAIN: Duration = Duration::from_millis(20);
+
+/// A generator that runs. Dropping it stops it.
+pub struct PacketsLoad {
+    plan: PacketsPlan,
+    stop: Arc<AtomicBool>,
+    sent: Vec<Arc<CachePadded<Counter>>>,
+    workers: Vec<Worker<Result<Vec<Outcome>, LinkError>>>,
+}
+
+/// What sends on one queue.
+enum Source {
+    Stream(Box<Stream>),
+    Replay(Box<Replay>),
+}
+
+/// What one queue sent.
+struct Outcome {
+    queue: String,
+    stream: Option<u16>,
+    flows: Option<usize>,
+    sent: Sent,
+    oversized: u64,
+    cut_short: u64,
+    refused: u64,
+}
+
+impl PacketsLoad {
+    /// Opens the link in the calling thread's network namespace, and starts to send.
+    ///
+    /// # Errors
+    /// See [`PacketsError`]; nothing is sent then.
+    pub fn start(plan: PacketsPlan) -> Result<PacketsLoad, PacketsError> {
+        let queues = open(&plan.spec()?)?;
+        // A moment ahead, so that no stream is late before it begins.
+        let start = Time::now() + Duration::from_millis(1);
+        let used = if matches!(plan.traffic, Traffic::Replayed(_)) {
+            1
+        } else {
+            queues.len()
+        };
+        let mut sources = Vec::with_capacity(used);
+        for (number, queue) in queues.into_iter().take(used).enumerate() {
+            let source = source(&plan, number, used, start, &queue)?;
+            sources.push((queue, source));
+        }
+        let workers = plan.cpus.len().clamp(1, used);
+        let mut shares: Vec<Vec<(AnyLink, Source)>> = (0..workers).map(|_| Vec::new()).collect();
+        for (number, source) in sources.into_iter().enumerate() {
+            shares[number % workers].push(source);
+        }
+        let mut load = PacketsLoad {
+            stop: Arc::new(AtomicBool::new(false)),
+            sent: (0..workers).map(|_| Arc::default()).collect(),
+            workers: Vec::new(),
+            plan,
+        };
+        let end = load
+            .plan
+            .duration_s
+            .map_or(Time::NEVER, |seconds| start + Duration::from_secs_f64(seconds));
+        for (number, share) in shares.into_iter().enumerate() {
+            let (stop, sent) = (Arc::clone(&load.stop), Arc::clone(&load.sent[number]));
+            let settings = WorkerSettings {
+                name: format!("packets {number}"),
+                cpu: load.plan.cpus.get(number).copied().unwrap_or(0),
+                memory: MemoryPolicy::default(),
+                own_descriptors: false,
+            };
+            load.workers
+                .push(spawn(settings, move || run(share, end, &stop, &sent))?);
+        }
+        Ok(load)
+    }
+
+    /// Frames sent until now.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent.iter().map(|sent| sent.get()).sum()
+    }
+
+    /// Waits so long, or until all is sent; says whether it is.
+    #[must_use]
+    pub fn wait(&self, time: Duration) -> bool {
+        /// How often the workers are looked at.
+        const LOOK: Duration = Duration::from_millis(5);
+        let started = Instant::now();
+        while !self.workers.iter().all(Worker::is_finished) {
+            if started.elapsed() >= time {
+                return false;
+            }
+            thread::sleep(LOOK.min(time));
+        }
+        true
+    }
+
+    /// Ends it early.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until all is sent, and tells what was.
+    ///
+    /// # Errors
+    /// When a link failed or a worker died.
+    pub fn finish(mut self) -> Result<PacketsLoaded, PacketsError> {
+        let mut outcomes = Vec::new();
+        for (number, worker) in self.workers.drain(..).enumerate() {
+            let cpu = worker.cpu();
+            let sent = worker
+                .join()
+                .map_err(|_| PacketsError::Worker { worker: number })??;
+            outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
+        }
+        outcomes.sort_by_key(|(_, outcome)| outcome.stream);
+        Ok(loaded(&self.plan, &outcomes))
+    }
+}
+
+impl Drop for PacketsLoad {
+    fn drop(&mut self) {
+        self.stop();
+        for worker in self.workers.drain(..) {
+            let _ = worker.join();
+        }
+    }
+}
+
+/// What sends on queue `number` of `queues`.
+fn source(
+    plan: &PacketsPlan,
+    number: usize,
+    queues: usize,
+    start: Time,
+    link: &AnyLink,
+) -> Result<Source, PacketsError> {
+    // The first queues send what cannot be shared evenly.
+    let count = plan
+        .count
+        .map(|count| count / queues as u64 + u64::from((number as u64) < count % queues as u64));
+    let generated = match &plan.traffic {
+        Traffic::Replayed(replay) => {
+            return Ok(Source::Replay(Box::new(Replay::open(
+                replay, plan.burst, plan.count,
+            )?)));
+        }
+        Traffic::Generated(generated) => generated,
+    };
+    let space = Space::new(
+        &generated.sources,
+        &generated.destinations,
+        generated.source_ports,
+        generated.destination_ports,
+    )?;
+    let is_ipv6 = space.is_ipv6();
+    let shortest = check_sizes(generated.sizes, is_ipv6, link)?;
+    let schedule = match generated.pace {
+        Pace::Flood => None,
+        Pace::Rate { per_second } => Some(Schedule::new(start, per_second, number, queues)),
+        Pace::Window { .. } => return Err(PacketsError::Window),
+    };
+    let seed = generated.seed.wrapping_add(number as u64);
+    let flows = Flows::new(space, generated.flows, generated.steering.as_ref(), seed)?;
+    let writer = Writer::new(is_ipv6, generated.destination_link, generated.source_link);
+    Ok(Source::Stream(Box::new(Stream {
+        number: number as u16,
+        flows,
+        sizes: generated.sizes,
+        shortest,
+        writer,
+        // Not those of the flows, and not those of another stream.
+        draws: fastrand::Rng::with_seed(!seed),
+        sent: Sent::new(schedule.is_some()),
+        schedule,
+        count,
+        burst: plan.burst.max(1),
+        due: Vec::new(),
+    })))
+}
+
+/// Refuses sizes that a mark does not fit in, or that the link does not take; gives the shortest that is sent. The short
+/// frames of the mix are made as long as they have to be.
+fn check_sizes(sizes: Sizes, is_ipv6: bool, link: &AnyLink) -> Result<usize, PacketsError> {
+    let shortest = shortest(is_ipv6);
+    let first = match sizes {
+        Sizes::One { bytes } => bytes,
+        Sizes::Range { first, .. } => first,
+        Sizes::Imix => shortest,
+    };
+    if first < shortest {
+        return Err(PacketsError::Short {
+            bytes: first,
+            shortest,
+        });
+    }
+    if sizes.longest() > link.longest() {
+        return Err(PacketsError::Long {
+            bytes: sizes.longest(),
+            link: link.name().to_owned(),
+            longest: link.longest(),
+        });
+    }
+    Ok(shortest)
+}
+
+/// What a worker runs: its queues in turn, until all is sent or the time is over.
+fn run(
+    mut share: Vec<(AnyLink, Source)>,
+    end: Time,
+    stop: &AtomicBool,
+    sent: &Counter,
+) -> Result<Vec<Outcome>, LinkError> {
+    let mut checked = Time::now();
+    while !stop.load(Ordering::Relaxed) {
+        let now = Time::now();
+        if now >= end || share.iter().all(|(_, source)| source.is_done()) {
+            break;
+        }
+        let mut frames = 0;
+        for (link, source) in &mut share {
+            frames += match source {
+                Source::Stream(stream) => stream.turn(link)?,
+                Source::Replay(replay) => replay.turn(link)?,
+            };
+        }
+        sent.add(frames as u64);
+        if frames == 0 {
+            for (link, _) in &mut share {
+                link.check()?;
+            }
+            checked = now;
+            let due = share
+                .iter()
+                .map(|(_, source)| source.next_due(now))
+                .min()
+                .unwrap_or(now)
+                .min(end);
+            if due.since(Time::now()) > SLEEP_OVER {
+                thread::sleep(due.since(Time::now()) - SLEEP_OVER / 2);
+            } else {
+                thread::yield_now();
+            }
+        } else if now.since(checked) > Duration::from_millis(100) {
+            for (link, _) in &mut share {
+                link.check()?;
+            }
+            checked = now;
+        }
+    }
+    let over = Time::now().min(end);
+    share
+        .into_iter()
+        .map(|(link, source)| finish(link, source, over))
+        .collect()
+}
+
+/// Lets what is on its way leave, and takes stock.
+fn finish(mut link: AnyLink, source: Source, over: Time) -> Result<Outcome, LinkError> {
+    let drained = Time::now() + DRAIN;
+    while matches!(link, AnyLink::Packet(_)) && Time::now() < drained {
+        link.check()?;
+        thread::sleep(Duration::from_millis(1));
+    }
+    link.check()?;
+    let refused = link.tally().send_failed;
+    let queue = link.name().to_owned();
+    Ok(match source {
+        Source::Stream(mut stream) => {
+            stream.end(over);
+            Outcome {
+                queue,
+                stream: Some(stream.number),
+                flows: stream.flows.count(),
+                sent: stream.sent,
+                oversized: 0,
+                cut_short: 0,
+                refused,
+            }
+        }
+        Source::Replay(replay) => Outcome {
+            queue,
+            stream: None,
+            flows: None,
+            oversized: replay.oversized,
+            cut_short: replay.cut_short,
+            sent: replay.sent,
+            refused,
+        },
+    })
+}
+
+impl Source {
+    fn is_done(&self) -> bool {
+        match self {
+            Source::Stream(stream) => stream.is_done(),
+            Source::Replay(replay) => replay.is_done(),
+        }
+    }
+
+    fn next_due(&self, now: Time) -> Time {
+        match self {
+            Source::Stream(stream) if stream.is_done() => Time::NEVER,
+            Source::Stream(stream) => stream.next_due(now),
+            Source::Replay(replay) => replay.next_due(now),
+        }
+    }
+}
+
+fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)]) -> PacketsLoaded {
+    let sum = |of: fn(&Outcome) -> u64| -> u64 { outcomes.iter().map(|(_, outcome)| of(outcome)).sum() };
+    let first = outcomes
+        .iter()
+        .filter_map(|(_, outcome)| outcome.sent.first)
+        .min();
+    let last = outcomes.iter().filter_map(|(_, outcome)| outcome.sent.last).max();
+    let sending_s = first
+        .zip(last)
+        .map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
+    let mut lag: Option<Histogram> = None;
+    for histogram in outcomes
+        .iter()
+        .filter_map(|(_, outcome)| outcome.sent.lag.as_ref())
+    {
+        lag.get_or_insert_with(Histogram::new).merge(histogram);
+    }
+    let (sent, unsent) = (
+        sum(|outcome| outcome.sent.frames),
+        sum(|outcome| outcome.sent.unsent),
+    );
+    let waits_for_room = sum(|outcome| outcome.sent.waits_for_room);
+    let limited_by = match (unsent, waits_for_room) {
+        (0, _) => None,
+        (_, 0) => Some("the generator's CPU: frames were due faster than it made them".to_owned()),
+        _ => Some("the link: it had no room when frames were due".to_owned()),
+    };
+    let streams = outcomes.iter().map(|(cpu, outcome)| StreamLoaded {
+        stream: outcome.stream,
+        queue: outcome.queue.clone(),
+        cpu: *cpu,
+        flows: outcome.flows,
+        sent: outcome.sent.frames,
+        sent_bytes: outcome.sent.bytes,
+    });
+    let dropped = [
+        ("oversized", sum(|outcome| outcome.oversized)),
+        ("refused", sum(|outcome| outcome.refused)),
+    ];
+    PacketsLoaded {
+        schema: "corelane/loaded-packets/1".to_owned(),
+        link: plan.link.clone(),
+        sending_s,
+        sent,
+        sent_bytes: sum(|outcome| outcome.sent.bytes),
+        frames_per_s: (sending_s > 0.0).then(|| sent as f64 / sending_s),
+        unsent,
+        dropped: BTreeMap::from(dropped.map(|(reason, count)| (reason.to_owned(), count))),
+        waits_for_room,
+        sent_cut_short: sum(|outcome| outcome.cut_short),
+        schedule_lag: lag.and_then(|lag| lag.summary()),
+        limited_by,
+        streams: streams.collect(),
+    }
+}

@@ -1,0 +1,126 @@
+//! Sizes of frames: one, a range, or IMIX; text enters, the size of each frame leaves.
+//!
+//! Sizes are bytes from the destination address on, without the frame check sequence: 60 to what the link takes.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The shortest frame of Ethernet, without its check sequence (IEEE 802.3: 64 bytes with it).
+pub const SHORTEST: usize = 60;
+/// The longest frame that any link takes: 64 KiB of packet and its header.
+const LONGEST: usize = 65_549;
+
+/// The sizes of frames that are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sizes {
+    /// All of one size.
+    One {
+        /// Bytes.
+        bytes: usize,
+    },
+    /// Any size from the first to the last, all as likely.
+    Range {
+        /// Bytes of the shortest.
+        first: usize,
+        /// Bytes of the longest.
+        last: usize,
+    },
+    /// Seven of 60 bytes, four of 590 and one of 1514, in turn: IP packets of 40, 576 and 1500 bytes, the mix that RFC 6985
+    /// (section 5) names as the usual one.
+    Imix,
+}
+
+/// Text that gives no sizes.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "'{0}' is no frame size: give bytes from {SHORTEST} to {LONGEST} (without check sequence), FIRST-LAST, or imix"
+)]
+pub struct SizesError(String);
+
+impl Sizes {
+    /// Bytes of the longest frame.
+    #[must_use]
+    pub fn longest(self) -> usize {
+        match self {
+            Sizes::One { bytes } => bytes,
+            Sizes::Range { last, .. } => last,
+            Sizes::Imix => 1514,
+        }
+    }
+
+    /// Bytes of frame `number`.
+    pub(super) fn of(self, number: u64, draws: &mut fastrand::Rng) -> usize {
+        match self {
+            Sizes::One { bytes } => bytes,
+            Sizes::Range { first, last } => draws.usize(first..=last),
+            // In an order that spreads them, so that a short run has the mix too.
+            Sizes::Imix => [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 60, 590][(number % 12) as usize],
+        }
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = SizesError;
+
+    fn from_str(text: &str) -> Result<Sizes, SizesError> {
+        let wrong = || SizesError(text.to_owned());
+        if text.eq_ignore_ascii_case("imix") {
+            return Ok(Sizes::Imix);
+        }
+        let bytes = |text: &str| {
+            let bytes: usize = text.trim().parse().map_err(|_| wrong())?;
+            if (SHORTEST..=LONGEST).contains(&bytes) {
+                Ok(bytes)
+            } else {
+                Err(wrong())
+            }
+        };
+        match text.split_once('-') {
+            None => Ok(Sizes::One { bytes: bytes(text)? }),
+            Some((first, last)) => {
+                let (first, last) = (bytes(first)?, bytes(last)?);
+                if first > last {
+                    Err(wrong())
+                } else {
+                    Ok(Sizes::Range { first, last })
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Sizes::One { bytes } => write!(formatter, "{bytes}"),
+            Sizes::Range { first, last } => write!(formatter, "{first}-{last}"),
+            Sizes::Imix => formatter.write_str("imix"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_written_and_refused_out_of_bounds() {
+        for text in ["60", "60-1514", "imix"] {
+            assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
+        }
+        for text in ["59", "1514-60", "65550", "small", "60-", ""] {
+            assert!(text.parse::<Sizes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_mix_is_seven_four_and_one_in_twelve() {
+        let mut draws = fastrand::Rng::with_seed(1);
+        let mut sizes: Vec<usize> = (0..12).map(|number| Sizes::Imix.of(number, &mut draws)).collect();
+        sizes.sort_unstable();
+        assert_eq!(sizes, [60, 60, 60, 60, 60, 60, 60, 590, 590, 590, 590, 1514]);
+    }
+}
