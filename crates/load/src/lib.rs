@@ -3,6 +3,15 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
+mod crew;
+mod failure;
+pub mod http;
 pub mod pace;
+pub mod packets;
 pub mod pool;
+pub mod sources;
+pub mod tcp;
 pub mod udp;
+
+pub use crew::CrewError;
+pub use failure::{Failure, Failures};

@@ -22,13 +22,26 @@ pub enum Pace {
     },
 }
 
-/// One worker's share of an open-loop schedule: its `k`-th datagram is due at a time that depends on nothing measured.
+/// One worker's share of an open-loop schedule: its `k`-th request is due at a time that depends on nothing measured.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     start: Time,
-    interval_ns: f64,
+    /// This worker's own rate.
+    ramp: Ramp,
+    /// Where between two of its requests this worker begins, so that all workers together are evenly spaced.
     offset: f64,
     issued: u64,
+}
+
+/// A rate that changes evenly from one value to another, and stays there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ramp {
+    /// A second, at the start.
+    pub from: f64,
+    /// A second, after [`over`](Self::over).
+    pub to: f64,
+    /// How long the change takes.
+    pub over: Duration,
 }
 
 impl Schedule {
@@ -36,32 +49,102 @@ impl Schedule {
     /// turns: together their due times are evenly spaced.
     #[must_use]
     pub fn new(start: Time, per_second: f64, worker: usize, workers: usize) -> Self {
+        Self::ramp(start, Ramp::steady(per_second), worker, workers)
+    }
+
+    /// As [`new`](Self::new), with a rate that changes.
+    #[must_use]
+    pub fn ramp(start: Time, ramp: Ramp, worker: usize, workers: usize) -> Self {
         let workers = workers.max(1) as f64;
         Self {
             start,
-            interval_ns: 1e9 * workers / per_second,
+            ramp: ramp.times(1.0 / workers),
             offset: worker as f64 / workers,
             issued: 0,
         }
     }
 
-    /// When the next datagram is due.
+    /// The schedule of a worker that sends a share of `per_second`, in its own even spacing; the place among all workers
+    /// keeps them from starting in one burst.
     #[must_use]
-    pub fn due(&self) -> Time {
-        self.start + Duration::from_nanos(((self.issued as f64 + self.offset) * self.interval_ns) as u64)
+    pub fn of_share(start: Time, per_second: f64, share: f64, worker: usize, workers: usize) -> Self {
+        Self {
+            start,
+            ramp: Ramp::steady(per_second * share),
+            offset: worker as f64 / workers.max(1) as f64,
+            issued: 0,
+        }
     }
 
-    /// Notes that the due datagram was issued.
+    /// When the next request is due; [`Time::NEVER`] when the rate has ended.
+    #[must_use]
+    pub fn due(&self) -> Time {
+        let seconds = self.ramp.when(self.issued as f64 + self.offset);
+        if seconds.is_finite() {
+            self.start + Duration::from_nanos((seconds * 1e9) as u64)
+        } else {
+            Time::NEVER
+        }
+    }
+
+    /// Notes that the due request was issued.
     pub fn advance(&mut self) {
         self.issued += 1;
     }
 
-    /// Datagrams due before `end` and not issued.
+    /// Requests due before `end` and not issued.
     #[must_use]
     pub fn unissued_before(&self, end: Time) -> u64 {
-        let elapsed = end.since(self.start).as_nanos() as f64;
-        let due = (elapsed / self.interval_ns - self.offset).ceil().max(0.0) as u64;
+        let due = self.ramp.by(end.since(self.start).as_secs_f64()) - self.offset;
+        let due = due.ceil().max(0.0) as u64;
         due.saturating_sub(self.issued)
+    }
+}
+
+impl Ramp {
+    /// A rate that does not change.
+    #[must_use]
+    pub const fn steady(per_second: f64) -> Self {
+        Self {
+            from: per_second,
+            to: per_second,
+            over: Duration::ZERO,
+        }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self {
+            from: self.from * factor,
+            to: self.to * factor,
+            over: self.over,
+        }
+    }
+
+    /// Seconds from the start to the request with that number, from 0 on: the area under the rate up to there is the
+    /// number.
+    fn when(&self, number: f64) -> f64 {
+        let over = self.over.as_secs_f64();
+        let in_ramp = (self.from + self.to) / 2.0 * over;
+        if number >= in_ramp {
+            return over + (number - in_ramp) / self.to;
+        }
+        let slope = (self.to - self.from) / over;
+        if slope == 0.0 {
+            return number / self.from;
+        }
+        ((self.from * self.from + 2.0 * slope * number).max(0.0).sqrt() - self.from) / slope
+    }
+
+    /// Requests due within so many seconds from the start.
+    fn by(&self, seconds: f64) -> f64 {
+        let over = self.over.as_secs_f64();
+        let within = seconds.min(over);
+        let slope = if over > 0.0 {
+            (self.to - self.from) / over
+        } else {
+            0.0
+        };
+        self.from * within + slope * within * within / 2.0 + self.to * (seconds - within)
     }
 }
 
@@ -88,6 +171,46 @@ mod tests {
                 .all(|(due, expected)| due.abs_diff(*expected) <= 1),
             "{due:?}"
         );
+    }
+
+    #[test]
+    fn a_ramp_sends_what_lies_under_it_and_then_goes_on_at_its_end() {
+        let start = Time::from_nanoseconds(0);
+        for (from, to) in [(0.0, 1_000.0), (1_000.0, 0.0), (200.0, 800.0), (500.0, 500.0)] {
+            let ramp = Ramp {
+                from,
+                to,
+                over: Duration::from_secs(2),
+            };
+            let mut due = Vec::new();
+            for worker in 0..2 {
+                let mut schedule = Schedule::ramp(start, ramp, worker, 2);
+                let end = start + Duration::from_secs(3);
+                let expected = schedule.unissued_before(end);
+                while schedule.due() < end {
+                    due.push(schedule.due());
+                    schedule.advance();
+                }
+                assert_eq!(schedule.unissued_before(end), 0, "{ramp:?}");
+                assert_eq!(due.len() as u64 - expected * worker as u64, expected, "{ramp:?}");
+            }
+            due.sort_unstable();
+            let in_ramp = due.iter().filter(|due| **due < start + ramp.over).count() as f64;
+            assert!((in_ramp - (from + to)).abs() <= 2.0, "{ramp:?}: {in_ramp}");
+            assert!(
+                (due.len() as f64 - (from + to) - to).abs() <= 2.0,
+                "{ramp:?}: {}",
+                due.len()
+            );
+            let first = due
+                .iter()
+                .filter(|due| **due < start + Duration::from_secs(1))
+                .count() as f64;
+            assert!(
+                (first - (from * 0.75 + to * 0.25)).abs() <= 2.0,
+                "{ramp:?}: {first}"
+            );
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use corelane_load::pace::Pace;
 use corelane_load::udp::{Ports, Spread, UdpLoadError, UdpPlan, UdpRequest, Until};
+use corelane_report::scale::Skew;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
 use corelane_worker::engine::EngineSettings;
 use std::collections::HashSet;
@@ -27,6 +28,7 @@ fn request(sources: &str, sockets: usize) -> UdpRequest {
         sockets,
         cpus: vec![0, 1],
         payload_bytes: 510,
+        skew: Default::default(),
         pace: Pace::Flood,
         until: Until::default(),
         answers: true,
@@ -67,6 +69,27 @@ fn assert_on_buckets(plan: &UdpPlan, steering: &Steering) {
             }
         }
     }
+}
+
+#[test]
+fn under_skew_the_largest_flow_is_the_first_buckets_and_all_shares_are_everything() {
+    let asked = UdpRequest {
+        skew: Skew::Elephant { share: 0.5 },
+        ..bucket_request("10.11.2.0/24", 16, HashFields::TwoTuple, 2)
+    };
+    let plan = asked.resolve().unwrap();
+    let weights: Vec<&[f64]> = plan.workers.iter().map(|worker| &worker.weights[..]).collect();
+    assert_eq!([weights[0].len(), weights[1].len()], [8, 8]);
+    assert!((weights[0][0] - 0.5).abs() < 1e-12);
+    assert!(
+        weights.concat()[1..]
+            .iter()
+            .all(|weight| (weight - 0.5 / 15.0).abs() < 1e-12)
+    );
+    let even = bucket_request("10.11.2.0/24", 16, HashFields::TwoTuple, 2)
+        .resolve()
+        .unwrap();
+    assert!(even.workers.iter().all(|worker| worker.weights.is_empty()));
 }
 
 #[test]

@@ -48,13 +48,11 @@ impl Flow {
         arrival
     }
 
-    /// Gives up what has been outstanding since the last look without any progress; says whether it did.
-    pub(super) fn give_up_if_stalled(&mut self) -> bool {
-        let stalled = self.outstanding() > 0 && self.settled == self.settled_then;
-        if stalled {
+    /// Gives up what has been outstanding since the last look without any progress.
+    pub(super) fn give_up_if_stalled(&mut self) {
+        if self.settled == self.settled_then {
             self.settled = self.sent;
         }
         self.settled_then = self.settled;
-        stalled
     }
 }

@@ -4,6 +4,7 @@
 
 use super::flow::Flow;
 use super::loaded::Counts;
+use super::mix::Mix;
 use super::plan::UdpPlan;
 use crate::pace::{Pace, Schedule};
 use corelane_proto::probe::{Arrival, Probe, Stamp};
@@ -37,7 +38,8 @@ pub(super) struct Generator {
     pub(super) plan: Arc<UdpPlan>,
     pub(super) stamp: Stamp,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) live: Arc<CachePadded<LiveCounters>>,
+    /// What all workers publish, this one at its place.
+    pub(super) lives: Arc<[CachePadded<LiveCounters>]>,
     /// This worker's place among all, which its share of the schedule depends on.
     pub(super) place: usize,
     pub(super) flows: Vec<Flow>,
@@ -49,6 +51,8 @@ pub(super) struct Generator {
     pub(super) counts: Counts,
     pub(super) round_trip: Histogram,
     pub(super) schedule_lag: Histogram,
+    /// Datagrams sent and not settled, over all flows.
+    pub(super) outstanding: u64,
     /// Whose turn it is.
     pub(super) cursor: usize,
     /// Flows whose window could not be filled because the arena was full.
@@ -82,15 +86,22 @@ impl Generator {
             .until
             .duration_s
             .map(|seconds| start + Duration::from_secs_f64(seconds));
-        match self.plan.pace {
-            Pace::Flood => self.flood(engine, end)?,
-            Pace::Window { datagrams } => self.keep_window(engine, end, datagrams)?,
-            Pace::Rate { per_second } => self.follow_schedule(engine, start, end, per_second)?,
+        let mix = Mix::new(&self.plan, self.place, &self.lives);
+        match (self.plan.pace, mix) {
+            (Pace::Rate { per_second }, mix) => {
+                self.follow_schedule(engine, mix, (start, end), per_second)?;
+            }
+            (Pace::Flood, None) => self.flood(engine, end)?,
+            (Pace::Flood, Some(mut mix)) => self.keep_mix(engine, &mut mix, end, None)?,
+            (Pace::Window { datagrams }, None) => self.keep_window(engine, end, datagrams)?,
+            (Pace::Window { datagrams }, Some(mut mix)) => {
+                self.keep_mix(engine, &mut mix, end, Some(datagrams))?;
+            }
         }
         let sending = engine.now().since(start);
         self.budget = 0;
         self.empty_queues(engine)?;
-        self.live.sending_ended.set(1);
+        self.lives[self.place].sending_ended.set(1);
         if self.plan.answers {
             self.drain(engine)?;
         }
@@ -101,7 +112,7 @@ impl Generator {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn goes_on(&self, now: Time, end: Option<Time>) -> bool {
+    pub(super) fn goes_on(&self, now: Time, end: Option<Time>) -> bool {
         self.budget > 0 && !self.stopped() && end.is_none_or(|end| now < end)
     }
 
@@ -109,7 +120,8 @@ impl Generator {
         while self.goes_on(engine.now(), end) {
             let now = engine.now();
             for _ in 0..self.flows.len() {
-                let flow = self.next_flow();
+                let flow = self.cursor;
+                self.advance_cursor();
                 if (0..BURST).any(|_| !self.send(engine.ops(), flow, now)) {
                     break;
                 }
@@ -142,9 +154,8 @@ impl Generator {
             if now >= next_look {
                 next_look = now + self.plan.loss_timeout();
                 for flow in 0..self.flows.len() {
-                    if self.flows[flow].give_up_if_stalled() {
-                        self.fill_window(engine.ops(), flow, window, now);
-                    }
+                    self.give_up_if_stalled(flow);
+                    self.fill_window(engine.ops(), flow, window, now);
                 }
             }
         }
@@ -163,11 +174,15 @@ impl Generator {
     fn follow_schedule<E: Engine>(
         &mut self,
         engine: &mut E,
-        start: Time,
-        end: Option<Time>,
+        mut mix: Option<Mix>,
+        (start, end): (Time, Option<Time>),
         per_second: f64,
     ) -> io::Result<()> {
-        let mut schedule = Schedule::new(start, per_second, self.place, self.plan.workers.len());
+        let (place, workers) = (self.place, self.plan.workers.len());
+        let mut schedule = match &mix {
+            Some(mix) => Schedule::of_share(start, per_second, mix.share(), place, workers),
+            None => Schedule::new(start, per_second, place, workers),
+        };
         while self.goes_on(engine.now(), end) {
             let now = engine.now();
             for _ in 0..BURST {
@@ -175,9 +190,13 @@ impl Generator {
                 if due > now {
                     break;
                 }
-                let flow = self.next_flow();
+                let flow = mix.as_ref().map_or(self.cursor, |mix| mix.turns.current());
                 if !self.send(engine.ops(), flow, due) {
                     break;
+                }
+                match &mut mix {
+                    Some(mix) => mix.turns.advance(),
+                    None => self.advance_cursor(),
                 }
                 self.schedule_lag.record(now.since(due).as_nanos() as u64);
                 schedule.advance();
@@ -229,14 +248,21 @@ impl Generator {
         self.leases.iter().map(|lease| lease.sent).sum()
     }
 
-    fn next_flow(&mut self) -> usize {
-        let flow = self.cursor;
-        self.cursor = if flow + 1 < self.flows.len() { flow + 1 } else { 0 };
-        flow
+    fn advance_cursor(&mut self) {
+        let next = self.cursor + 1;
+        self.cursor = if next < self.flows.len() { next } else { 0 };
+    }
+
+    /// Gives up what a flow has outstanding since the last look without any progress.
+    pub(super) fn give_up_if_stalled(&mut self, flow: usize) {
+        let flow = &mut self.flows[flow];
+        let before = flow.outstanding();
+        flow.give_up_if_stalled();
+        self.outstanding -= u64::from(before - flow.outstanding());
     }
 
     /// Hands one probe with the intended send time `time` to the engine; says whether there was room and budget.
-    fn send(&mut self, ops: &mut Ops, flow: usize, time: Time) -> bool {
+    pub(super) fn send(&mut self, ops: &mut Ops, flow: usize, time: Time) -> bool {
         let flow = &mut self.flows[flow];
         let (stamp, sequence) = (&self.stamp, flow.sent);
         let write = |payload: &mut [u8]| stamp.write(payload, sequence, time.nanoseconds());
@@ -246,12 +272,14 @@ impl Generator {
         flow.sent = flow.sent.wrapping_add(1);
         self.leases[flow.lease as usize].sent += 1;
         self.budget -= 1;
+        self.outstanding += 1;
         true
     }
 
-    fn show(&self, ops: &Ops) {
-        self.live.sent.set(ops.counters().sent);
-        self.live.returned.set(self.counts.returned);
+    pub(super) fn show(&self, ops: &Ops) {
+        let live = &self.lives[self.place];
+        live.sent.set(ops.counters().sent);
+        live.returned.set(self.counts.returned);
     }
 
     fn take_answer(&mut self, flow: usize, payload: &[u8], now: Time) {
@@ -260,7 +288,10 @@ impl Generator {
             return;
         };
         let flow = &mut self.flows[flow];
-        match flow.arrive(probe.sequence) {
+        let before = flow.outstanding();
+        let arrival = flow.arrive(probe.sequence);
+        self.outstanding -= u64::from(before - flow.outstanding());
+        match arrival {
             Arrival::InOrder => {}
             Arrival::Reordered => self.counts.reordered += 1,
             Arrival::Duplicate => {
@@ -315,7 +346,9 @@ impl Handler for Generator {
             for datagram in datagrams {
                 self.take_answer(flow, datagram.payload, now);
             }
-            if let Pace::Window { datagrams } = self.plan.pace {
+            if let Pace::Window { datagrams } = self.plan.pace
+                && !self.plan.is_skewed()
+            {
                 self.fill_window(ops, flow, datagrams, now);
             }
         }

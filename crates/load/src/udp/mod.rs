@@ -6,11 +6,13 @@
 mod flow;
 mod generator;
 mod loaded;
+mod mix;
 mod plan;
 mod resolve;
 mod run;
 #[cfg(test)]
 mod simulated_tests;
+mod weights;
 
 pub use loaded::{SourceLoaded, UdpLoaded, WorkerLoaded};
 pub use plan::{Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan, Until};

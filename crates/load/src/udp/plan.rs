@@ -4,6 +4,7 @@
 use crate::pace::Pace;
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::SizeError;
+use corelane_report::scale::Skew;
 use corelane_rss::plan::PlanError;
 use corelane_worker::SpawnError;
 use corelane_worker::engine::{EngineKind, EngineSettings};
@@ -42,6 +43,9 @@ pub struct UdpPlan {
     /// From which node the buffers of datagrams come, where that is to differ.
     #[serde(default)]
     pub buffer_memory: Option<MemoryPolicy>,
+    /// How the flows share the traffic; the workers' weights say it socket by socket.
+    #[serde(default)]
+    pub skew: Skew,
     /// Who sends from where.
     pub workers: Vec<PlannedWorker>,
 }
@@ -66,6 +70,10 @@ pub struct PlannedWorker {
     pub own_descriptors: bool,
     /// Its sources.
     pub leases: Vec<Lease>,
+    /// Under skew, each socket's share of the traffic of all workers, in the order of the leases and their ports. Empty where
+    /// all sockets are alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<f64>,
 }
 
 impl PlannedWorker {
@@ -125,6 +133,11 @@ impl UdpPlan {
             memory: self.buffer_memory,
             ..EngineSettings::default()
         }
+    }
+
+    /// Whether some sockets send more than others.
+    pub(super) fn is_skewed(&self) -> bool {
+        self.skew != Skew::None
     }
 
     pub(super) fn loss_timeout(&self) -> Duration {

@@ -6,10 +6,12 @@
 use super::plan::{
     FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan, Until,
 };
+use super::weights;
 use crate::pace::Pace;
 use crate::pool::Pool;
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::Stamp;
+use corelane_report::scale::Skew;
 use corelane_rss::plan as rss_plan;
 use corelane_rss::{HashFields, Steering};
 use corelane_worker::engine::{EngineKind, EngineSettings};
@@ -58,6 +60,8 @@ pub struct UdpRequest {
     pub cpus: Vec<u32>,
     /// Bytes of payload.
     pub payload_bytes: usize,
+    /// How the sockets share the traffic.
+    pub skew: Skew,
     /// When to send.
     pub pace: Pace,
     /// When to stop.
@@ -89,6 +93,8 @@ impl UdpRequest {
             Spread::Even => self.spread_evenly()?,
             Spread::Buckets => self.spread_over_buckets()?,
         };
+        let mut workers = fit_descriptors(workers, self.descriptor_limit);
+        weights::deal(self.skew, &mut workers);
         Ok(UdpPlan {
             target: self.target,
             payload_bytes: self.payload_bytes,
@@ -102,7 +108,8 @@ impl UdpRequest {
             gro: self.moving.gro,
             memory: self.memory,
             buffer_memory: self.moving.memory,
-            workers: fit_descriptors(workers, self.descriptor_limit),
+            skew: self.skew,
+            workers,
         })
     }
 
@@ -278,6 +285,7 @@ fn worker(cpu: u32, bucket: Option<u16>) -> PlannedWorker {
         bucket,
         own_descriptors: false,
         leases: Vec::new(),
+        weights: Vec::new(),
     }
 }
 
@@ -330,6 +338,7 @@ fn fit_descriptors(workers: Vec<PlannedWorker>, limit: usize) -> Vec<PlannedWork
         let mut part = PlannedWorker {
             own_descriptors: true,
             leases: Vec::new(),
+            weights: Vec::new(),
             ..whole
         };
         for lease in whole.leases {
@@ -342,6 +351,7 @@ fn fit_descriptors(workers: Vec<PlannedWorker>, limit: usize) -> Vec<PlannedWork
                 if rest.is_some() {
                     let next = PlannedWorker {
                         leases: Vec::new(),
+                        weights: Vec::new(),
                         ..part
                     };
                     fitting.push(std::mem::replace(&mut part, next));

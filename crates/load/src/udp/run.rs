@@ -3,7 +3,7 @@
 use super::flow::Flow;
 use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
-use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, Ports, UdpLoadError, UdpPlan};
+use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan};
 use crate::pace::Pace;
 use corelane_proto::probe::Stamp;
 use corelane_report::histogram::Histogram;
@@ -30,13 +30,14 @@ pub struct UdpLoad {
     plan: Arc<UdpPlan>,
     engine: Chosen,
     stop: Arc<AtomicBool>,
+    /// What each worker publishes.
+    lives: Arc<[CachePadded<LiveCounters>]>,
     workers: Vec<Running>,
     ended: mpsc::Receiver<()>,
     ended_workers: usize,
 }
 
 struct Running {
-    live: Arc<CachePadded<LiveCounters>>,
     waker: Waker,
     buffers: Buffers,
     handle: Worker<Result<Outcome, UdpLoadError>>,
@@ -60,10 +61,12 @@ impl UdpLoad {
         Stamp::new(plan.payload_bytes)?;
         let (tell_ended, ended) = mpsc::channel();
         let engine = choose(plan.engine);
+        let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
         let mut load = Self {
             plan: Arc::new(plan),
             engine,
             stop: Arc::default(),
+            lives,
             workers: Vec::new(),
             ended,
             ended_workers: 0,
@@ -90,7 +93,6 @@ impl UdpLoad {
         let fail = move |error| UdpLoadError::Worker { worker: place, error };
         let (tell_ready, ready) = mpsc::channel();
         let (tell_start, start) = mpsc::channel();
-        let live = Arc::<CachePadded<LiveCounters>>::default();
         let (kind, settings) = (self.engine.kind, self.plan.engine_settings());
         let planned = &self.plan.workers[place];
         let thread = WorkerSettings {
@@ -103,7 +105,7 @@ impl UdpLoad {
             place,
             plan: Arc::clone(&self.plan),
             stop: Arc::clone(&self.stop),
-            live: Arc::clone(&live),
+            lives: Arc::clone(&self.lives),
             ready: tell_ready,
             start,
         };
@@ -117,7 +119,6 @@ impl UdpLoad {
         match ready.recv() {
             Ok(Ready { waker, buffers }) => {
                 let running = Running {
-                    live,
                     waker,
                     buffers,
                     handle,
@@ -134,20 +135,16 @@ impl UdpLoad {
     /// Datagrams so far, over all workers.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        self.workers
-            .iter()
-            .fold(Progress::default(), |sum, worker| Progress {
-                sent: sum.sent + worker.live.sent.get(),
-                returned: sum.returned + worker.live.returned.get(),
-            })
+        self.lives.iter().fold(Progress::default(), |sum, live| Progress {
+            sent: sum.sent + live.sent.get(),
+            returned: sum.returned + live.returned.get(),
+        })
     }
 
     /// Whether every worker has sent its last datagram; answers may still be waited for.
     #[must_use]
     pub fn sending_ended(&self) -> bool {
-        self.workers
-            .iter()
-            .all(|worker| worker.live.sending_ended.get() == 1)
+        self.lives.iter().all(|live| live.sending_ended.get() == 1)
     }
 
     /// Waits at most `timeout` for the run's end; says whether it has ended.
@@ -268,7 +265,7 @@ struct Sending {
     place: usize,
     plan: Arc<UdpPlan>,
     stop: Arc<AtomicBool>,
-    live: Arc<CachePadded<LiveCounters>>,
+    lives: Arc<[CachePadded<LiveCounters>]>,
     ready: mpsc::Sender<Ready>,
     start: mpsc::Receiver<Time>,
 }
@@ -290,7 +287,7 @@ impl EngineBody<Result<Outcome, UdpLoadError>> for Sending {
         let generator = Generator {
             stamp: Stamp::new(self.plan.payload_bytes)?,
             stop: self.stop,
-            live: self.live,
+            lives: Arc::clone(&self.lives),
             place: self.place,
             flows,
             flow_of_slot,
@@ -299,6 +296,7 @@ impl EngineBody<Result<Outcome, UdpLoadError>> for Sending {
             counts: Counts::default(),
             round_trip: Histogram::new(),
             schedule_lag: Histogram::new(),
+            outstanding: 0,
             cursor: 0,
             starved: Vec::new(),
             plan: Arc::clone(&self.plan),
@@ -316,7 +314,10 @@ impl EngineBody<Result<Outcome, UdpLoadError>> for Sending {
             .start
             .recv()
             .map_err(|_| fail(io::Error::other("the run was given up")))?;
-        generator.run(&mut engine, start).map_err(fail)
+        let outcome = generator.run(&mut engine, start).map_err(fail);
+        // Also when it failed: the others may wait for it.
+        self.lives[self.place].sending_ended.set(1);
+        outcome
     }
 }
 
@@ -328,10 +329,19 @@ struct Ready {
 
 /// This worker's share of a limited number of datagrams.
 fn budget(plan: &UdpPlan, place: usize) -> u64 {
-    let workers = plan.workers.len() as u64;
-    plan.until.datagrams.map_or(u64::MAX, |all| {
-        all / workers + u64::from((place as u64) < all % workers)
-    })
+    let Some(all) = plan.until.datagrams else {
+        return u64::MAX;
+    };
+    let share = |worker: &PlannedWorker| match worker.weights.iter().sum::<f64>() {
+        0.0 => 1.0 / plan.workers.len() as f64,
+        share => share,
+    };
+    // Rounded so that the shares of all workers are all there is.
+    let until = |workers: usize| match workers {
+        last if last == plan.workers.len() => all,
+        workers => (all as f64 * plan.workers[..workers].iter().map(share).sum::<f64>()).round() as u64,
+    };
+    until(place + 1) - until(place)
 }
 
 /// Opens a lease's sockets, connected to the target.

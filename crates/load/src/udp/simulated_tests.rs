@@ -4,11 +4,12 @@
 use super::flow::Flow;
 use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
 use super::loaded::Counts;
-use super::plan::{UdpPlan, Until};
+use super::plan::{PlannedWorker, UdpPlan, Until};
 use crate::pace::Pace;
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::Stamp;
 use corelane_report::histogram::Histogram;
+use corelane_report::scale::Skew;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedSocket};
 use corelane_worker::engine::{DatagramOptions, Engine, EngineSettings, Event, Id, Ops};
 use corelane_worker::{CachePadded, Time};
@@ -50,6 +51,17 @@ fn echo(seat: Seat, socket: SimulatedSocket, damage: u64) {
 
 /// Runs a generator of three sockets to its end.
 fn run(settings: NetworkSettings, pace: Pace, until: Until, damage: u64) -> Outcome {
+    run_with_weights(settings, pace, until, damage, &[])
+}
+
+/// The same, the sockets sending in proportion to their weights.
+fn run_with_weights(
+    settings: NetworkSettings,
+    pace: Pace,
+    until: Until,
+    damage: u64,
+    weights: &[f64],
+) -> Outcome {
     let network = Network::new(settings);
     let server: SocketAddr = SERVER.parse().unwrap();
     let socket = network.socket(server).unwrap();
@@ -64,13 +76,19 @@ fn run(settings: NetworkSettings, pace: Pace, until: Until, damage: u64) -> Outc
     std::thread::scope(|scope| {
         scope.spawn(move || echo(server_seat, socket, damage));
         let mut engine = client_seat.engine(&EngineSettings::default()).unwrap();
-        let generator = generator(&mut engine, sources, pace, until);
+        let generator = generator(&mut engine, sources, pace, until, weights);
         let start = engine.now() + Duration::from_millis(1);
         generator.run(&mut engine, start).unwrap()
     })
 }
 
-fn generator(engine: &mut impl Engine, sources: Vec<SimulatedSocket>, pace: Pace, until: Until) -> Generator {
+fn generator(
+    engine: &mut impl Engine,
+    sources: Vec<SimulatedSocket>,
+    pace: Pace,
+    until: Until,
+    weights: &[f64],
+) -> Generator {
     let plan = UdpPlan {
         target: SERVER.parse().unwrap(),
         payload_bytes: 64,
@@ -84,7 +102,18 @@ fn generator(engine: &mut impl Engine, sources: Vec<SimulatedSocket>, pace: Pace
         gro: false,
         memory: MemoryPolicy::FirstTouch,
         buffer_memory: None,
-        workers: Vec::new(),
+        skew: if weights.is_empty() {
+            Skew::None
+        } else {
+            Skew::Zipf { exponent: 1.0 }
+        },
+        workers: vec![PlannedWorker {
+            cpu: 0,
+            bucket: None,
+            own_descriptors: false,
+            leases: Vec::new(),
+            weights: weights.to_vec(),
+        }],
     };
     let mut flows = Vec::new();
     let mut flow_of_slot = Vec::new();
@@ -95,20 +124,21 @@ fn generator(engine: &mut impl Engine, sources: Vec<SimulatedSocket>, pace: Pace
             .unwrap();
         flow_of_slot.resize(flow_of_slot.len().max(id.slot() + 1), 0);
         flow_of_slot[id.slot()] = flows.len() as u32;
-        flows.push(Flow::new(id, 0));
+        flows.push(Flow::new(id, flows.len() as u32));
     }
     Generator {
         stamp: Stamp::new(plan.payload_bytes).unwrap(),
         stop: Arc::default(),
-        live: Arc::<CachePadded<LiveCounters>>::default(),
+        lives: vec![CachePadded::<LiveCounters>::default()].into(),
         place: 0,
         flows,
         flow_of_slot,
-        leases: vec![LeaseCounts::default()],
+        leases: vec![LeaseCounts::default(); 3],
         budget: until.datagrams.unwrap_or(u64::MAX),
         counts: Counts::default(),
         round_trip: Histogram::new(),
         schedule_lag: Histogram::new(),
+        outstanding: 0,
         cursor: 0,
         starved: Vec::new(),
         plan: Arc::new(plan),
@@ -153,6 +183,32 @@ fn damaged_answers_are_told_from_lost_ones() {
     let counts = &outcome.counts;
     assert_eq!((counts.sent, counts.corrupted, counts.returned), (1000, 100, 900));
     assert_eq!(counts.lost, 100, "a damaged answer is no answer");
+}
+
+#[test]
+fn under_skew_every_flow_sends_its_share_at_any_pace() {
+    let until = Until {
+        duration_s: Some(0.5),
+        datagrams: Some(20_000),
+    };
+    for pace in [
+        Pace::Window { datagrams: 16 },
+        Pace::Flood,
+        Pace::Rate { per_second: 30_000.0 },
+    ] {
+        let outcome = run_with_weights(NetworkSettings::default(), pace, until, 0, &[0.6, 0.3, 0.1]);
+        let sent: u64 = outcome.leases.iter().map(|lease| lease.sent).sum();
+        assert!(sent > 1_000, "{pace:?}: {sent}");
+        for (lease, weight) in outcome.leases.iter().zip([0.6, 0.3, 0.1]) {
+            let due = sent as f64 * weight;
+            assert!(
+                (lease.sent as f64 - due).abs() <= 2.0,
+                "{pace:?}: {} of {sent}",
+                lease.sent
+            );
+        }
+        assert_eq!(outcome.counts.sent, sent, "{pace:?}");
+    }
 }
 
 proptest! {

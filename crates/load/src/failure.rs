@@ -1,0 +1,172 @@
+//! What can become of a connection, or of a request that does not get the answer it asked for, each under its own name.
+
+use corelane_worker::engine::Cause;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Why a request failed, or a connection could not be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// Nobody listens there.
+    Refused,
+    /// The server reset the connection.
+    Reset,
+    /// The server closed the connection before the answer was complete, or before it began.
+    ClosedEarly,
+    /// The answer is no HTTP/1.1, or bytes came that nobody asked for.
+    Malformed,
+    /// A status other than those expected.
+    WrongStatus,
+    /// A body other than the one promised.
+    WrongBody,
+    /// The connection was not open in time.
+    ConnectTimeout,
+    /// The answer did not begin in time.
+    FirstByteTimeout,
+    /// The answer was not complete in time.
+    RequestTimeout,
+    /// No route to the server.
+    Unreachable,
+    /// No descriptor was left for the connection.
+    NoDescriptors,
+    /// No source port was left for the connection.
+    NoPorts,
+    /// The kernel had no memory for it.
+    NoMemory,
+    /// A firewall or a missing permission.
+    Forbidden,
+    /// Any other error of the kernel.
+    Other,
+}
+
+impl Failure {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 15] = [
+        Self::Refused,
+        Self::Reset,
+        Self::ClosedEarly,
+        Self::Malformed,
+        Self::WrongStatus,
+        Self::WrongBody,
+        Self::ConnectTimeout,
+        Self::FirstByteTimeout,
+        Self::RequestTimeout,
+        Self::Unreachable,
+        Self::NoDescriptors,
+        Self::NoPorts,
+        Self::NoMemory,
+        Self::Forbidden,
+        Self::Other,
+    ];
+
+    /// Its name in documents.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Reset => "reset",
+            Self::ClosedEarly => "closed_early",
+            Self::Malformed => "malformed",
+            Self::WrongStatus => "wrong_status",
+            Self::WrongBody => "wrong_body",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::FirstByteTimeout => "first_byte_timeout",
+            Self::RequestTimeout => "request_timeout",
+            Self::Unreachable => "unreachable",
+            Self::NoDescriptors => "no_descriptors",
+            Self::NoPorts => "no_ports",
+            Self::NoMemory => "no_memory",
+            Self::Forbidden => "forbidden",
+            Self::Other => "other",
+        }
+    }
+
+    /// What the end of a connection means for whatever was under way on it.
+    pub(crate) fn of_cause(cause: Cause, was_open: bool) -> Self {
+        match cause {
+            Cause::Refused => Self::Refused,
+            Cause::Reset => Self::Reset,
+            Cause::TimedOut if was_open => Self::RequestTimeout,
+            Cause::TimedOut => Self::ConnectTimeout,
+            Cause::Unreachable => Self::Unreachable,
+            Cause::NoDescriptor => Self::NoDescriptors,
+            Cause::AddressInUse | Cause::NoAddress => Self::NoPorts,
+            Cause::NoBuffer => Self::NoMemory,
+            Cause::Forbidden => Self::Forbidden,
+            Cause::Asked => Self::ClosedEarly,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Counts by failure. In documents every name is there, also at 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "BTreeMap<String, u64>", from = "BTreeMap<String, u64>")]
+pub struct Failures([u64; Failure::ALL.len()]);
+
+impl Failures {
+    /// Counts one.
+    pub fn count(&mut self, failure: Failure) {
+        self.0[failure as usize] += 1;
+    }
+
+    /// How often that happened.
+    #[must_use]
+    pub fn of(&self, failure: Failure) -> u64 {
+        self.0[failure as usize]
+    }
+
+    /// Failures of all causes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Those that happened, with how often.
+    pub fn occurred(&self) -> impl Iterator<Item = (Failure, u64)> {
+        let counted = Failure::ALL.into_iter().zip(self.0);
+        counted.filter(|(_, count)| *count > 0)
+    }
+
+    /// Adds what `other` counted.
+    pub fn add(&mut self, other: &Self) {
+        for (count, other) in self.0.iter_mut().zip(other.0) {
+            *count += other;
+        }
+    }
+}
+
+impl From<Failures> for BTreeMap<String, u64> {
+    fn from(failures: Failures) -> Self {
+        let named = Failure::ALL.into_iter().zip(failures.0);
+        named
+            .map(|(failure, count)| (failure.name().to_owned(), count))
+            .collect()
+    }
+}
+
+impl From<BTreeMap<String, u64>> for Failures {
+    fn from(counts: BTreeMap<String, u64>) -> Self {
+        Self(Failure::ALL.map(|failure| counts.get(failure.name()).copied().unwrap_or(0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_a_place_and_a_name_of_its_own() {
+        let mut failures = Failures::default();
+        for (place, failure) in Failure::ALL.into_iter().enumerate() {
+            assert_eq!(failure as usize, place);
+            failures.count(failure);
+        }
+        let named = BTreeMap::from(failures);
+        assert_eq!(
+            (named.len(), failures.total()),
+            (Failure::ALL.len(), Failure::ALL.len() as u64)
+        );
+        assert_eq!(Failures::from(named), failures);
+    }
+}

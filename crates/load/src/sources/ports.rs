@@ -1,0 +1,232 @@
+//! The ports of one worker while it runs: which source the next connection takes, and when a port may be used again.
+//!
+//! In: leases, ends of connections, the time. Out: sources. A port whose connection this side closed first rests in
+//! TIME_WAIT, and is not offered before that is over.
+
+use super::{Lease, LeasedPorts};
+use corelane_worker::Time;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// How long Linux keeps an ended connection that this side closed first (`TCP_TIMEWAIT_LEN`).
+const TIME_WAIT: Duration = Duration::from_secs(60);
+
+/// The source of one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    lease: u32,
+    port: u16,
+}
+
+/// The ports of one worker.
+#[derive(Debug)]
+pub struct PortPool {
+    leases: Vec<Leased>,
+    /// Which lease is asked first.
+    cursor: usize,
+}
+
+#[derive(Debug)]
+struct Leased {
+    address: IpAddr,
+    /// Connections that may still be open at a time.
+    room: usize,
+    /// None where the kernel chooses.
+    ports: Option<Explicit>,
+}
+
+#[derive(Debug)]
+struct Explicit {
+    /// Ports never used.
+    fresh: Fresh,
+    /// Used ports that are free, the one freed first in front.
+    free: VecDeque<u16>,
+    /// Used ports that rest, with when they are free.
+    resting: VecDeque<(Time, u16)>,
+}
+
+#[derive(Debug)]
+enum Fresh {
+    /// From the first to before the second.
+    Range(u32, u32),
+    Listed(Vec<u16>),
+}
+
+/// What became of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// The peer closed first, or the connection was reset or never opened: it is free at once.
+    Free,
+    /// This side closed first.
+    Rests,
+    /// Somebody else holds it.
+    Taken,
+}
+
+impl PortPool {
+    /// The pool of these leases.
+    #[must_use]
+    pub fn new(leases: &[Lease]) -> Self {
+        let leased = |lease: &Lease| Leased {
+            address: lease.address,
+            room: lease.connections,
+            ports: match &lease.ports {
+                LeasedPorts::Kernel => None,
+                LeasedPorts::Range { first, last } => Some(Explicit::new(Fresh::Range(
+                    u32::from(*first),
+                    u32::from(*last) + 1,
+                ))),
+                // Taken from the end, so that the lowest comes first.
+                LeasedPorts::Listed(ports) => Some(Explicit::new(Fresh::Listed(
+                    ports.iter().rev().copied().collect(),
+                ))),
+            },
+        };
+        Self {
+            leases: leases.iter().map(leased).collect(),
+            cursor: 0,
+        }
+    }
+
+    /// A source that no open connection has. `None` when all have, or rest.
+    pub fn take(&mut self, now: Time) -> Option<Source> {
+        for _ in 0..self.leases.len() {
+            let lease = self.cursor;
+            self.cursor = (lease + 1) % self.leases.len();
+            let leased = &mut self.leases[lease];
+            if leased.room == 0 {
+                continue;
+            }
+            let port = match &mut leased.ports {
+                None => Some(0),
+                Some(ports) => ports.take(now),
+            };
+            if let Some(port) = port {
+                leased.room -= 1;
+                let lease = lease as u32;
+                return Some(Source { lease, port });
+            }
+        }
+        None
+    }
+
+    /// Where to bind for this source; `None` leaves address and port to the kernel.
+    #[must_use]
+    pub fn address(&self, source: Source) -> Option<SocketAddr> {
+        let address = self.leases[source.lease as usize].address;
+        (source.port != 0 || !address.is_unspecified()).then(|| SocketAddr::new(address, source.port))
+    }
+
+    /// Gives a source back.
+    pub fn release(&mut self, source: Source, how: Release, now: Time) {
+        let leased = &mut self.leases[source.lease as usize];
+        leased.room += 1;
+        if let Some(ports) = &mut leased.ports {
+            match how {
+                Release::Free => ports.free.push_back(source.port),
+                Release::Rests | Release::Taken => ports.resting.push_back((now + TIME_WAIT, source.port)),
+            }
+        }
+    }
+
+    /// When the first resting port is free again.
+    #[must_use]
+    pub fn next_free(&self) -> Option<Time> {
+        let resting = |leased: &Leased| leased.ports.as_ref()?.resting.front().map(|(until, _)| *until);
+        self.leases.iter().filter_map(resting).min()
+    }
+}
+
+impl Explicit {
+    fn new(fresh: Fresh) -> Self {
+        Self {
+            fresh,
+            free: VecDeque::new(),
+            resting: VecDeque::new(),
+        }
+    }
+
+    fn take(&mut self, now: Time) -> Option<u16> {
+        let fresh = match &mut self.fresh {
+            Fresh::Range(next, end) => {
+                let port = (*next < *end).then_some(*next as u16);
+                *next += u32::from(port.is_some());
+                port
+            }
+            Fresh::Listed(ports) => ports.pop(),
+        };
+        fresh.or_else(|| {
+            while let Some((until, port)) = self.resting.front().copied()
+                && until <= now
+            {
+                self.resting.pop_front();
+                self.free.push_back(port);
+            }
+            self.free.pop_front()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(ports: LeasedPorts, connections: usize) -> PortPool {
+        let address = "10.0.0.1".parse().unwrap();
+        PortPool::new(&[Lease {
+            address,
+            ports,
+            connections,
+        }])
+    }
+
+    #[test]
+    fn a_port_that_rests_is_not_offered_before_its_time() {
+        let mut pool = pool(LeasedPorts::Listed(vec![7, 9]), 2);
+        let start = Time::from_nanoseconds(0);
+        let (seven, nine) = (pool.take(start).unwrap(), pool.take(start).unwrap());
+        assert_eq!(pool.address(seven).unwrap().port(), 7);
+        assert_eq!(pool.take(start), None);
+        pool.release(seven, Release::Rests, start);
+        assert_eq!(pool.take(start), None);
+        assert_eq!(pool.next_free(), Some(start + TIME_WAIT));
+        pool.release(nine, Release::Free, start);
+        assert_eq!(pool.take(start), Some(nine));
+        assert_eq!(pool.take(start + TIME_WAIT), Some(seven));
+    }
+
+    #[test]
+    fn a_lease_opens_no_more_at_a_time_than_planned_but_has_more_ports() {
+        let mut pool = pool(
+            LeasedPorts::Range {
+                first: 65_533,
+                last: 65_535,
+            },
+            1,
+        );
+        let now = Time::from_nanoseconds(0);
+        for port in [65_533, 65_534, 65_535] {
+            let source = pool.take(now).unwrap();
+            assert_eq!(pool.address(source).unwrap().port(), port);
+            assert_eq!(pool.take(now), None);
+            pool.release(source, Release::Taken, now);
+        }
+        assert_eq!(pool.take(now), None);
+    }
+
+    #[test]
+    fn the_kernel_chooses_ports_as_often_as_it_likes() {
+        let mut pool = PortPool::new(&[Lease {
+            address: "0.0.0.0".parse().unwrap(),
+            ports: LeasedPorts::Kernel,
+            connections: 1,
+        }]);
+        let now = Time::from_nanoseconds(0);
+        for _ in 0..3 {
+            let source = pool.take(now).unwrap();
+            assert_eq!(pool.address(source), None);
+            pool.release(source, Release::Rests, now);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Sending under skew: every flow sends its share of the traffic, whatever becomes of it.
+//!
+//! A generator that sends as fast as answers come would not: each of its workers would keep its own bucket busy, and the
+//! shares would be those of the buckets' speeds. So the workers keep step. Each looks how far the others have come for their
+//! share, and does not run ahead of the slowest. The rate of all is then the highest at which the mix holds, and CPUs of
+//! small buckets idle, as they would under real traffic of that mix.
+//!
+//! In: the plan's weights, and what the other workers publish. Out: datagrams, through the generator.
+
+use super::generator::{Generator, LiveCounters};
+use super::plan::UdpPlan;
+use super::weights::Turns;
+use corelane_worker::engine::{Engine, Ops};
+use corelane_worker::{CachePadded, Time};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How far a worker may run ahead of the slowest, in datagrams of all workers together: a few time slices of the scheduler
+/// (3 ms) at some hundred thousand a second. More would blur the mix of a short run.
+const LEAD: f64 = 2_048.0;
+
+/// How long a worker that is ahead waits before it looks again: some ten datagrams of the slowest.
+const LEAD_LOOK: Duration = Duration::from_micros(50);
+
+/// Datagrams queued between two passes of the engine.
+const MOST_QUEUED: u32 = 256;
+
+/// Unanswered datagrams of one flow: answers that come all at once fit a socket's default receive buffer of 212,992 bytes,
+/// which holds about 160 of the posts' 510 bytes (1,280 bytes of memory each).
+const LARGEST_WINDOW: u32 = 128;
+
+/// One worker's part of the mix.
+pub(super) struct Mix {
+    pub(super) turns: Turns,
+    place: usize,
+    /// Each worker's share of everything.
+    shares: Vec<f64>,
+    lives: Arc<[CachePadded<LiveCounters>]>,
+    issued: u64,
+}
+
+/// Why a worker queues no more for now.
+enum Pause {
+    /// Enough for one pass, or the arena is full.
+    Enough,
+    /// Too much is unanswered.
+    Window,
+    /// It is ahead of the others.
+    Ahead,
+}
+
+impl Mix {
+    /// The part of worker `place`; `None` where all flows are alike.
+    pub(super) fn new(
+        plan: &UdpPlan,
+        place: usize,
+        lives: &Arc<[CachePadded<LiveCounters>]>,
+    ) -> Option<Self> {
+        let weights = &plan.workers.get(place)?.weights;
+        (!weights.is_empty()).then(|| Self {
+            turns: Turns::new(weights),
+            place,
+            shares: plan
+                .workers
+                .iter()
+                .map(|worker| worker.weights.iter().sum())
+                .collect(),
+            lives: Arc::clone(lives),
+            issued: 0,
+        })
+    }
+
+    /// This worker's share of everything.
+    pub(super) fn share(&self) -> f64 {
+        self.shares[self.place]
+    }
+
+    /// Datagrams that this worker may have issued by now.
+    fn allowance(&self) -> u64 {
+        let others = self.shares.iter().zip(&*self.lives).enumerate();
+        let progress = others
+            .filter(|(place, (_, live))| *place != self.place && live.sending_ended.get() == 0)
+            .map(|(_, (share, live))| live.sent.get() as f64 / share);
+        let slowest = progress.fold(f64::INFINITY, f64::min);
+        ((slowest + LEAD) * self.share()) as u64
+    }
+}
+
+impl Generator {
+    /// Sends as flows take turns, until `end`: as fast as the slowest worker can, and with a window no more than that
+    /// unanswered, in all flows of this worker together.
+    pub(super) fn keep_mix<E: Engine>(
+        &mut self,
+        engine: &mut E,
+        mix: &mut Mix,
+        end: Option<Time>,
+        window: Option<u32>,
+    ) -> io::Result<()> {
+        let window = window.map(|window| u64::from(window) * self.flows.len() as u64);
+        let mut next_look = engine.now() + self.plan.loss_timeout();
+        while self.goes_on(engine.now(), end) {
+            let now = engine.now();
+            let wait = match self.fill_mix(engine.ops(), mix, window, now) {
+                Pause::Enough => now,
+                Pause::Window => next_look,
+                Pause::Ahead => now + LEAD_LOOK,
+            };
+            engine.turn(end.map_or(wait, |end| end.min(wait)), self)?;
+            self.show(engine.ops());
+            if engine.now() >= next_look {
+                next_look = engine.now() + self.plan.loss_timeout();
+                (0..self.flows.len()).for_each(|flow| self.give_up_if_stalled(flow));
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_mix(&mut self, ops: &mut Ops, mix: &mut Mix, window: Option<u64>, now: Time) -> Pause {
+        let allowance = mix.allowance();
+        for _ in 0..MOST_QUEUED {
+            let flow = mix.turns.current();
+            let unanswered = self.flows[flow].outstanding();
+            if mix.issued >= allowance {
+                return Pause::Ahead;
+            }
+            if window.is_some_and(|window| self.outstanding >= window || unanswered >= LARGEST_WINDOW) {
+                return Pause::Window;
+            }
+            if !self.send(ops, flow, now) {
+                return Pause::Enough;
+            }
+            mix.turns.advance();
+            mix.issued += 1;
+        }
+        Pause::Enough
+    }
+}

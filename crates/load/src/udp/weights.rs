@@ -1,0 +1,133 @@
+//! Who sends how much under skew: the shares of a [`Skew`] are dealt to the sockets of a plan, and each worker takes turns
+//! among its own by them.
+//!
+//! In: the planned workers. Out: a weight a socket, and at run time whose turn it is.
+
+use super::plan::PlannedWorker;
+use corelane_report::scale::Skew;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Gives every socket its share of the traffic: the largest to the first socket of the first worker, the next to the first
+/// of the second worker, and so on round the workers. Dealt like that, no worker gets more than it must: what is left of the
+/// imbalance is the skew's own.
+pub(super) fn deal(skew: Skew, workers: &mut [PlannedWorker]) {
+    let sockets: Vec<usize> = workers.iter().map(PlannedWorker::sockets).collect();
+    let Some(shares) = skew.shares(sockets.iter().sum()) else {
+        return;
+    };
+    let mut shares = shares.into_iter();
+    for turn in 0..sockets.iter().copied().max().unwrap_or(0) {
+        for (worker, sockets) in workers.iter_mut().zip(&sockets) {
+            if turn < *sockets {
+                worker.weights.extend(shares.next());
+            }
+        }
+    }
+}
+
+/// Whose turn it is among the sockets of one worker: each comes up in proportion to its weight, evenly spaced.
+#[derive(Debug, Clone)]
+pub(super) struct Turns {
+    /// The next turn of each socket, in steps of its stride; the smallest comes first.
+    next: BinaryHeap<Reverse<(u64, u32)>>,
+    strides: Vec<u64>,
+}
+
+/// The stride of a socket that has all the worker's traffic: fine enough for weights down to one in 2^32, and far from
+/// overflow after 2^32 turns of a socket.
+const FINEST_STRIDE: f64 = 65_536.0;
+
+impl Turns {
+    /// The turns of sockets with these weights, none of which may be 0.
+    pub(super) fn new(weights: &[f64]) -> Self {
+        let sum: f64 = weights.iter().sum();
+        let strides: Vec<u64> = weights
+            .iter()
+            .map(|weight| (FINEST_STRIDE * sum / weight).min(u64::MAX as f64 / 4e9) as u64)
+            .collect();
+        let next = strides
+            .iter()
+            .zip(0..)
+            .map(|(stride, socket)| Reverse((stride / 2, socket)));
+        Self {
+            next: next.collect(),
+            strides,
+        }
+    }
+
+    /// The socket whose turn it is.
+    pub(super) fn current(&self) -> usize {
+        self.next
+            .peek()
+            .map_or(0, |Reverse((_, socket))| *socket as usize)
+    }
+
+    /// Ends its turn.
+    pub(super) fn advance(&mut self) {
+        if let Some(mut first) = self.next.peek_mut() {
+            let Reverse((due, socket)) = &mut *first;
+            *due += self.strides[*socket as usize];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::plan::{Lease, Ports};
+
+    fn workers(sockets: &[usize]) -> Vec<PlannedWorker> {
+        let worker = |sockets: &usize| PlannedWorker {
+            cpu: 0,
+            bucket: None,
+            own_descriptors: false,
+            leases: vec![Lease {
+                address: "10.0.0.1".parse().unwrap(),
+                ports: Ports::Any(*sockets),
+            }],
+            weights: Vec::new(),
+        };
+        sockets.iter().map(worker).collect()
+    }
+
+    #[test]
+    fn the_largest_shares_go_round_the_workers() {
+        let mut workers = workers(&[2, 1, 2]);
+        deal(Skew::Zipf { exponent: 1.0 }, &mut workers);
+        let sum: f64 = (1..=5).map(|rank| 1.0 / f64::from(rank)).sum();
+        let ranks: Vec<Vec<u32>> = workers
+            .iter()
+            .map(|worker| {
+                worker
+                    .weights
+                    .iter()
+                    .map(|share| (1.0 / (share * sum)).round() as u32)
+                    .collect()
+            })
+            .collect();
+        assert_eq!(ranks, [vec![1, 4], vec![2], vec![3, 5]]);
+    }
+
+    #[test]
+    fn without_skew_nobody_has_a_weight() {
+        let mut workers = workers(&[2, 1]);
+        deal(Skew::None, &mut workers);
+        assert!(workers.iter().all(|worker| worker.weights.is_empty()));
+    }
+
+    #[test]
+    fn turns_come_up_in_proportion_at_any_moment() {
+        let weights = [0.6, 0.3, 0.1];
+        let mut turns = Turns::new(&weights);
+        let mut counts = [0_u32; 3];
+        for done in 1..=10_000 {
+            counts[turns.current()] += 1;
+            turns.advance();
+            for (count, weight) in counts.iter().zip(weights) {
+                let due = f64::from(done) * weight;
+                assert!((f64::from(*count) - due).abs() <= 1.5, "{done}: {counts:?}");
+            }
+        }
+    }
+}
