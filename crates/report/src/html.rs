@@ -6,15 +6,18 @@
 
 mod axis;
 mod bars;
+pub mod classify;
 mod figures;
 mod markup;
 mod observed;
 mod plot;
+pub mod streams;
 mod tables;
 mod verdict;
 
 use crate::date;
-use crate::scale::{Mode, ScaleReport};
+use crate::memory;
+use crate::scale::{Mode, ScaleReport, Tool};
 use markup::{Markup, classed, element, plain, void};
 
 /// Colours, spacing and type; no address in it, so nothing is fetched.
@@ -33,6 +36,7 @@ pub fn page(report: &ScaleReport) -> String {
             .with(growth(report))
             .with(frames(report))
             .with(controls(report))
+            .with(variations(report))
             .with(buckets(report))
             .with(time(report))
             .with(missing_frames(report))
@@ -41,16 +45,17 @@ pub fn page(report: &ScaleReport) -> String {
             .with(conditions(report))
             .with(repeat(report)),
     );
-    let html = element("html", &[("lang", "en")], head(report).with(plain("body", body)));
+    document(&verdict::headline(report), report.started_unix_s, body)
+}
+
+/// A page of this title and body.
+fn document(headline: &str, started_unix_s: u64, body: Markup) -> String {
+    let title = format!("{headline} \u{2013} {}", date::utc(started_unix_s));
+    let html = element("html", &[("lang", "en")], head(title).with(plain("body", body)));
     format!("<!DOCTYPE html>\n{}", html.into_string())
 }
 
-fn head(report: &ScaleReport) -> Markup {
-    let title = format!(
-        "{} \u{2013} {}",
-        verdict::headline(report),
-        date::utc(report.started_unix_s)
-    );
+fn head(title: String) -> Markup {
     let parts = void("meta", &[("charset", "utf-8")])
         .with(void(
             "meta",
@@ -105,6 +110,19 @@ fn controls(report: &ScaleReport) -> Markup {
     section("Controls", figure_grid(drawn).with(note.unwrap_or_default()))
 }
 
+/// Steps that did something otherwise, and what that did in words.
+fn variations(report: &ScaleReport) -> Markup {
+    if report.varied_steps().next().is_none() {
+        return Markup::default();
+    }
+    let sentences: Markup = report
+        .variation_sentences()
+        .into_iter()
+        .map(|sentence| plain("p", sentence))
+        .collect();
+    section("Otherwise than above", sentences.with(tables::variations(report)))
+}
+
 fn buckets(report: &ScaleReport) -> Markup {
     let drawn = figures::buckets(report).with(figures::cpus(report));
     let step = report
@@ -118,7 +136,12 @@ fn buckets(report: &ScaleReport) -> Markup {
             plain("summary", format!("All {count} buckets")).with(tables::buckets(step)),
         ),
     });
-    section("Buckets and CPUs", figure_grid(drawn).with(table))
+    let memory = step.and_then(|step| memory::sentence(step.memory()));
+    let memory = memory.map(|sentence| classed("p", "note", sentence));
+    section(
+        "Buckets and CPUs",
+        figure_grid(drawn).with(table).with(memory.unwrap_or_default()),
+    )
 }
 
 fn time(report: &ScaleReport) -> Markup {
@@ -158,28 +181,35 @@ fn posts(report: &ScaleReport) -> Markup {
 }
 
 fn conditions(report: &ScaleReport) -> Markup {
-    section("Conditions, worst first", tables::conditions(report))
+    section("Conditions, worst first", tables::conditions(&report.conditions))
 }
 
 /// What it takes to repeat the run, and what the run was.
 fn repeat(report: &ScaleReport) -> Markup {
-    let command = element("pre", &[("class", "command")], plain("code", report.command()));
-    let unfold = |title: &str, document: &serde_json::Value| {
-        // A value that came from JSON always goes back to it.
-        let text = serde_json::to_string_pretty(document).unwrap_or_default();
-        plain("details", plain("summary", title).with(plain("pre", text)))
-    };
     let documents = unfold("Plan", &report.plan).with(unfold("Steering document", &report.steering));
+    repetition(&report.command(), documents, &report.tool, report.started_unix_s)
+}
+
+/// The command that repeats a run, the documents that describe it, and what wrote the page.
+fn repetition(command: &str, documents: Markup, tool: &Tool, started_unix_s: u64) -> Markup {
+    let command = element("pre", &[("class", "command")], plain("code", command));
     let tool = format!(
         "Written by {} {} on {}.",
-        report.tool.name,
-        report.tool.version,
-        date::utc(report.started_unix_s)
+        tool.name,
+        tool.version,
+        date::utc(started_unix_s)
     );
     section(
         "Repeat it",
         command.with(documents).with(classed("p", "note", tool)),
     )
+}
+
+/// A document that is shown when asked for.
+fn unfold(title: &str, document: &serde_json::Value) -> Markup {
+    // A value that came from JSON always goes back to it.
+    let text = serde_json::to_string_pretty(document).unwrap_or_default();
+    plain("details", plain("summary", title).with(plain("pre", text)))
 }
 
 /// A section, or nothing when it would be empty.

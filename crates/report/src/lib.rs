@@ -6,10 +6,13 @@
 
 #![forbid(unsafe_code)]
 
+mod change;
+pub mod classify;
 pub mod conditions;
 mod date;
 pub mod drops;
 pub mod engines;
+pub mod gate;
 pub mod histogram;
 pub mod html;
 pub mod memory;
@@ -20,6 +23,7 @@ pub mod scalability;
 pub mod scale;
 pub mod simulate;
 pub mod statistics;
+pub mod streams;
 pub mod table;
 mod text;
 

@@ -5,6 +5,7 @@ use crate::quantity;
 use crate::scale::{Bed, Tool};
 use crate::table::wrap;
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// What a terminal of the usual size shows without wrapping.
@@ -90,6 +91,24 @@ pub(crate) fn conditions_section(snapshot: &Value) -> String {
     let fine = of(Severity::Fine).count();
     if fine > 0 {
         let _ = writeln!(text, "  fine      {fine}");
+    }
+    text
+}
+
+/// What is not known, a paragraph a reason: pairs of a field and why it is `null`.
+pub(crate) fn unknown<'a>(fields: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (field, reason) in fields {
+        fields_by_reason.entry(reason).or_default().insert(field);
+    }
+    let mut text = String::new();
+    for (reason, fields) in fields_by_reason {
+        let fields: Vec<&str> = fields.into_iter().collect();
+        paragraph(
+            &mut text,
+            "unknown  ",
+            &format!("{}: {reason}", fields.join(", ")),
+        );
     }
     text
 }

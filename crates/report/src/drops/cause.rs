@@ -181,7 +181,7 @@ impl Cause {
     pub const fn gap(self, side: Side) -> Gap {
         match (side, self) {
             (Side::Client, _) => Gap::AnsweredToReturned,
-            (Side::Server, Self::TransmitQueue | Self::Device) => Gap::GeneratedToReceived,
+            (Side::Server, Self::TransmitQueue | Self::Device | Self::Backlog) => Gap::GeneratedToReceived,
             (Side::Server, Self::Refused | Self::AnswerBuffersFull | Self::SendFailed | Self::Corrupted) => {
                 Gap::SeenToAnswered
             }

@@ -189,7 +189,7 @@ fn bucket_plot(last: usize, scale: &Linear, show: impl Fn(f64) -> String) -> Plo
     }
 }
 
-fn y_ticks(scale: &Linear, show: impl Fn(f64) -> String) -> Vec<Tick> {
+pub(super) fn y_ticks(scale: &Linear, show: impl Fn(f64) -> String) -> Vec<Tick> {
     scale
         .ticks
         .iter()
@@ -276,7 +276,7 @@ fn legend_entry(series: &Series<'_>) -> (String, String) {
 }
 
 /// The legend under a drawing: class and words of each entry.
-fn legend(entries: impl Iterator<Item = (String, String)>) -> Markup {
+pub(super) fn legend(entries: impl Iterator<Item = (String, String)>) -> Markup {
     let entry = |(class, words): (String, String)| {
         let swatch = classed("span", &format!("swatch {class}"), "");
         plain("li", swatch.with(words))
@@ -284,7 +284,7 @@ fn legend(entries: impl Iterator<Item = (String, String)>) -> Markup {
     classed("ul", "legend", entries.map(entry).collect::<Markup>())
 }
 
-fn figure(title: &str, caption: &str, drawing: Markup) -> Markup {
+pub(super) fn figure(title: &str, caption: &str, drawing: Markup) -> Markup {
     let heading = plain("h3", title).with(plain("p", caption));
     element("figure", &[], plain("figcaption", heading).with(drawing))
 }

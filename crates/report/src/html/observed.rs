@@ -35,13 +35,7 @@ pub(super) fn contents(report: &ScaleReport) -> Markup {
             tables.push(receive_paths(softnet));
         }
         if !tables.is_empty() {
-            let title = format!(
-                "{}, {}, {}, {} active",
-                step.mode,
-                step.model.words(),
-                step.placement,
-                step.buckets_active
-            );
+            let title = format!("{}, {} active", step.title(), step.buckets_active);
             all.push(plain("details", plain("summary", title).with(tables)));
         }
     }

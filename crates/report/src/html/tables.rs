@@ -87,9 +87,38 @@ pub(crate) fn costs(series: &Series<'_>) -> Markup {
     table(&headings, 1, rows)
 }
 
+/// Steps that did something otherwise, beside the plain steps of their shape.
+pub(crate) fn variations(report: &ScaleReport) -> Markup {
+    let headings: [Heading; 9] = [
+        ("step", ""),
+        ("buckets", "active"),
+        ("rate", "/s"),
+        ("of plain", ""),
+        ("CPU a frame", "of plain"),
+        ("fullest bucket", "x mean"),
+        ("reordered", ""),
+        ("locality", ""),
+        ("answers' locality", ""),
+    ];
+    let rows = report.varied_steps().map(|step| {
+        vec![
+            Some(step.title().into()),
+            whole(step.buckets_active as u64),
+            number(step.main_rate(), quantity::metric),
+            number(step.rate_of_plain, quantity::ratio),
+            number(step.cost_of_plain, quantity::ratio),
+            number(step.imbalance, two_decimals),
+            number(step.reordered_share, quantity::percent),
+            number(step.locality, quantity::percent),
+            number(step.tx_locality, quantity::percent),
+        ]
+    });
+    table(&headings, 1, rows)
+}
+
 /// Each bucket of a step.
 pub(crate) fn buckets(step: &Step) -> Markup {
-    let headings: [Heading; 8] = [
+    let headings: [Heading; 10] = [
         ("bucket", ""),
         ("cpu", ""),
         ("seen", "/s"),
@@ -98,6 +127,8 @@ pub(crate) fn buckets(step: &Step) -> Markup {
         ("dropped", "frames"),
         ("locality", ""),
         ("steered right", ""),
+        ("memory", ""),
+        ("pages of buffers", ""),
     ];
     let rows = step.per_bucket.iter().map(|bucket| {
         vec![
@@ -109,6 +140,8 @@ pub(crate) fn buckets(step: &Step) -> Markup {
             whole(bucket.dropped),
             number(bucket.locality, quantity::percent),
             number(bucket.steering_ok, quantity::percent),
+            bucket.memory.as_ref().map(|memory| memory.policies().into()),
+            bucket.memory.as_ref().map(|memory| memory.words().into()),
         ]
     });
     table(&headings, 1, rows)
@@ -125,7 +158,7 @@ pub(crate) fn drops(report: &ScaleReport) -> Markup {
     ];
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (index, step) in report.steps.iter().enumerate() {
-        let title = format!("{}, {}, {}", step.mode, step.model, step.placement);
+        let title = format!("{}, {}, {}", step.mode, step.model, step.clients());
         let own = report
             .trials
             .iter()
@@ -158,8 +191,8 @@ pub(crate) fn drops(report: &ScaleReport) -> Markup {
 }
 
 /// All conditions, worst first.
-pub(crate) fn conditions(report: &ScaleReport) -> Markup {
-    let all = conditions::worst_first(&report.conditions);
+pub(crate) fn conditions(snapshot: &serde_json::Value) -> Markup {
+    let all = conditions::worst_first(snapshot);
     if all.is_empty() {
         return Markup::default();
     }

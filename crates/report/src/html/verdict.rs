@@ -64,7 +64,38 @@ pub(crate) fn banner(report: &ScaleReport) -> Markup {
 
 /// What spoils the result, before any figure is seen.
 pub(crate) fn spoilers(report: &ScaleReport) -> Markup {
-    let mut lines: Vec<Markup> = conditions::worst_first(&report.conditions)
+    let mut lines = spoiling_conditions(&report.conditions);
+    let all = report.trials.len();
+    let of = |status: TrialStatus| {
+        let trials = report.trials.iter();
+        trials.filter(|trial| trial.status == status).count()
+    };
+    let spoilt = of(TrialStatus::Spoilt);
+    if spoilt > 0 {
+        let words =
+            format!("{spoilt} of {all} trials were spoilt by stolen CPU time; none of them enters a number.");
+        lines.push(words.into());
+    }
+    let limited = of(TrialStatus::GeneratorLimited);
+    if limited > 0 {
+        let words = format!(
+            "In {limited} of {all} trials the generator was the limit; none of them enters a number."
+        );
+        lines.push(words.into());
+    }
+    if report.interrupted {
+        lines.push(ENDED_EARLY.into());
+    }
+    bear_in_mind(lines)
+}
+
+/// Said of a run that was interrupted.
+pub(super) const ENDED_EARLY: &str =
+    "The run was ended early; the numbers rest on the trials that were complete.";
+
+/// The conditions that spoil a result, a line each.
+pub(super) fn spoiling_conditions(snapshot: &serde_json::Value) -> Vec<Markup> {
+    conditions::worst_first(snapshot)
         .into_iter()
         .filter(|condition| condition.severity == Severity::Spoils)
         .map(|condition| {
@@ -75,22 +106,11 @@ pub(crate) fn spoilers(report: &ScaleReport) -> Markup {
                 .with(why)
                 .with(mend.unwrap_or_default())
         })
-        .collect();
-    let all = report.trials.len();
-    let limited = report
-        .trials
-        .iter()
-        .filter(|trial| trial.status == TrialStatus::GeneratorLimited)
-        .count();
-    if limited > 0 {
-        let words = format!(
-            "In {limited} of {all} trials the generator was the limit; none of them enters a number."
-        );
-        lines.push(words.into());
-    }
-    if report.interrupted {
-        lines.push("The run was ended early; the numbers rest on the trials that were complete.".into());
-    }
+        .collect()
+}
+
+/// A box of what to read the numbers with, or nothing.
+pub(super) fn bear_in_mind(lines: Vec<Markup>) -> Markup {
     if lines.is_empty() {
         return Markup::default();
     }
@@ -156,7 +176,15 @@ fn tiles(report: &ScaleReport) -> Markup {
             Some("frames without a cause".to_owned()),
         ),
     ];
-    let tile = |(name, value, note): (&str, String, Option<String>)| {
+    tile_row(tiles)
+}
+
+/// A key number: its name, its value, and a word beside it.
+pub(super) type Tile = (&'static str, String, Option<String>);
+
+/// Key numbers in a row.
+pub(super) fn tile_row(tiles: impl IntoIterator<Item = Tile>) -> Markup {
+    let tile = |(name, value, note): Tile| {
         let name = classed("span", "name", name);
         let value = classed("span", "value", value);
         let note = note.map(|note| classed("span", "aside", note));

@@ -4,13 +4,11 @@
 //! whatever else changed beyond its spread. Spreads come from the raw trials, valid ones only.
 
 use super::{ScaleReport, Step, Trial};
-use crate::conditions;
-use crate::date;
-use crate::quantity::{self, MISSING};
+use crate::change::{self, Change, Ground, Tally, Verdict, differing_conditions};
+use crate::quantity;
 use crate::statistics::Spread;
 use crate::table::{Column, Table};
 use crate::text::{WIDTH, paragraph};
-use std::collections::BTreeMap;
 
 /// Compares two runs; `before` is the reference.
 #[must_use]
@@ -18,7 +16,7 @@ pub fn diff(before: &ScaleReport, after: &ScaleReport) -> String {
     let mut text = String::new();
     paragraph(&mut text, "before  ", &origin(before));
     paragraph(&mut text, "after   ", &origin(after));
-    for line in differing_conditions(before, after) {
+    for line in differing_conditions(ground(before), ground(after)) {
         paragraph(&mut text, "differs ", &line);
     }
     text.push('\n');
@@ -119,108 +117,12 @@ impl Metric {
     }
 }
 
-/// The same quantity in two runs.
-struct Change {
-    before: Option<Spread>,
-    after: Option<Spread>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// The ranges overlap.
-    None,
-    Better,
-    Worse,
-    /// Too few trials on a side to have a range.
-    NoSpread,
-    /// Not measured on a side.
-    NotMeasured,
-}
-
-impl Verdict {
-    const fn words(self) -> &'static str {
-        match self {
-            Self::None => "none, within the spread",
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::NoSpread => "unknown, one trial has no spread",
-            Self::NotMeasured => "not measured in both",
-        }
-    }
-}
-
-impl Change {
-    const fn of(before: Option<Spread>, after: Option<Spread>) -> Self {
-        Self { before, after }
-    }
-
-    fn verdict(&self, higher_is_better: bool) -> Verdict {
-        match (self.before, self.after) {
-            (Some(before), Some(after)) if before.overlaps(&after) => Verdict::None,
-            (Some(before), Some(after)) if before.count.min(after.count) < 2 => Verdict::NoSpread,
-            (Some(before), Some(after)) if (after.median > before.median) == higher_is_better => {
-                Verdict::Better
-            }
-            (Some(_), Some(_)) => Verdict::Worse,
-            _ => Verdict::NotMeasured,
-        }
-    }
-
-    /// The change of the median in percent, signed.
-    fn percent(&self) -> String {
-        match (self.before, self.after) {
-            (Some(before), Some(after)) if before.median != 0.0 => {
-                format!("{:+.1} %", (after.median / before.median - 1.0) * 100.0)
-            }
-            _ => MISSING.to_owned(),
-        }
-    }
-}
-
-/// How the comparisons came out.
-#[derive(Default)]
-struct Tally {
-    by_verdict: BTreeMap<&'static str, usize>,
-    only_before: usize,
-    only_after: usize,
-}
-
-impl Tally {
-    fn count(&mut self, verdict: Verdict) {
-        *self.by_verdict.entry(verdict.words()).or_default() += 1;
-    }
-
-    fn sentence(&self) -> String {
-        let of = |verdict: Verdict| self.by_verdict.get(verdict.words()).copied().unwrap_or(0);
-        let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
-        let mut parts = vec![match (better, worse) {
-            _ if self.by_verdict.is_empty() => "No step is in both runs, so nothing was compared.".to_owned(),
-            (0, 0) => "Nothing changed beyond the spread of the rounds.".to_owned(),
-            _ => format!(
-                "Beyond the spread of the rounds: {better} better, {worse} worse; all else is no change."
-            ),
-        }];
-        if of(Verdict::NoSpread) > 0 {
-            parts.push(
-                "Where a run has one trial, no change can be told from noise: run more rounds.".to_owned(),
-            );
-        }
-        for (count, which) in [(self.only_before, "before"), (self.only_after, "after")] {
-            if count > 0 {
-                let steps = if count == 1 { "step is" } else { "steps are" };
-                parts.push(format!("{count} {steps} only in the run {which}."));
-            }
-        }
-        parts.join(" ")
-    }
-}
-
 fn row(step: &Step, metric: &Metric, change: &Change, verdict: Verdict) -> [String; 9] {
     let show = |spread: Option<Spread>| quantity::or_missing(spread, |spread| (metric.show)(spread.median));
     [
         step.mode.to_string(),
         step.model.to_string(),
-        step.placement.to_string(),
+        step.clients(),
         step.buckets_active.to_string(),
         metric.name.to_owned(),
         show(change.before),
@@ -231,56 +133,21 @@ fn row(step: &Step, metric: &Metric, change: &Change, verdict: Verdict) -> [Stri
 }
 
 fn same_shape(one: &Step, other: &Step) -> bool {
-    let shape = |step: &Step| {
-        (
-            step.mode,
-            step.model,
-            step.placement,
-            step.buckets_configured,
-            step.buckets_active,
-        )
-    };
-    shape(one) == shape(other)
+    one.varies(other) && one.variation == other.variation
 }
 
 fn origin(report: &ScaleReport) -> String {
-    let machine = conditions::machine(&report.conditions);
-    let tool = format!("{} {}", report.tool.name, report.tool.version);
-    let parts = [date::utc(report.started_unix_s), tool, machine, report.command()];
-    parts
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("; ")
+    change::origin(
+        report.started_unix_s,
+        &report.tool,
+        &report.conditions,
+        report.command(),
+    )
 }
 
-/// The machine, the bed and the conditions that are not the same, as `name: before -> after`.
-fn differing_conditions(before: &ScaleReport, after: &ScaleReport) -> Vec<String> {
-    let facts = |report: &ScaleReport| -> BTreeMap<String, String> {
-        let found = conditions::worst_first(&report.conditions);
-        let mut facts: BTreeMap<String, String> = found
-            .into_iter()
-            .map(|condition| {
-                (
-                    condition.name,
-                    condition.value.unwrap_or_else(|| "unknown".to_owned()),
-                )
-            })
-            .collect();
-        facts.insert("machine".to_owned(), conditions::machine(&report.conditions));
-        facts.insert("bed".to_owned(), report.bed.kind.clone());
-        facts
-    };
-    let (old, new) = (facts(before), facts(after));
-    let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
-    names.sort();
-    names.dedup();
-    let value = |facts: &BTreeMap<String, String>, name: &String| {
-        facts.get(name).cloned().unwrap_or_else(|| MISSING.to_owned())
-    };
-    names
-        .into_iter()
-        .filter(|name| old.get(*name) != new.get(*name))
-        .map(|name| format!("{name}: {} -> {}", value(&old, name), value(&new, name)))
-        .collect()
+fn ground(report: &ScaleReport) -> Ground<'_> {
+    Ground {
+        conditions: &report.conditions,
+        bed: &report.bed.kind,
+    }
 }

@@ -72,13 +72,12 @@ fn reasons(unknown: &BTreeMap<String, String>) -> Vec<String> {
 pub(super) fn section(report: &ScaleReport) -> String {
     let mut text = String::new();
     for (step, observed) in report.observed_steps() {
-        let (mode, model, placement) = (step.mode, step.model.words(), step.placement);
-        let active = step.buckets_active;
+        let (title, active) = (step.title(), step.buckets_active);
         let tables = tables(observed);
         if !tables.is_empty() {
             let _ = writeln!(
                 text,
-                "where the time went: {mode}, {model}, {placement}, {active} active (round {})\n{tables}",
+                "where the time went: {title}, {active} active (round {})\n{tables}",
                 observed.round + 1
             );
         }

@@ -1,6 +1,6 @@
 //! One step: a shape of server and traffic, and the medians of its valid trials.
 
-use super::{Mode, Model, Placement, Unexplained};
+use super::{Mode, Model, Placement, Unexplained, Variation};
 use crate::histogram::Summary;
 use crate::memory::WorkerMemory;
 use crate::observed::Observed;
@@ -19,6 +19,9 @@ pub struct Step {
     pub placement: Placement,
     /// Echo or sink.
     pub mode: Mode,
+    /// What was done otherwise than in the plain experiment.
+    #[serde(flatten)]
+    pub variation: Variation,
     /// Buckets that the server was built with.
     pub buckets_configured: usize,
     /// Buckets that the traffic was aimed at.
@@ -41,12 +44,33 @@ pub struct Step {
     pub locality: Option<f64>,
     /// Share of sampled frames whose hash names the bucket that got them.
     pub steering_ok: Option<f64>,
+    /// Share of sampled answers that left on their bucket's CPU and queue.
+    #[serde(default)]
+    pub tx_locality: Option<f64>,
+    /// Share of sampled answers that left on their bucket's CPU.
+    #[serde(default)]
+    pub tx_on_cpu: Option<f64>,
+    /// Share of sampled answers that left on their bucket's queue.
+    #[serde(default)]
+    pub tx_on_queue: Option<f64>,
     /// CPU microseconds of the server, workers and receive path, for each frame seen.
     pub cpu_us_per_frame: Option<f64>,
     /// Rate at this many buckets over as many times the rate at one, median over the rounds.
     pub linearity: Option<f64>,
     /// The same with its range.
     pub linearity_spread: Option<Spread>,
+    /// The main rate as a share of that of the same step without its variation, from the medians; `None` for a plain step.
+    #[serde(default)]
+    pub rate_of_plain: Option<f64>,
+    /// The CPU time a frame as a share of that of the same step without its variation, likewise.
+    #[serde(default)]
+    pub cost_of_plain: Option<f64>,
+    /// Frames sent to the fullest active bucket over the mean of all active ones, median.
+    #[serde(default)]
+    pub imbalance: Option<f64>,
+    /// Share of the answers that an earlier-sent one's answer overtook.
+    #[serde(default)]
+    pub reordered_share: Option<f64>,
     /// How each CPU spent the time, medians.
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
@@ -128,6 +152,7 @@ impl Step {
             model,
             placement,
             mode,
+            variation: Variation::default(),
             buckets_configured,
             buckets_active: cpus.len(),
             cpus,
@@ -139,9 +164,16 @@ impl Step {
             gbit_s: None,
             locality: None,
             steering_ok: None,
+            tx_locality: None,
+            tx_on_cpu: None,
+            tx_on_queue: None,
             cpu_us_per_frame: None,
             linearity: None,
             linearity_spread: None,
+            rate_of_plain: None,
+            cost_of_plain: None,
+            imbalance: None,
+            reordered_share: None,
             cpu_shares: Vec::new(),
             context_switches_per_s: None,
             effective_mhz: None,
@@ -166,15 +198,52 @@ impl Step {
         }
     }
 
+    /// `echo, exact steering, aligned`, and what was done otherwise.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!("{}, {}, {}", self.mode, self.model.words(), self.clients())
+    }
+
+    /// Where the clients ran, and what was done otherwise: `crossed`, `aligned, zipf:1`.
+    #[must_use]
+    pub fn clients(&self) -> String {
+        if self.variation.is_plain() {
+            self.placement.to_string()
+        } else {
+            format!("{}, {}", self.placement, self.variation)
+        }
+    }
+
+    /// Whether the other step is the same but for what was done otherwise.
+    #[must_use]
+    pub fn varies(&self, other: &Self) -> bool {
+        let shape = |step: &Self| {
+            (
+                step.mode,
+                step.model,
+                step.placement,
+                step.buckets_configured,
+                step.buckets_active,
+            )
+        };
+        shape(self) == shape(other)
+    }
+
     /// How many different CPUs the active buckets' workers ran on.
     #[must_use]
     pub fn cpu_count(&self) -> usize {
         self.cpus.iter().collect::<BTreeSet<_>>().len()
     }
 
+    /// The memory of each bucket's worker, as far as it was told.
+    pub fn memory(&self) -> impl Iterator<Item = &WorkerMemory> {
+        self.per_bucket.iter().filter_map(|bucket| bucket.memory.as_ref())
+    }
+
     /// The names of the numbers that are `None`.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
+        let varied = !self.variation.is_plain();
         let fields = [
             ("generated_pps", self.generated_pps.is_none()),
             ("received_pps", self.received_pps.is_none()),
@@ -184,8 +253,15 @@ impl Step {
             ("gbit_s", self.gbit_s.is_none()),
             ("locality", self.locality.is_none()),
             ("steering_ok", self.steering_ok.is_none()),
+            ("tx_locality", self.tx_locality.is_none()),
+            ("tx_on_cpu", self.tx_on_cpu.is_none()),
+            ("tx_on_queue", self.tx_on_queue.is_none()),
             ("cpu_us_per_frame", self.cpu_us_per_frame.is_none()),
             ("linearity", self.linearity.is_none()),
+            ("rate_of_plain", varied && self.rate_of_plain.is_none()),
+            ("cost_of_plain", varied && self.cost_of_plain.is_none()),
+            ("imbalance", self.imbalance.is_none()),
+            ("reordered_share", self.reordered_share.is_none()),
             ("context_switches_per_s", self.context_switches_per_s.is_none()),
             ("effective_mhz", self.effective_mhz.is_none()),
             ("round_trip", self.round_trip.is_none()),

@@ -18,6 +18,13 @@ pub fn summarise(steps: &mut [Step], trials: &[Trial]) {
         let own: Vec<&Trial> = trials.iter().filter(|trial| trial.step == index).collect();
         fill(step, &own);
     }
+    let of_plain = |of: fn(&Step) -> Option<f64>| -> Vec<Option<f64>> {
+        steps.iter().map(|step| share_of_plain(step, steps, of)).collect()
+    };
+    let (rates, costs) = (of_plain(Step::main_rate), of_plain(|step| step.cpu_us_per_frame));
+    for (step, (rate, cost)) in steps.iter_mut().zip(rates.into_iter().zip(costs)) {
+        (step.rate_of_plain, step.cost_of_plain) = (rate, cost);
+    }
     for index in 0..steps.len() {
         let spread = linearity(index, steps, trials);
         steps[index].linearity = spread.map(|spread| spread.median);
@@ -36,7 +43,8 @@ pub fn scaling(steps: &[Step]) -> Scaling {
         steps
             .iter()
             .filter(|step| {
-                (step.mode, step.model, step.placement) == (mode, Model::Exact, Placement::Aligned)
+                step.variation.is_plain()
+                    && (step.mode, step.model, step.placement) == (mode, Model::Exact, Placement::Aligned)
             })
             .filter_map(|step| Some((step.cpu_count(), step.main_rate()?)))
             .collect()
@@ -49,13 +57,24 @@ pub fn scaling(steps: &[Step]) -> Scaling {
     }
 }
 
+/// What `of` tells of the step over what it tells of the step that differs in nothing but its variation.
+fn share_of_plain(step: &Step, steps: &[Step], of: fn(&Step) -> Option<f64>) -> Option<f64> {
+    if step.variation.is_plain() {
+        return None;
+    }
+    let plain = steps
+        .iter()
+        .find(|other| other.variation.is_plain() && step.varies(other))?;
+    statistics::ratio(of(step)?, of(plain)?)
+}
+
 /// Pairs the step's trials with those of the same round at one bucket.
 fn linearity(index: usize, steps: &[Step], trials: &[Trial]) -> Option<Spread> {
     let step = &steps[index];
     let shape = |step: &Step| (step.mode, step.model, step.placement, step.buckets_configured);
-    let base = steps
-        .iter()
-        .position(|other| other.buckets_active == 1 && shape(other) == shape(step))?;
+    let base = steps.iter().position(|other| {
+        other.buckets_active == 1 && other.variation.is_plain() && shape(other) == shape(step)
+    })?;
     let valid = |wanted: usize| {
         trials
             .iter()
@@ -89,6 +108,14 @@ fn fill(step: &mut Step, trials: &[&Trial]) {
     step.effective_mhz = median(&valid, |trial| trial.effective_mhz);
     step.locality = pooled(valid.iter().filter_map(|trial| trial.locality));
     step.steering_ok = pooled(valid.iter().filter_map(|trial| trial.steering));
+    step.tx_locality = pooled(valid.iter().filter_map(|trial| trial.tx_locality));
+    step.tx_on_cpu = pooled(valid.iter().filter_map(|trial| trial.tx_on_cpu));
+    step.tx_on_queue = pooled(valid.iter().filter_map(|trial| trial.tx_on_queue));
+    step.imbalance = median(&valid, |trial| trial.imbalance);
+    step.reordered_share = pooled(valid.iter().filter_map(|trial| {
+        let (hits, samples) = (trial.reordered?, trial.returned?);
+        Some(Share { hits, samples })
+    }));
     let main_rates: Vec<f64> = valid.iter().map(|trial| trial.main_rate()).collect();
     step.rate_spread = Spread::of(&main_rates);
     step.cpu_shares = cpu_shares(&valid);
@@ -102,6 +129,17 @@ fn fill(step: &mut Step, trials: &[&Trial]) {
     step.unexplained = unexplained.reduce(|sum, next| sum.plus(next)).unwrap_or_default();
 }
 
+/// What only answers have.
+const OF_ANSWERS: [&str; 7] = [
+    "answered_pps",
+    "returned_pps",
+    "round_trip",
+    "reordered_share",
+    "tx_locality",
+    "tx_on_cpu",
+    "tx_on_queue",
+];
+
 /// Names the reason of every number that is missing: the trials' own, or what is known of them all.
 fn give_reasons(step: &mut Step, trials: &[&Trial]) {
     // A report is summarised again after every trial: reasons of an earlier time may no longer hold.
@@ -110,7 +148,7 @@ fn give_reasons(step: &mut Step, trials: &[&Trial]) {
     for field in missing {
         let own = trials.iter().find_map(|trial| trial.unknown.get(field).cloned());
         let reason = own.unwrap_or_else(|| match (field, trials.len(), step.generator_limited_trials) {
-            ("answered_pps" | "returned_pps" | "round_trip", ..) if step.mode == Mode::Sink => {
+            (field, ..) if step.mode == Mode::Sink && OF_ANSWERS.contains(&field) => {
                 "a sink does not answer".to_owned()
             }
             (_, 0, _) => "no trial ran".to_owned(),

@@ -1,12 +1,12 @@
 //! A report as people read it in a terminal: 100 columns, the verdict last.
 
-use super::{Model, Placement, ScaleReport, Series, Step, TrialStatus, observed};
+use super::{Model, Placement, ScaleReport, Series, Step, TrialStatus, beside, observed};
 use crate::drops;
+use crate::memory;
 use crate::quantity::{self, or_missing};
 use crate::statistics::{self, Spread};
 use crate::table::{Column, Table, clean};
-use crate::text::{Heading, WIDTH, conditions_section, heading, paragraph};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::text::{Heading, WIDTH, conditions_section, heading, paragraph, unknown};
 use std::fmt::Write as _;
 
 /// The whole report as text: bed and conditions, the posts' table, controls, drops, and the limit in the last line.
@@ -27,6 +27,7 @@ pub fn render(report: &ScaleReport) -> String {
     }
     sections.push(buckets_section(report));
     sections.push(controls_section(report));
+    sections.push(variations_section(report));
     sections.push(drops_section(report));
     sections.push(observed::section(report));
     sections.push(trials_section(report));
@@ -143,12 +144,16 @@ fn buckets_section(report: &ScaleReport) -> String {
             or_missing(bucket.steering_ok, quantity::percent_number),
         ]);
     }
-    format!(
+    let mut text = format!(
         "each bucket, {}, {} active\n{}",
         step.mode,
         step.buckets_active,
         table.render(WIDTH)
-    )
+    );
+    if let Some(memory) = memory::sentence(step.memory()) {
+        paragraph(&mut text, "", &memory);
+    }
+    text
 }
 
 /// Every series at its largest step, beside exact steering with aligned clients.
@@ -172,8 +177,9 @@ fn controls_section(report: &ScaleReport) -> String {
     for series in &all {
         let Some(step) = series.steps.last() else { continue };
         let reference = report.steps.iter().find(|other| {
-            (other.mode, other.model, other.placement, other.buckets_active)
-                == (step.mode, Model::Exact, Placement::Aligned, step.buckets_active)
+            other.variation.is_plain()
+                && (other.mode, other.model, other.placement, other.buckets_active)
+                    == (step.mode, Model::Exact, Placement::Aligned, step.buckets_active)
         });
         let of_exact = step
             .main_rate()
@@ -198,6 +204,22 @@ fn controls_section(report: &ScaleReport) -> String {
     );
     if let Some(note) = report.locality_note() {
         paragraph(&mut text, "", note);
+    }
+    text
+}
+
+/// Steps that did something otherwise, and what that did.
+fn variations_section(report: &ScaleReport) -> String {
+    let table = beside::table(report);
+    if table.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "otherwise than above, at the same number of buckets\n{}",
+        table.without_silent_columns().render(WIDTH)
+    );
+    for sentence in report.variation_sentences() {
+        paragraph(&mut text, "", &sentence);
     }
     text
 }
@@ -261,7 +283,7 @@ fn drop_row(step: &Step, cause: &str, frames: String, share: &str) -> [String; 7
     [
         step.mode.to_string(),
         step.model.to_string(),
-        step.placement.to_string(),
+        step.clients(),
         step.buckets_active.to_string(),
         cause.to_owned(),
         frames,
@@ -287,6 +309,14 @@ fn trials_section(report: &ScaleReport) -> String {
         );
         paragraph(&mut text, "", &line);
     }
+    let spoilt = of(TrialStatus::Spoilt);
+    if spoilt > 0 {
+        let line = format!(
+            "{spoilt} of {all} trials were spoilt by time that the CPUs were stolen for: they are kept, marked, and enter no \
+             median."
+        );
+        paragraph(&mut text, "", &line);
+    }
     let failed = of(TrialStatus::Failed);
     if failed > 0 {
         paragraph(
@@ -307,24 +337,11 @@ fn trials_section(report: &ScaleReport) -> String {
 
 /// What could not be measured in the main series, and why.
 fn unknown_section(report: &ScaleReport) -> String {
-    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let steps = report
         .main_series()
         .map(|series| series.steps)
         .unwrap_or_default();
-    for (field, reason) in steps.iter().flat_map(|step| &step.unknown) {
-        fields_by_reason.entry(reason).or_default().insert(field);
-    }
-    let mut text = String::new();
-    for (reason, fields) in fields_by_reason {
-        let fields: Vec<&str> = fields.into_iter().collect();
-        paragraph(
-            &mut text,
-            "unknown  ",
-            &format!("{}: {reason}", fields.join(", ")),
-        );
-    }
-    text
+    unknown(steps.iter().flat_map(|step| &step.unknown))
 }
 
 fn scaling_section(report: &ScaleReport) -> String {

@@ -16,6 +16,8 @@ pub enum TrialStatus {
     Valid,
     /// The generator was the limit: kept, and never averaged.
     GeneratorLimited,
+    /// Another machine on the same hardware took the CPUs for too long: kept, and never averaged.
+    Spoilt,
     /// The run was ended during the trial.
     Interrupted,
     /// Something failed.
@@ -53,6 +55,21 @@ pub struct Trial {
     pub locality: Option<Share>,
     /// Sampled frames whose hash names the bucket that got them.
     pub steering: Option<Share>,
+    /// Sampled answers that left on their bucket's CPU and queue; a frame of merged answers is one sample.
+    #[serde(default)]
+    pub tx_locality: Option<Share>,
+    /// Sampled answers that left on their bucket's CPU.
+    #[serde(default)]
+    pub tx_on_cpu: Option<Share>,
+    /// Sampled answers that left on their bucket's queue.
+    #[serde(default)]
+    pub tx_on_queue: Option<Share>,
+    /// Frames sent to the fullest active bucket over the mean of all active ones.
+    #[serde(default)]
+    pub imbalance: Option<f64>,
+    /// Answers that an earlier-sent one's answer overtook; `None` for a sink.
+    #[serde(default)]
+    pub reordered: Option<u64>,
     /// How each CPU spent the trial.
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
@@ -218,6 +235,11 @@ impl Trial {
             server_cpu_us: None,
             locality: None,
             steering: None,
+            tx_locality: None,
+            tx_on_cpu: None,
+            tx_on_queue: None,
+            imbalance: None,
+            reordered: None,
             cpu_shares: Vec::new(),
             context_switches: None,
             effective_mhz: None,

@@ -1,6 +1,6 @@
 //! Sentences that text and page share.
 
-use super::{Model, ScaleReport};
+use super::{Model, ScaleReport, Scaling};
 use crate::quantity;
 use crate::scalability::Law;
 
@@ -27,11 +27,7 @@ impl ScaleReport {
     /// What the scaling law says, or why there is none.
     #[must_use]
     pub fn scaling_sentence(&self) -> Option<String> {
-        match (&self.scaling.law, &self.scaling.not_fitted_because) {
-            (Some(law), _) => Some(law_sentence(law)),
-            (None, Some(reason)) => Some(sentence_case(reason)),
-            (None, None) => None,
-        }
+        self.scaling.sentence()
     }
 
     /// Frames that are missing without a cause, or too many without one, over all steps and gaps.
@@ -40,6 +36,18 @@ impl ScaleReport {
         let gaps = self.steps.iter().flat_map(|step| step.unexplained.by_gap());
         gaps.filter_map(|(_, frames)| frames)
             .fold(0, |sum, frames| sum.saturating_add(frames.unsigned_abs()))
+    }
+}
+
+impl Scaling {
+    /// What the law says, or why there is none.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        match (&self.law, &self.not_fitted_because) {
+            (Some(law), _) => Some(law_sentence(law)),
+            (None, Some(reason)) => Some(sentence_case(reason)),
+            (None, None) => None,
+        }
     }
 }
 

@@ -3,11 +3,8 @@
 use super::{SimulateReport, Step};
 use crate::quantity;
 use crate::statistics::Spread;
-use crate::table::{Column, Table, clean, wrap};
-use std::fmt::Write as _;
-
-/// What a terminal of the usual size shows without wrapping.
-const WIDTH: usize = 100;
+use crate::table::{Column, Table, clean};
+use crate::text::{WIDTH, paragraph};
 
 /// What the columns mean.
 const LEGEND: &str = "fullest: load of the fullest bucket over the mean, 1 when all are level. random: the same, had \
@@ -137,13 +134,4 @@ fn steps_table(steps: &[Step]) -> Table {
 
 fn percent(share: &Spread) -> String {
     quantity::percent_number(share.median)
-}
-
-/// Appends a paragraph that hangs under its label.
-fn paragraph(text: &mut String, label: &str, words: &str) {
-    let indent = label.chars().count();
-    for (index, line) in wrap(words, WIDTH - indent).iter().enumerate() {
-        let start = if index == 0 { label } else { &" ".repeat(indent) };
-        let _ = writeln!(text, "{start}{line}");
-    }
 }

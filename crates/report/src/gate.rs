@@ -1,0 +1,240 @@
+//! Gates: conditions on a run's figures that make it fail, as people write them: `p99 > 5ms`, `failed > 0.1%`, `rate < 10k`.
+//!
+//! In: text, and the figures that a document knows by name. Out: whether the condition holds, in words.
+
+use crate::quantity;
+use std::fmt;
+use thiserror::Error;
+
+/// What a figure is measured in, and so how its bound is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds; written `5ms`.
+    Nanoseconds,
+    /// A number, or so many a second; written `10k`.
+    Number,
+    /// A share of 1; written `0.1%`.
+    Share,
+    /// Bytes, or so many a second; written `64KiB`.
+    Bytes,
+}
+
+/// A figure that gates may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figure {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// What it is, for help.
+    pub about: &'static str,
+}
+
+/// A condition that must not hold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    figure: Figure,
+    comparison: Comparison,
+    bound: f64,
+    text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    Equal,
+    NotEqual,
+}
+
+/// Comparisons as they are written; those of two characters come first, as the others begin them.
+const COMPARISONS: [(&str, Comparison); 6] = [
+    (">=", Comparison::GreaterOrEqual),
+    ("<=", Comparison::LessOrEqual),
+    ("==", Comparison::Equal),
+    ("!=", Comparison::NotEqual),
+    (">", Comparison::Greater),
+    ("<", Comparison::Less),
+];
+
+/// Why text is no gate.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum GateError {
+    /// No comparison in it.
+    #[error("'{0}' compares nothing: write 'p99 > 5ms'")]
+    NoComparison(String),
+    /// A name that no figure has.
+    #[error("there is no figure '{name}': give one of {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// A bound that its figure cannot have.
+    #[error("'{text}' is no bound for {name}: write {example}")]
+    Bound {
+        /// The bound.
+        text: String,
+        /// The figure.
+        name: &'static str,
+        /// What a bound looks like.
+        example: &'static str,
+    },
+}
+
+impl Gate {
+    /// Reads a condition on one of these figures.
+    ///
+    /// # Errors
+    /// When it is none, see [`GateError`].
+    pub fn parse(text: &str, figures: &[Figure]) -> Result<Self, GateError> {
+        let found = COMPARISONS
+            .iter()
+            .find_map(|(sign, comparison)| Some((text.split_once(sign)?, *comparison)));
+        let ((name, bound), comparison) = found.ok_or_else(|| GateError::NoComparison(text.to_owned()))?;
+        let (name, bound) = (name.trim(), bound.trim());
+        let figure = figures.iter().find(|figure| figure.name == name).copied();
+        let figure = figure.ok_or_else(|| GateError::Unknown {
+            name: name.to_owned(),
+            known: figures
+                .iter()
+                .map(|figure| figure.name)
+                .collect::<Vec<_>>()
+                .join(", "),
+        })?;
+        let bound = figure.unit.parse(bound).ok_or_else(|| GateError::Bound {
+            text: bound.to_owned(),
+            name: figure.name,
+            example: figure.unit.example(),
+        })?;
+        Ok(Self {
+            figure,
+            comparison,
+            bound,
+            text: text.trim().to_owned(),
+        })
+    }
+
+    /// Says in words how the condition holds for the figure's value; `None` when it does not. A figure without a value
+    /// fails every gate: what was not measured cannot have been good enough.
+    #[must_use]
+    pub fn failed(&self, value: impl FnOnce(&str) -> Option<f64>) -> Option<String> {
+        let Some(value) = value(self.figure.name) else {
+            return Some(format!("'{}': there is no {}", self.text, self.figure.name));
+        };
+        let holds = match self.comparison {
+            Comparison::Greater => value > self.bound,
+            Comparison::GreaterOrEqual => value >= self.bound,
+            Comparison::Less => value < self.bound,
+            Comparison::LessOrEqual => value <= self.bound,
+            Comparison::Equal => value == self.bound,
+            Comparison::NotEqual => value != self.bound,
+        };
+        let shown = self.figure.unit.show(value);
+        holds.then(|| format!("'{}': {} is {shown}", self.text, self.figure.name))
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+impl Unit {
+    fn parse(self, text: &str) -> Option<f64> {
+        match self {
+            Self::Nanoseconds => quantity::parse_duration(text)
+                .ok()
+                .map(|time| time.as_nanos() as f64),
+            Self::Number => quantity::parse_rate(text).ok().or_else(|| text.parse().ok()),
+            Self::Share => {
+                let (number, scale) = text
+                    .strip_suffix('%')
+                    .map_or((text, 1.0), |number| (number, 100.0));
+                number.trim().parse::<f64>().ok().map(|number| number / scale)
+            }
+            Self::Bytes => quantity::parse_size(text).ok().map(|bytes| bytes as f64),
+        }
+    }
+
+    fn example(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "a time such as 5ms",
+            Self::Number => "a number such as 10k",
+            Self::Share => "a share such as 0.1%",
+            Self::Bytes => "a size such as 64KiB",
+        }
+    }
+
+    fn show(self, value: f64) -> String {
+        match self {
+            Self::Nanoseconds => quantity::duration(value),
+            Self::Number => quantity::metric(value),
+            Self::Share => quantity::percent(value),
+            Self::Bytes => quantity::bytes(value as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIGURES: [Figure; 3] = [
+        Figure {
+            name: "p99",
+            unit: Unit::Nanoseconds,
+            about: "",
+        },
+        Figure {
+            name: "rate",
+            unit: Unit::Number,
+            about: "",
+        },
+        Figure {
+            name: "failed",
+            unit: Unit::Share,
+            about: "",
+        },
+    ];
+
+    fn failed(gate: &str, value: f64) -> Option<String> {
+        Gate::parse(gate, &FIGURES).unwrap().failed(|_| Some(value))
+    }
+
+    #[test]
+    fn a_condition_that_holds_is_told_with_its_value() {
+        assert_eq!(
+            failed("p99 > 5ms", 6e6).as_deref(),
+            Some("'p99 > 5ms': p99 is 6 ms")
+        );
+        assert_eq!(failed("p99>5ms", 5e6), None);
+        assert!(failed("p99 >= 5ms", 5e6).is_some());
+        assert!(failed("rate < 10k", 9_999.0).is_some());
+        assert_eq!(failed("failed > 0.1%", 0.001), None);
+        assert!(failed("failed != 0", 0.5).is_some());
+    }
+
+    #[test]
+    fn what_was_not_measured_fails() {
+        let gate = Gate::parse("p99 > 5ms", &FIGURES).unwrap();
+        assert!(gate.failed(|_| None).is_some());
+    }
+
+    #[test]
+    fn what_is_no_gate_is_refused_with_what_would_be_one() {
+        for (text, reason) in [
+            ("p99", "compares nothing"),
+            ("p98 > 1ms", "give one of p99, rate, failed"),
+            ("p99 > fast", "a time such as 5ms"),
+            ("failed > many", "a share such as 0.1%"),
+        ] {
+            let error = Gate::parse(text, &FIGURES).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}

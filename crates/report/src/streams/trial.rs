@@ -1,0 +1,157 @@
+//! One trial as it was counted.
+
+use super::{Memory, Protocol};
+use crate::histogram::Histogram;
+use crate::scale::{CpuShare, Share, TrialStatus};
+use crate::statistics;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// One trial. Counts are of the measured time alone, from when every connection was open.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Index into the report's steps.
+    pub step: usize,
+    /// The round; trials of one round were measured next to each other.
+    pub round: usize,
+    /// Whether the numbers may be used.
+    pub status: TrialStatus,
+    /// Why not, in words.
+    pub why: Option<String>,
+    /// Seconds that were measured.
+    pub duration_s: f64,
+    /// Requests answered as they should be, by the client's count; 0 for TCP.
+    pub requests_ok: u64,
+    /// Requests that the server answered, by its own count; `None` where it does not tell.
+    pub served_requests: Option<u64>,
+    /// What went wrong, by cause.
+    #[serde(default)]
+    pub errors: BTreeMap<String, u64>,
+    /// Bytes that the client received.
+    pub received_bytes: u64,
+    /// Bytes that the client sent.
+    pub sent_bytes: u64,
+    /// From when a request was to be sent until it was answered.
+    pub latency: Option<Histogram>,
+    /// How late requests were sent, where a schedule said when.
+    pub schedule_lag: Option<Histogram>,
+    /// What became of the connections.
+    pub connections: Connections,
+    /// CPU time.
+    #[serde(default)]
+    pub cpu: CpuUse,
+    /// How each CPU spent the time.
+    #[serde(default)]
+    pub cpu_shares: Vec<CpuShare>,
+    /// Connections whose bucket is the one that their hash names.
+    pub steering: Option<Share>,
+    /// Counters of the kernel that moved and tell of a limit, by side and name: `server.overflows`.
+    #[serde(default)]
+    pub kernel: BTreeMap<String, u64>,
+    /// Where memory went while every connection was open.
+    pub memory: Option<Memory>,
+    /// What the generator says limited it.
+    pub limited_by: Option<String>,
+    /// Why a field is null: field name to reason.
+    #[serde(default)]
+    pub unknown: BTreeMap<String, String>,
+    /// The reports of server and generator as they wrote them.
+    #[serde(default)]
+    pub raw: Value,
+}
+
+/// What became of the connections of a trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Asked for.
+    pub asked: u64,
+    /// Established.
+    pub opened: u64,
+    /// Still open when measuring ended.
+    pub held: u64,
+    /// Those that never opened, by cause.
+    #[serde(default)]
+    pub failed: BTreeMap<String, u64>,
+    /// Seconds until all that could be were open.
+    pub opening_s: Option<f64>,
+}
+
+/// CPU time of a trial in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// Of the server's processes.
+    pub server_ns: Option<u64>,
+    /// Of the client's process.
+    pub client_ns: Option<u64>,
+}
+
+impl Trial {
+    /// A trial that counted nothing, to be filled in.
+    #[must_use]
+    pub fn new(step: usize, round: usize) -> Self {
+        Self {
+            step,
+            round,
+            status: TrialStatus::Valid,
+            why: None,
+            duration_s: 0.0,
+            requests_ok: 0,
+            served_requests: None,
+            errors: BTreeMap::new(),
+            received_bytes: 0,
+            sent_bytes: 0,
+            latency: None,
+            schedule_lag: None,
+            connections: Connections::default(),
+            cpu: CpuUse::default(),
+            cpu_shares: Vec::new(),
+            steering: None,
+            kernel: BTreeMap::new(),
+            memory: None,
+            limited_by: None,
+            unknown: BTreeMap::new(),
+            raw: Value::Null,
+        }
+    }
+
+    /// Whether the numbers may be used.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.status == TrialStatus::Valid && self.duration_s > 0.0
+    }
+
+    /// Requests answered a second.
+    #[must_use]
+    pub fn requests_per_s(&self) -> f64 {
+        self.requests_ok as f64 / self.duration_s
+    }
+
+    /// Bytes both ways, in Gb/s (10^9 bits).
+    #[must_use]
+    pub fn gbit_s(&self) -> f64 {
+        (self.received_bytes + self.sent_bytes) as f64 * 8.0 / 1e9 / self.duration_s
+    }
+
+    /// What the trial is judged by: requests a second, or Gb/s.
+    #[must_use]
+    pub fn main_rate(&self, protocol: Protocol) -> f64 {
+        match protocol {
+            Protocol::Http => self.requests_per_s(),
+            Protocol::Tcp => self.gbit_s(),
+        }
+    }
+
+    /// CPU microseconds of one side for each request.
+    #[must_use]
+    pub fn cpu_us_per_request(&self, cpu_ns: Option<u64>) -> Option<f64> {
+        statistics::ratio(cpu_ns? as f64 / 1e3, self.requests_ok as f64)
+    }
+
+    /// CPU nanoseconds of one side for each KiB, either way.
+    #[must_use]
+    pub fn cpu_ns_per_kib(&self, cpu_ns: Option<u64>) -> Option<f64> {
+        let kib = (self.received_bytes + self.sent_bytes) as f64 / 1024.0;
+        statistics::ratio(cpu_ns? as f64, kib)
+    }
+}

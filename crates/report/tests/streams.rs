@@ -1,0 +1,272 @@
+//! The documents of `lab scale http` and `tcp`, from made-up counts of a small machine.
+
+use corelane_report::histogram::Histogram;
+use corelane_report::html::streams::page;
+use corelane_report::scale::{Bed, CpuShare, Placement, Scaling, Share, Tool, TrialStatus};
+use corelane_report::streams::{
+    CacheGrowth, Connections, CpuUse, Limit, LimitCause, Memory, Protocol, Server, Shape, Step,
+    StreamsReport, Suspect, SuspectName, Traffic, Trial, render, scaling, summarise,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const ROUNDS: usize = 3;
+
+fn shape(server: Server, placement: Placement, connections: u64, buckets_active: usize) -> Shape {
+    Shape {
+        server,
+        placement,
+        traffic: Traffic::Requests,
+        object_bytes: Some(1024),
+        connections,
+        buckets_active,
+    }
+}
+
+/// A trial of `rate` requests a second on two seconds.
+fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
+    let requests = (rate * 2.0) as u64;
+    let mut latency = Histogram::new();
+    latency.record_many(150_000, requests);
+    latency.record_many(9_000_000, requests / 100);
+    Trial {
+        duration_s: 2.0,
+        requests_ok: requests,
+        served_requests: Some(requests),
+        received_bytes: requests * 1024,
+        latency: Some(latency),
+        connections: Connections {
+            asked: shape.connections,
+            opened: shape.connections,
+            held: shape.connections,
+            failed: BTreeMap::from([("refused".to_owned(), round as u64)]),
+            opening_s: Some(0.5),
+        },
+        cpu: CpuUse {
+            server_ns: Some(requests * 4_000),
+            client_ns: Some(requests * 3_500),
+        },
+        cpu_shares: (0..shape.buckets_active as u32)
+            .map(|cpu| CpuShare {
+                cpu,
+                idle_share: Some(0.01),
+                softirq_share: Some(0.3),
+            })
+            .collect(),
+        steering: Some(Share {
+            hits: shape.connections,
+            samples: shape.connections,
+        }),
+        kernel: BTreeMap::from([("server.overflows".to_owned(), 3)]),
+        memory: Some(Memory {
+            connections: shape.connections,
+            client_user_bytes: Some(shape.connections * 400),
+            server_user_bytes: Some(shape.connections * 700),
+            kernel_slab_bytes: Some(shape.connections * 7_500),
+            socket_buffer_bytes: Some(0),
+            caches: vec![CacheGrowth {
+                name: "TCP".to_owned(),
+                objects: shape.connections * 2,
+                bytes: shape.connections * 5_000,
+            }],
+            ..Memory::default()
+        }),
+        ..Trial::new(step, round)
+    }
+}
+
+/// A run over 1 to `buckets` buckets at two numbers of connections, with a control, at 100,000 requests a second a bucket.
+fn report(buckets: usize) -> StreamsReport {
+    let mut steps = Vec::new();
+    let mut trials = Vec::new();
+    for connections in [64, 10_000] {
+        for server in [Server::Exact, Server::Reuseport] {
+            for active in 1..=buckets {
+                let shape = shape(server, Placement::Aligned, connections, active);
+                let share = if server == Server::Exact { 1.0 } else { 0.8 };
+                for round in 0..ROUNDS {
+                    let rate = 100_000.0 * active as f64 * share + round as f64;
+                    trials.push(trial(steps.len(), round, &shape, rate));
+                }
+                steps.push(Step::new(shape, buckets, (0..active as u32).collect()));
+            }
+        }
+    }
+    let mut report = StreamsReport {
+        schema: Protocol::Http.schema().to_owned(),
+        tool: Tool {
+            name: "corelane".to_owned(),
+            version: "0.1.0".to_owned(),
+        },
+        started_unix_s: 1_760_000_000,
+        command_line: ["corelane", "lab", "scale", "http"].map(str::to_owned).to_vec(),
+        bed: Bed {
+            kind: "namespaces".to_owned(),
+            describe: "two network namespaces joined by veth".to_owned(),
+            reason: None,
+        },
+        conditions: Value::Null,
+        plan: json!({ "rounds": ROUNDS }),
+        steering: json!({ "hash_fields": "4tuple" }),
+        protocol: Protocol::Http,
+        subject: None,
+        steps,
+        trials,
+        scaling: Scaling::default(),
+        limit: Limit {
+            cause: LimitCause::SharedCpus,
+            sentence: "4 buckets answered 400 k/s; the limit was CPU time.".to_owned(),
+            suspects: vec![Suspect {
+                name: SuspectName::Server,
+                is_limit: true,
+                evidence: "took 40 % of the CPUs' time".to_owned(),
+            }],
+        },
+        left_out: Vec::new(),
+        interrupted: false,
+    };
+    summarise(&mut report);
+    report.scaling = scaling(&report);
+    report
+}
+
+#[test]
+fn steps_are_medians_of_their_own_trials() {
+    let report = report(4);
+    let step = report
+        .steps
+        .iter()
+        .find(|step| (step.shape.server, step.shape.buckets_active) == (Server::Exact, 4))
+        .unwrap();
+    assert_eq!(step.trials, ROUNDS);
+    assert_eq!(step.requests_per_s, Some(400_001.0));
+    assert!((step.gbit_s.unwrap() - 400_001.0 * 8192.0 / 1e9).abs() < 1e-9);
+    assert!((step.linearity.unwrap() - 1.0).abs() < 1e-4);
+    assert_eq!(step.server_cpu_us_per_request, Some(4.0));
+    assert_eq!(step.client_cpu_us_per_request, Some(3.5));
+    assert!(
+        (step.server_cpu_share.unwrap() - 0.4).abs() < 1e-4,
+        "of four CPUs"
+    );
+    assert_eq!(step.steering_ok, Some(1.0));
+    assert_eq!(step.errors["refused"], 3);
+    assert_eq!(step.kernel["server.overflows"], 9);
+    assert_eq!(
+        step.memory_per_connection.client_user_bytes, None,
+        "64 connections are too few"
+    );
+    assert_eq!(
+        report.steps[8].memory_per_connection.server_user_bytes,
+        Some(700.0)
+    );
+    let law = report.scaling.law.unwrap();
+    assert!((law.lambda_per_second - 100_000.0).abs() < 100.0, "{law:?}");
+}
+
+#[test]
+fn the_verdict_is_about_exact_steering_with_the_most_connections() {
+    let report = report(2);
+    assert_eq!(report.judged_series().len(), 2);
+    let main = report.main_series().unwrap();
+    assert_eq!(
+        (main.shape().server, main.shape().connections),
+        (Server::Exact, 10_000)
+    );
+    assert_eq!(main.last_measured().unwrap().shape.buckets_active, 2);
+}
+
+#[test]
+fn a_trial_that_the_generator_limited_enters_no_number() {
+    let mut report = report(2);
+    for trial in report.trials.iter_mut().filter(|trial| trial.step == 0) {
+        trial.status = TrialStatus::GeneratorLimited;
+    }
+    summarise(&mut report);
+    let step = &report.steps[0];
+    assert_eq!(
+        (step.trials, step.generator_limited_trials, step.requests_per_s),
+        (0, ROUNDS, None)
+    );
+    assert!(step.unknown["requests_per_s"].contains("the generator was the limit in all 3 trials"));
+    assert!(report.steps[1].unknown["linearity"].contains("at one"));
+}
+
+#[test]
+fn the_document_is_read_back_as_written() {
+    let report = report(2);
+    let text = report.to_json().unwrap();
+    assert_eq!(StreamsReport::from_json(&text).unwrap(), report);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["schema"], "corelane/scale-http/1");
+    let step = &json["steps"][0];
+    for field in [
+        "server",
+        "placement",
+        "object_bytes",
+        "connections",
+        "buckets_active",
+        "requests_per_s",
+    ] {
+        assert!(!step[field].is_null(), "{field}");
+    }
+}
+
+#[test]
+fn the_text_fits_a_hundred_columns_and_ends_with_the_verdict() {
+    let text = render(&report(4));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    for words in [
+        "exact steering, aligned, 1 KiB objects over 10,000 connections",
+        "memory at 10,000 connections",
+        "controls beside exact steering",
+        "0.80x",
+        "server.overflows",
+        "who was the limit",
+        "* server",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    assert!(text.ends_with("the limit was CPU time.\n"));
+}
+
+#[test]
+fn the_page_is_one_file_that_fetches_nothing_and_says_what_the_text_says() {
+    let text = page(&report(4));
+    assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+    for words in [
+        "Who was the limit",
+        "Growth with buckets",
+        "Memory at 10,000 connections",
+        "<svg",
+        "server.overflows",
+    ] {
+        assert!(text.contains(words), "{words} is not in the page");
+    }
+    for fetched in ["<script", "<link", "src=", "@import", "url("] {
+        assert!(!text.contains(fetched), "{fetched}");
+    }
+    let mut none = report(1);
+    none.steps.clear();
+    none.trials.clear();
+    assert!(page(&none).contains("Nothing was measured"));
+}
+
+#[test]
+fn bytes_are_judged_by_their_rate() {
+    let mut report = report(2);
+    report.protocol = Protocol::Tcp;
+    report.schema = Protocol::Tcp.schema().to_owned();
+    for step in &mut report.steps {
+        (step.shape.traffic, step.shape.object_bytes) = (Traffic::Send, None);
+    }
+    summarise(&mut report);
+    let step = &report.steps[0];
+    assert_eq!(
+        (step.requests_per_s, step.main_rate(Protocol::Tcp)),
+        (None, step.gbit_s)
+    );
+    assert_eq!(step.server_cpu_ns_per_kib, Some(4000.0));
+    assert!(render(&report).contains("bytes to the server over 64 connections"));
+}
