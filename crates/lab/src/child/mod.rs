@@ -1,0 +1,179 @@
+//! Servers and generators as child processes: a plan in, answers to questions and a report out, over the child's standard
+//! input and output, one JSON document a line. The end of the child's input ends the child, so whatever happens to the
+//! parent, no child stays.
+//!
+//! [`ServerProcess`] and [`LoadProcess`] are the parent's side. [`attend`] is the child's. What a child can be is named by
+//! the [`Serving`] and [`Loading`] types: one file a protocol.
+
+mod generator;
+mod http;
+mod process;
+mod server;
+mod subject;
+mod udp;
+
+pub use generator::{LoadProcess, Loading, Moment};
+pub use http::{HttpLoadProcess, HttpServerProcess};
+pub use server::{ServerProcess, Serving};
+pub use subject::{Subject, SubjectPlan, SubjectProcess, SubjectReady};
+pub use udp::{UdpLoadProcess, UdpServerProcess};
+
+use corelane_load::http::HttpLoad;
+use corelane_load::udp::UdpLoad;
+use corelane_serve::http::HttpServer;
+use corelane_serve::udp::UdpServer;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The argument that makes the program a child.
+pub const CHILD_ARGUMENT: &str = "attend-parent";
+
+/// What a child is told to be that probes the device of a guest: [`nic::probe`](crate::nic::probe).
+pub(crate) const PROBE: &str = "nic-probe";
+
+/// How often parent and child look whether something else is to be done while they wait for each other.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a parent tells its child, first what to be, then questions.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    /// Be this, by this plan.
+    Be {
+        /// [`Serving::KIND`] or [`Loading::KIND`].
+        kind: String,
+        plan: Value,
+    },
+    /// A server's counts so far.
+    Tell,
+    /// End now, and report.
+    Stop,
+}
+
+/// What a child tells its parent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    /// A server's counts; the first one says that it is ready.
+    Served(Value),
+    /// A generator came to a point of its run.
+    Reached(Moment),
+    /// A generator's report, its last word.
+    Loaded(Value),
+    /// What was found about a guest's device, its last word.
+    Probed(Value),
+    /// What went wrong, its last word.
+    Failed(String),
+}
+
+/// The line that makes a child of `kind` carry out `plan`.
+pub(crate) fn order(kind: &str, plan: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string(&Order::Be {
+        kind: kind.to_owned(),
+        plan: serde_json::to_value(plan)?,
+    })
+}
+
+/// What a probe found, out of all that its machine printed; otherwise why there is nothing.
+pub(crate) fn last_probed(printed: &str) -> Result<Value, String> {
+    let mut answers = printed.lines().filter_map(|line| serde_json::from_str(line).ok());
+    match answers.next_back() {
+        Some(Answer::Probed(found)) => Ok(found),
+        Some(Answer::Failed(reason)) => Err(reason),
+        _ => Err("it ended without a word".to_owned()),
+    }
+}
+
+/// Why a child did not do as it was told.
+#[derive(Debug, Error)]
+pub enum ChildError {
+    /// The program could not be started.
+    #[error("{program}: {error}")]
+    Start {
+        /// What was started.
+        program: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The pipe broke: the child is gone.
+    #[error("the {what} ended without a report: {error}")]
+    Gone {
+        /// Which child.
+        what: &'static str,
+        /// What the pipe said.
+        error: io::Error,
+    },
+    /// The child said why it failed.
+    #[error("{what}: {reason}")]
+    Failed {
+        /// Which child.
+        what: &'static str,
+        /// In its own words.
+        reason: String,
+    },
+}
+
+/// The child's side: takes the plan from `input`, carries it out, answers on `output`, and returns when it is done or when
+/// `input` ends.
+///
+/// # Errors
+/// When the pipe to the parent breaks. What fails otherwise is told to the parent.
+pub fn attend(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
+    let (forward, orders) = mpsc::channel();
+    thread::spawn(move || {
+        for line in input.lines() {
+            let Ok(order) = line.and_then(|line| Ok(serde_json::from_str::<Order>(&line)?)) else {
+                return;
+            };
+            if forward.send(order).is_err() {
+                return;
+            }
+        }
+    });
+    let outcome = match orders.recv() {
+        Ok(Order::Be { kind, plan }) => be(&kind, plan, &orders, &mut output),
+        Ok(Order::Tell | Order::Stop) => Err("the first line is no plan".to_owned()),
+        Err(_) => return Ok(()),
+    };
+    outcome.or_else(|reason| write_line(&mut output, &Answer::Failed(reason)))
+}
+
+fn be(
+    kind: &str,
+    plan: Value,
+    orders: &mpsc::Receiver<Order>,
+    output: &mut impl Write,
+) -> Result<(), String> {
+    match kind {
+        UdpServer::KIND => server::attend::<UdpServer>(plan, orders, output),
+        UdpLoad::KIND => generator::attend::<UdpLoad>(plan, orders, output),
+        HttpServer::KIND => server::attend::<HttpServer>(plan, orders, output),
+        HttpLoad::KIND => generator::attend::<HttpLoad>(plan, orders, output),
+        Subject::KIND => server::attend::<Subject>(plan, orders, output),
+        PROBE => {
+            let plan = serde_json::from_value(plan).map_err(|error| error.to_string())?;
+            let found = as_value(&crate::nic::probe(&plan)?)?;
+            write_line(output, &Answer::Probed(found)).map_err(|error| error.to_string())
+        }
+        unknown => Err(format!(
+            "nobody here is a {unknown}: parent and child are of different versions"
+        )),
+    }
+}
+
+fn as_value(document: &impl Serialize) -> Result<Value, String> {
+    serde_json::to_value(document).map_err(|error| error.to_string())
+}
+
+fn write_line(output: &mut impl Write, document: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(document)?;
+    line.push(b'\n');
+    output.write_all(&line)?;
+    output.flush()
+}

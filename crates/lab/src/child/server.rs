@@ -1,0 +1,117 @@
+//! A server as a child process.
+
+use super::process::Child;
+use super::{Answer, ChildError, LOOK_INTERVAL, Order, as_value, write_line};
+use corelane_host::bed::Side;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::sync::mpsc;
+
+/// A kind of server that can be a child.
+pub trait Serving: Sized {
+    /// What it is started with.
+    type Plan: Serialize + DeserializeOwned;
+    /// What it tells: first that it is ready, then its counts.
+    type Served: Serialize + DeserializeOwned;
+    /// Its name between parent and child.
+    const KIND: &'static str;
+    /// Whether it starts processes, which must end with it.
+    const STARTS_PROCESSES: bool = false;
+
+    /// Starts serving; returns when it is ready to receive.
+    ///
+    /// # Errors
+    /// Why it cannot, in words.
+    fn start(plan: Self::Plan) -> Result<Self, String>;
+
+    /// Its counts so far.
+    fn served(&mut self) -> Self::Served;
+
+    /// Called every so often while nobody asks anything.
+    ///
+    /// # Errors
+    /// Why it cannot go on, in words.
+    fn look(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What went wrong while it served, in words.
+    fn stop(self) -> Result<(), String>;
+}
+
+/// A server in a process of its own.
+pub struct ServerProcess<S: Serving> {
+    child: Child,
+    ready: S::Served,
+}
+
+impl<S: Serving> ServerProcess<S> {
+    /// Starts `program` as a server on `side`; returns when it is ready to receive.
+    ///
+    /// # Errors
+    /// When it cannot be started, and what it said when it could not serve.
+    pub fn start(program: &Path, side: &Side, plan: &S::Plan) -> Result<Self, ChildError> {
+        let mut child = Child::start(program, side, "server", S::STARTS_PROCESSES)?;
+        child.be(S::KIND, plan)?;
+        match child.answer()? {
+            Answer::Served(ready) => Ok(Self {
+                ready: child.read(ready)?,
+                child,
+            }),
+            _ => Err(child.unexpected()),
+        }
+    }
+
+    /// What it said when it was ready: its address, engine and steering document.
+    #[must_use]
+    pub fn ready(&self) -> &S::Served {
+        &self.ready
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Its counts so far.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn served(&mut self) -> Result<S::Served, ChildError> {
+        self.child.tell(&Order::Tell)?;
+        match self.child.answer()? {
+            Answer::Served(served) => self.child.read(served),
+            _ => Err(self.child.unexpected()),
+        }
+    }
+}
+
+/// The child's side.
+pub(super) fn attend<S: Serving>(
+    plan: Value,
+    orders: &mpsc::Receiver<Order>,
+    output: &mut impl Write,
+) -> Result<(), String> {
+    let plan = serde_json::from_value(plan).map_err(|error| format!("the plan: {error}"))?;
+    let mut server = S::start(plan)?;
+    let mut tell = |server: &mut S| {
+        let served = as_value(&server.served())?;
+        write_line(output, &Answer::Served(served)).map_err(|error| error.to_string())
+    };
+    tell(&mut server)?;
+    loop {
+        match orders.recv_timeout(LOOK_INTERVAL) {
+            Ok(Order::Tell) => tell(&mut server)?,
+            Err(mpsc::RecvTimeoutError::Timeout) => server.look()?,
+            Ok(_) | Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    server.stop()
+}

@@ -1,0 +1,249 @@
+//! Any server under test, kept by a child of the lab: started, waited for until it accepts connections, ended with all that
+//! it started.
+//!
+//! In: a [`SubjectPlan`]. Out: a server at its address, which no longer runs when the keeper ends, however that happens:
+//! where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server leaves behind.
+
+use super::{ServerProcess, Serving};
+use corelane_host::processes::{self, Ended};
+use corelane_host::{cpus, pin};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How often it is tried whether the server accepts.
+const ACCEPT_LOOK: Duration = Duration::from_millis(2);
+
+/// How long one such try may take.
+const ACCEPT_WITHIN: Duration = Duration::from_millis(200);
+
+/// How long the server may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What of the server's last words is kept: a screen.
+const MOST_WORDS_BYTES: usize = 4096;
+
+/// A server under test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjectPlan {
+    /// The command as a shell takes it. It finds where to listen and how many CPUs it has in `CORELANE_ADDRESS`,
+    /// `CORELANE_PORT`, `CORELANE_CPUS` and `CORELANE_CPU_LIST`.
+    pub command: String,
+    /// Where it is expected to listen.
+    pub address: SocketAddr,
+    /// The CPUs that it may run on.
+    pub cpus: Vec<u32>,
+    /// How long it may take until it accepts, in milliseconds.
+    pub ready_within_ms: u64,
+}
+
+/// What the keeper tells: the server accepts connections.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjectReady {
+    /// Where.
+    pub address: SocketAddr,
+    /// How long it took, in milliseconds.
+    pub after_ms: u64,
+}
+
+/// A server under test in a process of its own, below its keeper. Counters of the server are those of the family of
+/// [`ServerProcess::pid`] without that process itself.
+pub type SubjectProcess = ServerProcess<Subject>;
+
+/// The keeper's side: the server that it started.
+pub struct Subject {
+    process: Child,
+    words: LastWords,
+    ready: SubjectReady,
+    /// How the process that was started ended. What it started may go on: a server that leaves for the background.
+    ended: Option<Ended>,
+}
+
+impl Serving for Subject {
+    type Plan = SubjectPlan;
+    type Served = SubjectReady;
+    const KIND: &'static str = "subject";
+    const STARTS_PROCESSES: bool = true;
+
+    fn start(plan: SubjectPlan) -> Result<Self, String> {
+        if accepts(plan.address) {
+            return Err(format!(
+                "{} is taken: something listens there already",
+                plan.address
+            ));
+        }
+        processes::adopt_orphans().map_err(|error| error.to_string())?;
+        pin::current_thread_to(&plan.cpus).map_err(|error| error.to_string())?;
+        let started = Instant::now();
+        let mut process = command(&plan).spawn().map_err(|error| format!("sh: {error}"))?;
+        let words = LastWords::of(&mut process);
+        let mut subject = Self {
+            process,
+            words,
+            ready: SubjectReady {
+                address: plan.address,
+                after_ms: 0,
+            },
+            ended: None,
+        };
+        while !accepts(plan.address) {
+            let alive = subject.reap()?;
+            let waited = started.elapsed();
+            if !alive || waited > Duration::from_millis(plan.ready_within_ms) {
+                // It is to be gone either way; what is wrong with it is told below.
+                if let Ok(true) = processes::end_descendants(GRACE) {
+                    subject.words.await_end();
+                }
+                return Err(subject.why_not(&plan, alive, waited));
+            }
+            thread::sleep(ACCEPT_LOOK);
+        }
+        subject.ready.after_ms = started.elapsed().as_millis() as u64;
+        Ok(subject)
+    }
+
+    fn served(&mut self) -> SubjectReady {
+        self.ready.clone()
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        if self.reap()? {
+            return Ok(());
+        }
+        self.words.await_end();
+        Err(format!(
+            "the subject ended by itself ({}){}",
+            self.how(),
+            self.words.told()
+        ))
+    }
+
+    fn stop(self) -> Result<(), String> {
+        match processes::end_descendants(GRACE) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("the subject does not end, though killed".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Subject {
+    /// Takes what has ended; tells whether anything of the server is left.
+    fn reap(&mut self) -> Result<bool, String> {
+        loop {
+            match processes::next_ended().map_err(|error| error.to_string())? {
+                (Some(ended), _) if ended.process == self.process.id() => self.ended = Some(ended),
+                (Some(_), _) => {}
+                (None, alive) => return Ok(alive),
+            }
+        }
+    }
+
+    fn why_not(&self, plan: &SubjectPlan, alive: bool, waited: Duration) -> String {
+        let words = self.words.told();
+        let address = plan.address;
+        if alive {
+            let seconds = waited.as_secs_f64();
+            return format!(
+                "the subject accepts nothing on {address} within {seconds:.0} s: have it listen there \
+                 ($CORELANE_ADDRESS:$CORELANE_PORT){words}"
+            );
+        }
+        format!(
+            "the subject ended before it listened on {address} ({}){words}",
+            self.how()
+        )
+    }
+
+    fn how(&self) -> String {
+        match self.ended {
+            Some(Ended {
+                exit_code: Some(code),
+                ..
+            }) => format!("exit code {code}"),
+            Some(Ended {
+                signal: Some(signal), ..
+            }) => format!("signal {signal}"),
+            _ => "all its processes".to_owned(),
+        }
+    }
+}
+
+fn command(plan: &SubjectPlan) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &plan.command])
+        .env("CORELANE_ADDRESS", plan.address.ip().to_string())
+        .env("CORELANE_PORT", plan.address.port().to_string())
+        .env("CORELANE_CPUS", plan.cpus.len().to_string())
+        .env("CORELANE_CPU_LIST", cpus::list::format(&plan.cpus))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    command
+}
+
+fn accepts(address: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&address, ACCEPT_WITHIN).is_ok()
+}
+
+/// The end of what the server wrote, both streams as they came.
+#[derive(Default)]
+struct LastWords {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl LastWords {
+    /// Reads both streams on threads of their own, for as long as anything holds them.
+    fn of(process: &mut Child) -> Self {
+        let mut words = Self::default();
+        if let Some(output) = process.stdout.take() {
+            words.keep(output);
+        }
+        if let Some(output) = process.stderr.take() {
+            words.keep(output);
+        }
+        words
+    }
+
+    fn keep(&mut self, mut output: impl Read + Send + 'static) {
+        let kept = Arc::clone(&self.kept);
+        self.readers.push(thread::spawn(move || {
+            let mut chunk = [0; 1024];
+            while let Ok(length @ 1..) = output.read(&mut chunk) {
+                let Ok(mut kept) = kept.lock() else { return };
+                kept.extend(&chunk[..length]);
+                let beyond = kept.len().saturating_sub(MOST_WORDS_BYTES);
+                kept.drain(..beyond);
+            }
+        }));
+    }
+
+    /// Waits for the very last words: nothing may be left that could write more.
+    fn await_end(&mut self) {
+        for reader in self.readers.drain(..) {
+            // A reader that panicked has nothing more to tell.
+            let _ = reader.join();
+        }
+    }
+
+    /// The words as the end of a sentence; empty when there are none.
+    fn told(&self) -> String {
+        let Ok(mut kept) = self.kept.lock() else {
+            return String::new();
+        };
+        let words = String::from_utf8_lossy(kept.make_contiguous()).trim().to_owned();
+        if words.is_empty() {
+            return String::new();
+        }
+        format!("; it said: {words}")
+    }
+}
