@@ -1,0 +1,345 @@
+//! Who was the limit: a pure function of the report, so that it can be read and tested.
+
+use corelane_report::quantity::{self, or_missing};
+use corelane_report::streams::{
+    Limit, LimitCause, Protocol, Server, Step, StreamsReport, Suspect, SuspectName,
+};
+
+/// Below this idle share a CPU has nothing left to give: the kernel's accounting is in ticks, and a percent or two goes to
+/// the clock and to the experiment itself.
+const BUSY_IDLE_SHARE: f64 = 0.05;
+
+/// The share of requests whose failure for one reason makes that reason the limit though CPU time was left.
+const MATERIAL_ERRORS: f64 = 0.001;
+
+/// What the report says about the limit of its main series; of any other, as long as that has no valid trial.
+pub(super) fn of_report(report: &StreamsReport) -> Limit {
+    let main = report.main_series().and_then(|series| series.last_measured());
+    let limit = main.and_then(|step| step.limit.clone());
+    let other = || report.steps.iter().rev().find_map(|step| step.limit.clone());
+    limit.or_else(other).unwrap_or_else(Limit::unknown)
+}
+
+/// Who was the limit in one step; `None` before a trial was valid. `scheduled` says that requests followed a schedule.
+pub(super) fn of_step(report: &StreamsReport, index: usize, scheduled: bool) -> Option<Limit> {
+    let step = &report.steps[index];
+    if step.trials == 0 {
+        return None;
+    }
+    let (cause, because) = cause(step, scheduled);
+    Some(Limit {
+        cause,
+        sentence: format!("{}; the limit was {because}.", growth(step, report.protocol)),
+        suspects: suspects(step, cause, lags(report, index)),
+    })
+}
+
+/// What the generator of the step's last valid trial says kept it from doing what it was told.
+fn lags(report: &StreamsReport, index: usize) -> Option<&str> {
+    let mut trials = report.trials.iter().rev();
+    let last = trials.find(|trial| trial.step == index && trial.is_valid())?;
+    last.limited_by.as_deref()
+}
+
+/// How far the rate grew, in words.
+fn growth(step: &Step, protocol: Protocol) -> String {
+    let active = step.shape.buckets_active;
+    let who = match (step.shape.server, active) {
+        (Server::Subject, 1) => "The subject on 1 CPU".to_owned(),
+        (Server::Subject, _) => format!("The subject on {active} CPUs"),
+        (_, 1) => "1 bucket".to_owned(),
+        _ => format!("{active} buckets"),
+    };
+    let did = match protocol {
+        Protocol::Http => format!("answered {}", or_missing(step.requests_per_s, quantity::rate)),
+        Protocol::Tcp => {
+            let rate = or_missing(step.gbit_s, |rate| quantity::fixed(rate, 2));
+            format!("carried {rate} Gb/s")
+        }
+    };
+    match step.linearity {
+        Some(linearity) if active > 1 => {
+            format!("{who} {did}, {:.2} times one's", linearity * active as f64)
+        }
+        _ => format!("{who} {did}"),
+    }
+}
+
+/// The kind of limit, and the words that complete «the limit was».
+fn cause(step: &Step, scheduled: bool) -> (LimitCause, String) {
+    if step.steering_ok.is_some_and(|right| right < 1.0) {
+        let because = "steering: connections reached the wrong bucket, so the rates mean little";
+        return (LimitCause::Steering, because.to_owned());
+    }
+    if let Some(found) = exhausted(step) {
+        return found;
+    }
+    let idle = step.idle_share();
+    if idle.is_some_and(|idle| idle < BUSY_IDLE_SHARE) {
+        return busy(step, idle.unwrap_or(0.0));
+    }
+    let left = or_missing(idle, quantity::percent);
+    match (idle, scheduled) {
+        (None, _) => (
+            LimitCause::Unknown,
+            "not to be told without the CPUs' times".to_owned(),
+        ),
+        (_, true) => (
+            LimitCause::OfferedRate,
+            format!("the rate asked for: {left} of CPU time was left"),
+        ),
+        (_, false) => (
+            LimitCause::Connections,
+            format!("the number of connections, each waiting for its answer: {left} of CPU time was left"),
+        ),
+    }
+}
+
+/// What ran out, or overflowed, for more than a few.
+fn exhausted(step: &Step) -> Option<(LimitCause, String)> {
+    let served = step
+        .requests_per_s
+        .unwrap_or(0.0)
+        .max(step.shape.connections as f64);
+    let material = |count: u64| count as f64 > served * MATERIAL_ERRORS;
+    let error = |names: &[&str]| {
+        names
+            .iter()
+            .filter_map(|name| step.errors.get(*name))
+            .sum::<u64>()
+    };
+    let descriptors = error(&[
+        "no_descriptors",
+        "connect_no_descriptors",
+        "no_ports",
+        "connect_no_ports",
+    ]);
+    if material(descriptors) {
+        let because = format!(
+            "the client's descriptors and ports: {} times there was none",
+            quantity::count(descriptors)
+        );
+        return Some((LimitCause::Resources, because));
+    }
+    let memory = error(&["no_memory", "connect_no_memory"]) + kernel(step, "aborted_for_memory");
+    if material(memory) {
+        let because = format!("memory: the kernel had none {} times", quantity::count(memory));
+        return Some((LimitCause::Memory, because));
+    }
+    let refused = error(&[
+        "refused",
+        "connect_refused",
+        "connect_timeout",
+        "connect_connect_timeout",
+    ]);
+    let overflows = backlog(step);
+    (material(overflows) && material(refused)).then(|| {
+        let because = format!(
+            "the listener's backlog: it overflowed {} times",
+            quantity::count(overflows)
+        );
+        (LimitCause::ListenerBacklog, because)
+    })
+}
+
+/// Whose the CPU time was when none was left.
+fn busy(step: &Step, idle: f64) -> (LimitCause, String) {
+    let (server, client) = (
+        step.server_cpu_share.unwrap_or(0.0),
+        step.client_cpu_share.unwrap_or(0.0),
+    );
+    let softirq = step.softirq_share().unwrap_or(0.0);
+    let others = (1.0 - server - client - idle).max(0.0);
+    let shares = format!(
+        "server {}, client {}, everything else {}, idle {}; {} in softirq",
+        quantity::percent(server),
+        quantity::percent(client),
+        quantity::percent(others),
+        quantity::percent(idle),
+        quantity::percent(softirq)
+    );
+    if softirq > 0.5 {
+        return (
+            LimitCause::KernelReceive,
+            format!("the kernel's receive path ({shares})"),
+        );
+    }
+    (LimitCause::SharedCpus, format!("CPU time ({shares})"))
+}
+
+/// Everyone who could have been it, with what was measured.
+fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> {
+    let percent = |share: Option<f64>| or_missing(share, quantity::percent);
+    let suspect = |name, causes: &[LimitCause], evidence| Suspect {
+        name,
+        is_limit: causes.contains(&cause),
+        evidence,
+    };
+    let failed = failed(step);
+    let each = &step.memory_per_connection;
+    let bytes = |value: Option<f64>| or_missing(value, |value| quantity::bytes(value.round() as u64));
+    vec![
+        suspect(
+            SuspectName::Client,
+            &[
+                LimitCause::ClientCpu,
+                LimitCause::SharedCpus,
+                LimitCause::Resources,
+            ],
+            format!(
+                "{} of the CPUs' time; {} requests or connections failed{}",
+                percent(step.client_cpu_share),
+                quantity::count(failed),
+                lags.map(|lags| format!("; {lags}")).unwrap_or_default()
+            ),
+        ),
+        suspect(
+            SuspectName::Server,
+            &[LimitCause::ServerCpu, LimitCause::SharedCpus],
+            format!("{} of the CPUs' time", percent(step.server_cpu_share)),
+        ),
+        suspect(
+            SuspectName::KernelReceive,
+            &[LimitCause::KernelReceive],
+            format!(
+                "{} of the CPUs' time in softirq; {} segments dropped, {} sent again",
+                percent(step.softirq_share()),
+                quantity::count(
+                    kernel(step, "backlog_drops")
+                        + kernel(step, "receive_queue_drops")
+                        + kernel(step, "input_queue_drops")
+                ),
+                quantity::count(kernel(step, "segments_sent_again"))
+            ),
+        ),
+        suspect(
+            SuspectName::ListenerBacklog,
+            &[LimitCause::ListenerBacklog],
+            format!(
+                "{} connections dropped at listeners, {} handshakes sent again",
+                quantity::count(backlog(step)),
+                quantity::count(kernel(step, "handshakes_sent_again"))
+            ),
+        ),
+        suspect(
+            SuspectName::Memory,
+            &[LimitCause::Memory],
+            format!(
+                "{} for want of it; a connection took {} of the client, {} of the server, {} of the kernel",
+                quantity::count(kernel(step, "aborted_for_memory")),
+                bytes(each.client_user_bytes),
+                bytes(each.server_user_bytes),
+                bytes(each.kernel_bytes)
+            ),
+        ),
+    ]
+}
+
+/// Requests and connections that failed; those that were never made are none.
+fn failed(step: &Step) -> u64 {
+    let not_made = ["unsent", "unfinished"];
+    let failed = step
+        .errors
+        .iter()
+        .filter(|(name, _)| !not_made.contains(&name.as_str()));
+    failed.map(|(_, count)| count).sum()
+}
+
+/// Connections that listeners could not take.
+fn backlog(step: &Step) -> u64 {
+    let of = |name: &str| step.kernel.get(&format!("server.{name}")).copied().unwrap_or(0);
+    // An overflow counts as a drop, too.
+    of("listener_drops").max(of("accept_queue_overflows")) + of("handshake_queue_full")
+}
+
+/// One of the kernel's counters over both sides and the machine.
+fn kernel(step: &Step, name: &str) -> u64 {
+    let sides = ["server", "client", "machine"];
+    sides
+        .iter()
+        .filter_map(|side| step.kernel.get(&format!("{side}.{name}")))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_report::scale::{CpuShare, Placement};
+    use corelane_report::streams::{Shape, Traffic};
+
+    fn step(idle: f64, softirq: f64) -> Step {
+        let shape = Shape {
+            server: Server::Exact,
+            placement: Placement::Aligned,
+            traffic: Traffic::Requests,
+            object_bytes: Some(1),
+            connections: 64,
+            buckets_active: 1,
+        };
+        Step {
+            requests_per_s: Some(1_000.0),
+            server_cpu_share: Some(0.5),
+            client_cpu_share: Some(0.4),
+            cpu_shares: vec![CpuShare {
+                cpu: 0,
+                idle_share: Some(idle),
+                softirq_share: Some(softirq),
+            }],
+            trials: 1,
+            ..Step::new(shape, 1, vec![0])
+        }
+    }
+
+    #[test]
+    fn busy_cpus_are_the_limit_and_the_kernel_where_it_has_most_of_them() {
+        assert_eq!(cause(&step(0.01, 0.2), false).0, LimitCause::SharedCpus);
+        assert_eq!(cause(&step(0.01, 0.6), false).0, LimitCause::KernelReceive);
+    }
+
+    #[test]
+    fn with_cpu_time_left_it_is_what_was_asked_for() {
+        assert_eq!(cause(&step(0.4, 0.2), true).0, LimitCause::OfferedRate);
+        let (cause, words) = cause(&step(0.4, 0.2), false);
+        assert_eq!(cause, LimitCause::Connections);
+        assert!(words.contains("40.0 %"), "{words}");
+    }
+
+    #[test]
+    fn what_ran_out_comes_before_busy_cpus_and_a_few_times_are_none() {
+        let lacking = |name: &str, count: u64| {
+            let mut step = step(0.01, 0.2);
+            step.errors.insert(name.to_owned(), count);
+            cause(&step, false).0
+        };
+        assert_eq!(lacking("connect_no_descriptors", 100), LimitCause::Resources);
+        assert_eq!(lacking("no_memory", 100), LimitCause::Memory);
+        assert_eq!(lacking("connect_no_ports", 1), LimitCause::SharedCpus);
+    }
+
+    #[test]
+    fn a_full_backlog_is_the_limit_only_where_connections_were_refused_for_it() {
+        let mut full = step(0.5, 0.1);
+        full.kernel
+            .insert("server.accept_queue_overflows".to_owned(), 500);
+        assert_eq!(cause(&full, false).0, LimitCause::Connections);
+        full.errors.insert("connect_connect_timeout".to_owned(), 500);
+        assert_eq!(cause(&full, false).0, LimitCause::ListenerBacklog);
+        let suspects = suspects(&full, LimitCause::ListenerBacklog, Some("late"));
+        let named: Vec<_> = suspects
+            .iter()
+            .filter(|suspect| suspect.is_limit)
+            .map(|suspect| suspect.name)
+            .collect();
+        assert_eq!(named, [SuspectName::ListenerBacklog]);
+        assert!(suspects[0].evidence.ends_with("; late"));
+    }
+
+    #[test]
+    fn wrong_buckets_come_before_everything() {
+        let wrong = Step {
+            steering_ok: Some(0.999),
+            ..step(0.01, 0.6)
+        };
+        assert_eq!(cause(&wrong, false).0, LimitCause::Steering);
+    }
+}
