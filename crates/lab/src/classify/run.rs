@@ -1,0 +1,377 @@
+//! The runner: rounds, the seeded order within each, and a report after every trial, so that an interrupt loses nothing.
+
+use super::frames::{FRAME_BYTES, Traffic};
+use super::headers;
+use super::pipeline::{Order, Pipeline, Searched, exact_prefetch};
+use super::plan::{Request, RequestError, settings};
+use super::tables::Tables;
+use corelane_host::counters::ThreadClock;
+use corelane_host::{HostError, pin};
+use corelane_observe::misses::CacheMisses;
+use corelane_observe::traffic::MemoryTraffic;
+use corelane_report::classify::{
+    Cache, ClassifyReport, HeaderTrial, Limit, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step,
+    Stride, TableKind, ThreadTrial, Trial, Unknowns,
+};
+use corelane_report::scale::Tool;
+use corelane_table::post::PostLock;
+use corelane_table::{MemoryError, Prefetch};
+use fastrand::Rng;
+use serde_json::Value;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, RwLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use thiserror::Error;
+
+/// An experiment, ready to run.
+pub struct Classification {
+    /// What to measure.
+    pub request: Request,
+    /// The data caches of the first CPU.
+    pub caches: Vec<Cache>,
+    /// Its version, for the report.
+    pub version: String,
+    /// The command line that repeats the run.
+    pub command_line: Vec<String>,
+    /// What may spoil or explain the result, as read before the run.
+    pub conditions: Value,
+}
+
+/// What a run tells while it goes on.
+pub struct Moment<'a> {
+    /// Trials done.
+    pub done: usize,
+    /// Trials in all.
+    pub of: usize,
+    /// What was just measured.
+    pub what: &'a str,
+    /// Everything so far.
+    pub report: &'a ClassifyReport,
+}
+
+/// Why the experiment could not be carried out.
+#[derive(Debug, Error)]
+pub enum ClassifyError {
+    /// There is no such experiment.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A table has no memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A thread could not be pinned or timed.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// One trial of a round.
+#[derive(Clone, Copy)]
+enum Unit {
+    Limit(usize),
+    Headers(usize),
+    Step(usize),
+}
+
+/// The ways of reading random lines. Whichever is fastest is the limit: batches are what the post's way of prefetching can
+/// reach, distances what rolling ahead can.
+const LIMIT_WAYS: [(&str, Way); 3] = [
+    ("batches of 32", Way::Batches(32)),
+    ("32 ahead", Way::Ahead(32)),
+    ("64 ahead", Way::Ahead(64)),
+];
+
+#[derive(Clone, Copy)]
+enum Way {
+    Batches(usize),
+    Ahead(usize),
+}
+
+/// Pairs of addresses that are written into frames before they repeat: their lookups touch more lines than a table has.
+const PAIRS: usize = 1 << 21;
+/// Lines read between two looks at the clock.
+const LINES_AT_ONCE: usize = 1 << 16;
+
+impl Classification {
+    /// The report before anything was measured: what `--dry-run` shows.
+    ///
+    /// # Errors
+    /// When the lists leave no step, or ask for an impossible one.
+    pub fn plan(&self) -> Result<ClassifyReport, ClassifyError> {
+        let request = &self.request;
+        let steps: Vec<Step> = settings(request)?.into_iter().map(Step::planned).collect();
+        let started = SystemTime::now().duration_since(UNIX_EPOCH);
+        let mut strides: Vec<usize> = steps.iter().map(|step| step.setting.stride).collect();
+        strides.sort_unstable();
+        strides.dedup();
+        let predicted = |stride: &usize| Stride::predicted(*stride, request.burst, &self.caches);
+        let mut report = ClassifyReport {
+            schema: SCHEMA.to_owned(),
+            tool: Tool {
+                name: "corelane".to_owned(),
+                version: self.version.clone(),
+            },
+            started_unix_s: started.map_or(0, |since| since.as_secs()),
+            command_line: self.command_line.clone(),
+            conditions: self.conditions.clone(),
+            plan: Plan {
+                rounds: request.rounds,
+                duration_s: request.duration_s,
+                burst: request.burst,
+                ring: self.ring(),
+                frame_bytes: FRAME_BYTES,
+                entries: request.entries as u64,
+                present_share: 0.5,
+                cpus: request.cpus.clone(),
+                seed: request.seed,
+            },
+            limit_lines_per_s: None,
+            limit: Limit {
+                bytes: 0,
+                page_size: None,
+                way: None,
+                lines_per_s_spread: None,
+                trials: Vec::new(),
+            },
+            caches: self.caches.clone(),
+            strides: strides.iter().map(predicted).collect(),
+            steps,
+            published: Published::of_the_post(),
+            choices: Vec::new(),
+            unknowns: Unknowns {
+                memory_traffic: MemoryTraffic::start().err().map(|error| error.to_string()),
+                cache_misses: CacheMisses::of_this_thread().err().map(|error| error.to_string()),
+            },
+            conclusions: Vec::new(),
+            trials: Vec::new(),
+            header_trials: Vec::new(),
+            interrupted: false,
+        };
+        report.conclude();
+        Ok(report)
+    }
+
+    /// Measures every step in every round, or as many as there are before `interrupt` is set.
+    ///
+    /// # Errors
+    /// When there is no such experiment, no memory for its tables, or a thread cannot be pinned.
+    pub fn run(
+        &self,
+        interrupt: &AtomicBool,
+        mut tell: impl FnMut(&Moment<'_>),
+    ) -> Result<ClassifyReport, ClassifyError> {
+        let mut report = self.plan()?;
+        let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting.clone()).collect();
+        let tables = Tables::new(&self.request, &settings)?;
+        describe_memory(&mut report, &tables);
+        let mut random = Rng::with_seed(self.request.seed ^ 1);
+        let traffic = Traffic::new(PAIRS, &tables.entries, &mut random);
+        let lines: Vec<Ipv4Addr> = (0..PAIRS).map(|_| Ipv4Addr::from_bits(random.u32(..))).collect();
+        let limits = (0..LIMIT_WAYS.len()).map(Unit::Limit);
+        let headers = report.strides.iter().map(|stride| Unit::Headers(stride.stride));
+        let steps = (0..settings.len()).map(Unit::Step);
+        let mut units: Vec<Unit> = limits.chain(headers).chain(steps).collect();
+        let (mut done, of) = (0, units.len() * self.request.rounds as usize);
+        for round in 0..self.request.rounds {
+            random.shuffle(&mut units);
+            for unit in &units {
+                if interrupt.load(Ordering::Relaxed) {
+                    return Ok(interrupted(report));
+                }
+                let what = match *unit {
+                    Unit::Limit(way) => {
+                        let trial = self.read_lines(way, round, &tables, &lines)?;
+                        report.limit.trials.push(trial);
+                        format!("limit, {}", LIMIT_WAYS[way].0)
+                    }
+                    Unit::Headers(stride) => {
+                        report
+                            .header_trials
+                            .push(self.fetch_headers(stride, round, &traffic)?);
+                        format!("headers, stride {stride}")
+                    }
+                    Unit::Step(step) => {
+                        let first = random.usize(..PAIRS);
+                        let trial = self.classify(step, &settings[step], round, &tables, &traffic, first)?;
+                        report.trials.push(trial);
+                        settings[step].to_string()
+                    }
+                };
+                done += 1;
+                report.interrupted = done < of;
+                report.conclude();
+                tell(&Moment {
+                    done,
+                    of,
+                    what: &what,
+                    report: &report,
+                });
+            }
+        }
+        Ok(report)
+    }
+
+    /// Slots of a ring: whole bursts.
+    fn ring(&self) -> usize {
+        self.request.ring.next_multiple_of(self.request.burst)
+    }
+
+    fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.request.duration_s)
+    }
+
+    /// Reads random lines on the first CPU.
+    fn read_lines(
+        &self,
+        way: usize,
+        round: u32,
+        tables: &Tables,
+        lines: &[Ipv4Addr],
+    ) -> Result<LimitTrial, ClassifyError> {
+        let (name, order) = LIMIT_WAYS[way];
+        let limit = &tables.limit.table;
+        let read = || -> Result<f64, HostError> {
+            pin::current_thread(self.request.cpus[0])?;
+            let clock = ThreadClock::of_this_thread();
+            let (mut read, mut begun, mut before) = (0, Instant::now(), clock.read()?);
+            for (index, keys) in lines.chunks(LINES_AT_ONCE).cycle().enumerate() {
+                if index == 1 {
+                    // The first piece fetched page tables.
+                    (read, begun, before) = (0, Instant::now(), clock.read()?);
+                }
+                std::hint::black_box(match order {
+                    Way::Batches(batch) => limit.read_in_batches(keys, batch),
+                    Way::Ahead(distance) => limit.read(keys, Prefetch::Ahead(distance)),
+                });
+                read += keys.len();
+                if index > 0 && begun.elapsed() >= self.duration() {
+                    break;
+                }
+            }
+            let waited = Duration::from_nanos(clock.read()?.since(&before).waited_ns);
+            Ok(read as f64 / begun.elapsed().saturating_sub(waited).as_secs_f64())
+        };
+        let rate = thread::scope(|scope| joined(scope.spawn(read)))?;
+        Ok(LimitTrial {
+            round,
+            way: name.to_owned(),
+            lines_per_s: rate,
+        })
+    }
+
+    /// Fetches headers one after the other on the first CPU.
+    fn fetch_headers(
+        &self,
+        stride: usize,
+        round: u32,
+        traffic: &Traffic,
+    ) -> Result<HeaderTrial, ClassifyError> {
+        let request = &self.request;
+        let fetch = || -> Result<f64, HostError> {
+            pin::current_thread(request.cpus[0])?;
+            let mut order = Rng::with_seed(request.seed ^ u64::from(round));
+            headers::nanoseconds(
+                stride,
+                self.ring(),
+                request.burst,
+                traffic,
+                &mut order,
+                self.duration(),
+            )
+        };
+        Ok(HeaderTrial {
+            stride,
+            round,
+            ns_per_header: thread::scope(|scope| joined(scope.spawn(fetch)))?,
+        })
+    }
+
+    /// One trial of a step: its threads begin together, each on its CPU.
+    fn classify(
+        &self,
+        step: usize,
+        setting: &Setting,
+        round: u32,
+        tables: &Tables,
+        traffic: &Traffic,
+        first: usize,
+    ) -> Result<Trial, ClassifyError> {
+        let (lock, start) = (RwLock::new(()), Barrier::new(setting.threads));
+        let (mut traffic_counters, begun) = (MemoryTraffic::start().ok(), Instant::now());
+        let work = |thread: usize| -> Result<(ThreadTrial, Option<u64>), HostError> {
+            let pinned = pin::current_thread(self.request.cpus[thread]);
+            let mut misses = CacheMisses::of_this_thread().ok();
+            let searched = searched(setting, tables, &lock);
+            // Threads begin far from each other, so that none finds lines that another just fetched.
+            let first = first + thread * (PAIRS / setting.threads);
+            let mut pipeline = Pipeline::new(setting, self.ring(), traffic, first, searched);
+            start.wait();
+            pinned?;
+            let trial = pipeline.run(self.duration(), misses.as_mut())?;
+            Ok((trial, misses.and_then(|mut misses| misses.read())))
+        };
+        let done: Result<Vec<(ThreadTrial, Option<u64>)>, HostError> = thread::scope(|scope| {
+            let work = &work;
+            let threads: Vec<_> = (0..setting.threads)
+                .map(|thread| scope.spawn(move || work(thread)))
+                .collect();
+            threads.into_iter().map(joined).collect()
+        });
+        let moved = traffic_counters.as_mut().and_then(MemoryTraffic::read);
+        let elapsed_ns = begun.elapsed().as_nanos() as u64;
+        let done = done?;
+        Ok(Trial {
+            step,
+            round,
+            cache_misses: done.iter().map(|(_, misses)| *misses).sum(),
+            threads: done.into_iter().map(|(trial, _)| trial).collect(),
+            mem_read_bytes: moved.map(|moved| moved.read),
+            mem_write_bytes: moved.map(|moved| moved.written),
+            elapsed_ns,
+            why: None,
+        })
+    }
+}
+
+/// What a setting looks addresses up in.
+fn searched<'a>(setting: &Setting, tables: &'a Tables, lock: &'a RwLock<()>) -> Searched<'a> {
+    match (setting.table, tables.post(setting)) {
+        (TableKind::Exact, _) => Searched::Exact {
+            reader: tables.exact().table.reader(),
+            prefetch: exact_prefetch(setting),
+        },
+        (TableKind::Post, Some(made)) => Searched::Post {
+            table: &made.table,
+            order: Order::of(setting),
+            lock: match setting.lock {
+                LockKind::None => PostLock::None,
+                LockKind::Read => PostLock::Pair(lock),
+                LockKind::ReadPerBatch => PostLock::Batch(lock),
+            },
+        },
+        (TableKind::None, _) | (TableKind::Post, None) => Searched::Nothing,
+    }
+}
+
+/// A report that ends here, whatever its plan.
+fn interrupted(mut report: ClassifyReport) -> ClassifyReport {
+    report.interrupted = true;
+    report.conclude();
+    report
+}
+
+fn describe_memory(report: &mut ClassifyReport, tables: &Tables) {
+    report.limit.bytes = tables.limit.bytes;
+    report.limit.page_size = tables.limit.page_size;
+    for step in &mut report.steps {
+        let memory = tables.memory(&step.setting);
+        step.table_bytes = memory.map(|(bytes, _)| bytes);
+        step.page_size = memory.and_then(|(_, page_size)| page_size);
+    }
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

@@ -1,0 +1,109 @@
+//! The tables of a run, each made once and shared by all steps that look something up in it.
+
+use super::plan::Request;
+use corelane_host::pages::HugeBytes;
+use corelane_report::classify::{Setting, TableKind};
+use corelane_table::limit::RandomLines;
+use corelane_table::post::PostTable;
+use corelane_table::{ExactMap, MemoryError, Placement, Seed, Value};
+use fastrand::Rng;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// Everything that threads read.
+pub struct Tables {
+    /// The addresses in the full tables.
+    pub entries: Vec<Ipv4Addr>,
+    posts: BTreeMap<(u64, bool), Made<PostTable>>,
+    exact: Made<ExactMap<Ipv4Addr>>,
+    /// As much memory as the exact table takes, to read random lines of.
+    pub limit: Made<RandomLines>,
+}
+
+/// A table with what is known of its memory.
+pub struct Made<T> {
+    /// The table.
+    pub table: T,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Bytes of the pages that most of it is in.
+    pub page_size: Option<u64>,
+}
+
+impl<T> Made<T> {
+    /// Makes a table, and looks which pages it came to be in.
+    fn make<E>(make: impl FnOnce() -> Result<T, E>, bytes: impl FnOnce(&T) -> usize) -> Result<Made<T>, E> {
+        let before = HugeBytes::read();
+        let table = make()?;
+        let bytes = bytes(&table) as u64;
+        Ok(Made {
+            page_size: before.ok().and_then(|before| before.page_size_of(bytes)),
+            table,
+            bytes,
+        })
+    }
+}
+
+impl Tables {
+    /// The tables that these settings take.
+    pub fn new(request: &Request, settings: &[Setting]) -> Result<Tables, MemoryError> {
+        let mut random = Rng::with_seed(request.seed);
+        let entries: Vec<Ipv4Addr> = (0..request.entries)
+            .map(|_| Ipv4Addr::from_bits(random.u32(..)))
+            .collect();
+        let exact = Made::make(|| exact_map(&entries, request.seed), |map| map.memory_bytes())?;
+        let limit = Made::make(
+            || RandomLines::new(exact.table.memory_bytes(), Placement::default()),
+            |lines| lines.memory_bytes(),
+        )?;
+        let mut posts = BTreeMap::new();
+        for setting in settings.iter().filter(|setting| setting.table == TableKind::Post) {
+            let (buckets, full) = key(setting);
+            posts.entry((buckets, full)).or_insert_with(|| {
+                let members = if full { entries.as_slice() } else { &[] };
+                let make = || Ok::<_, std::convert::Infallible>(PostTable::new(buckets as usize, members));
+                let Ok(made) = Made::make(make, PostTable::memory_bytes);
+                made
+            });
+        }
+        Ok(Tables {
+            entries,
+            posts,
+            exact,
+            limit,
+        })
+    }
+
+    /// The post's table of a setting; `None` for settings of others.
+    pub fn post(&self, setting: &Setting) -> Option<&Made<PostTable>> {
+        self.posts
+            .get(&key(setting))
+            .filter(|_| setting.table == TableKind::Post)
+    }
+
+    /// The exact table.
+    pub fn exact(&self) -> &Made<ExactMap<Ipv4Addr>> {
+        &self.exact
+    }
+
+    /// Bytes and page size of a setting's table.
+    pub fn memory(&self, setting: &Setting) -> Option<(u64, Option<u64>)> {
+        match setting.table {
+            TableKind::None => None,
+            TableKind::Exact => Some((self.exact.bytes, self.exact.page_size)),
+            TableKind::Post => self.post(setting).map(|made| (made.bytes, made.page_size)),
+        }
+    }
+}
+
+/// Buckets, and whether there are entries.
+fn key(setting: &Setting) -> (u64, bool) {
+    (setting.table_buckets.unwrap_or(1), setting.entries > 0)
+}
+
+fn exact_map(entries: &[Ipv4Addr], seed: u64) -> Result<ExactMap<Ipv4Addr>, MemoryError> {
+    let mut map = ExactMap::with_capacity(entries.len(), Seed(seed), Placement::default())?;
+    let members: Vec<_> = entries.iter().map(|entry| (*entry, Value::MEMBER)).collect();
+    map.insert_all(&members)?;
+    Ok(map)
+}
