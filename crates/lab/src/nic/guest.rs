@@ -1,0 +1,102 @@
+//! The guest of one model of device: what it is made of, and what it runs.
+
+use super::frames::GUEST;
+use super::plan::NicPlan;
+use super::run::NicError;
+use crate::child;
+use corelane_guest::{GuestParts, GuestPlan};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// The tap that the emulator makes.
+pub(super) const TAP: &str = "guest0";
+
+/// Queues of the device, and CPUs of the guest: each queue's interrupt on a CPU of its own.
+const QUEUES: u32 = 4;
+
+/// When a guest must have ended, boot included: under a minute alone, more when others use all CPUs.
+const LIMIT: Duration = Duration::from_secs(150);
+
+/// A model of device that really does RSS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Model {
+    /// Its name in the report.
+    pub(super) name: &'static str,
+    /// Its name in the emulator, and what is said to it besides its link address.
+    device: &'static str,
+    options: &'static str,
+    /// The modules of its driver.
+    modules: &'static [&'static str],
+    /// The first emulator that has it.
+    since: &'static str,
+}
+
+/// All of them.
+pub(super) const MODELS: [Model; 2] = [
+    Model {
+        name: "virtio-net",
+        device: "virtio-net-pci",
+        options: "mq=on,rss=on,hash=on,vectors=10",
+        modules: &["virtio_pci", "virtio_net"],
+        since: "5.2",
+    },
+    Model {
+        name: "igb",
+        device: "igb",
+        options: "",
+        modules: &["igb"],
+        since: "8.0",
+    },
+];
+
+impl Model {
+    /// The guest that probes the device by `plan`, or why there can be none of this model.
+    pub(super) fn guest(
+        &self,
+        parts: &GuestParts,
+        program: &Path,
+        plan: &NicPlan,
+    ) -> Result<Result<GuestPlan, String>, NicError> {
+        let told = Command::new(&parts.qemu).args(["-device", "help"]).output();
+        let told = told.map_err(|error| NicError::Emulator {
+            program: parts.qemu.clone(),
+            error,
+        })?;
+        let name = format!("\"{}\"", self.device);
+        if !String::from_utf8_lossy(&told.stdout).contains(&name) {
+            let (device, since) = (self.device, self.since);
+            return Ok(Err(format!(
+                "this QEMU has no device {device}: {since} is the first with it"
+            )));
+        }
+        let modules = match parts.modules(self.modules) {
+            Ok(modules) => modules,
+            Err(error) if self.name == MODELS[0].name => return Err(error.into()),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let address: Vec<String> = GUEST.iter().map(|byte| format!("{byte:02x}")).collect();
+        let options = match self.options {
+            "" => String::new(),
+            options => format!(",{options}"),
+        };
+        let order = child::order(child::PROBE, plan)?;
+        Ok(Ok(GuestPlan {
+            cpus: QUEUES,
+            modules,
+            programs: vec![program.to_owned()],
+            devices: vec![
+                "-netdev".to_owned(),
+                format!("tap,id=n0,ifname={TAP},queues={QUEUES},script=no,downscript=no,vhost=off"),
+                "-device".to_owned(),
+                format!("{},netdev=n0,mac={}{options}", self.device, address.join(":")),
+            ],
+            limit: LIMIT,
+            ..GuestPlan::new(format!(
+                "{} {} <<'ORDER'\n{order}\nORDER\n",
+                program.file_name().unwrap_or_default().to_string_lossy(),
+                child::CHILD_ARGUMENT
+            ))
+        }))
+    }
+}

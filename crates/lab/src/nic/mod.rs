@@ -1,0 +1,19 @@
+//! The proof on a NIC that really does RSS: a guest whose device computes hashes and chooses queues gets planned frames of
+//! every hash type, and each frame's hash, queue and CPU are compared with what `rss` and `explain` say.
+//!
+//! What enters: a [`NicPlan`] and the parts of a guest. What leaves: a [`NicReport`]. The host's side sends the frames into the
+//! guest's tap ([`run`]); the guest's side sets the device and witnesses what it says ([`probe`]).
+
+mod frames;
+mod guest;
+mod plan;
+mod probe;
+mod report;
+mod run;
+mod signal;
+mod traffic;
+
+pub use plan::{NicPlan, NicRound};
+pub use probe::probe;
+pub use report::{Caught, CpuReport, ModelReport, NicProbed, NicReport, RoundReport, TypeReport, Verdict};
+pub use run::{NicError, run};

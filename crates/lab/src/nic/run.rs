@@ -1,0 +1,133 @@
+//! Running the experiment: a bed, a guest in it for each model, and the traffic.
+
+use super::guest::{MODELS, Model, TAP};
+use super::plan::NicPlan;
+use super::report::{ModelReport, NicProbed, NicReport};
+use super::traffic;
+use crate::child;
+use corelane_guest::{GuestError, GuestParts, boot};
+use corelane_host::HostError;
+use corelane_host::bed::{Bed, BedError, BedPlan};
+use corelane_link::LinkError;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
+
+/// Why the experiment could not be carried out.
+#[derive(Debug, Error)]
+pub enum NicError {
+    /// A part of the guest is missing, or it did not end well.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+    /// There is no namespace for the tap.
+    #[error(transparent)]
+    Bed(#[from] BedError),
+    /// The tap could not be switched on.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// Frames could not be sent.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A thread or the emulator could not be started.
+    #[error("{program}: {error}")]
+    Emulator {
+        /// What was to be started.
+        program: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The plan does not serialise.
+    #[error("the plan cannot be written: {0}")]
+    Plan(#[from] serde_json::Error),
+    /// The guest ended, or never spoke.
+    #[error("the guest ended before all frames were sent")]
+    Silent,
+    /// The guest's side failed, in its own words.
+    #[error("the guest's probe failed: {0}")]
+    Probe(String),
+}
+
+/// Runs the experiment over every model that can be had. `program` is this program, which is its own probe in the guest;
+/// `tell` is told what is being done.
+///
+/// # Errors
+/// [`NicError`]; a model that cannot be had is no error, but a reason in the report, the first excepted.
+pub fn run(
+    plan: &NicPlan,
+    parts: &GuestParts,
+    program: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> Result<NicReport, NicError> {
+    let mut models = Vec::new();
+    for model in MODELS {
+        match model.guest(parts, program, plan)? {
+            Err(reason) => models.push(ModelReport {
+                model: model.name.to_owned(),
+                skipped: Some(reason),
+                probed: None,
+                took_seconds: None,
+            }),
+            Ok(guest) => {
+                tell(&format!("{}: booting a guest, some seconds", model.name));
+                models.push(probe_model(model, &guest, parts, plan)?);
+            }
+        }
+    }
+    Ok(NicReport::new(models))
+}
+
+fn probe_model(
+    model: Model,
+    guest: &corelane_guest::GuestPlan,
+    parts: &GuestParts,
+    plan: &NicPlan,
+) -> Result<ModelReport, NicError> {
+    // Any addresses do: nothing of the bed is used but that its namespaces are its own and silent.
+    let mut bed_plan = BedPlan::new(
+        [198, 51, 100, 1].into(),
+        vec!["198.51.100.0/24".parse().expect("a prefix")],
+    );
+    bed_plan.loopback_ok = false;
+    let bed = Bed::build(&bed_plan)?;
+    let over = Arc::new(AtomicBool::new(false));
+    let spawned = |error| NicError::Emulator {
+        program: parts.qemu.clone(),
+        error,
+    };
+    let booting = {
+        let (guest, parts, over) = (guest.clone(), parts.clone(), Arc::clone(&over));
+        let run = move || {
+            let booted = boot(&guest, &parts);
+            over.store(true, Ordering::Release);
+            booted
+        };
+        bed.server.spawn(run).map_err(spawned)?
+    };
+    let sending = {
+        let (plan, over) = (plan.clone(), Arc::clone(&over));
+        let run = move || traffic::send(&plan, TAP, &|| over.load(Ordering::Acquire));
+        bed.server.spawn(run).map_err(spawned)?
+    };
+    let sent = sending
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let booted = booting
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    // What the guest says of itself is nearer to the cause than that nothing more could be sent.
+    let booted = booted?;
+    let probed = child::last_probed(&booted.output)
+        .map_err(|reason| NicError::Probe(format!("{reason}\n{}", booted.output.trim())))?;
+    let mut probed: NicProbed = serde_json::from_value(probed)?;
+    for (round, sent) in probed.rounds.iter_mut().zip(sent?) {
+        round.sent = sent;
+    }
+    Ok(ModelReport {
+        model: model.name.to_owned(),
+        skipped: None,
+        probed: Some(probed),
+        took_seconds: Some(booted.took.as_secs_f64()),
+    })
+}
