@@ -1,0 +1,77 @@
+//! A flow an entry, and how much each sends: a steering and a seed enter; what the generator is to do leaves.
+
+use super::{RebalanceError, Request};
+use corelane_load::pace::Pace;
+use corelane_load::udp::{Lease, PlannedWorker, Ports, UdpPlan, Until};
+use corelane_report::scale::Skew;
+use corelane_rss::{IndirectionTable, Steering, plan};
+use std::net::SocketAddr;
+
+/// Source ports below those that the kernel gives out by itself (`net.ipv4.ip_local_port_range` begins at 32,768).
+const PORTS: std::ops::RangeInclusive<u16> = 10_000..=32_767;
+
+/// Bytes of payload: the smallest that carries what loss is told by, since only where datagrams go is measured.
+const PAYLOAD_BYTES: usize = 64;
+
+/// Datagrams moved at once.
+const BATCH: usize = 64;
+
+/// An answer that takes longer counts as lost. A busy machine may keep a thread waiting for some time slices; that is no
+/// loss.
+const LOSS_TIMEOUT_S: f64 = 2.0;
+
+/// What the generator is to send to `server` in round `round`.
+pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> Result<UdpPlan, RebalanceError> {
+    let entries = request.steering.table.size();
+    // Every entry a bucket: the planner then names a port an entry.
+    let by_entry = Steering {
+        table: IndirectionTable::round_robin(entries, entries)?,
+        cpus: vec![0; entries],
+        ..request.steering.clone()
+    };
+    let planned = plan::ports(&by_entry, request.client.into(), server, PORTS, Some(1))?;
+    if let Some(entry) = planned.unreached.first() {
+        return Err(RebalanceError::Entry {
+            client: request.client,
+            entry: entry.index(),
+        });
+    }
+    let mut weights: Vec<f64> = (1..=entries)
+        .map(|rank| (rank as f64).powf(-request.exponent))
+        .collect();
+    fastrand::Rng::with_seed(request.seed.wrapping_add(u64::from(round))).shuffle(&mut weights);
+    let sum: f64 = weights.iter().sum();
+    let worker = PlannedWorker {
+        cpu: request.client_cpu,
+        bucket: None,
+        own_descriptors: false,
+        leases: vec![Lease {
+            address: request.client.into(),
+            ports: Ports::Listed(planned.buckets.concat()),
+        }],
+        weights: weights.iter().map(|weight| weight / sum).collect(),
+    };
+    Ok(UdpPlan {
+        target: server,
+        payload_bytes: PAYLOAD_BYTES,
+        pace: Pace::Rate {
+            per_second: request.rate,
+        },
+        until: Until {
+            duration_s: Some(request.duration_s),
+            datagrams: None,
+        },
+        answers: true,
+        loss_timeout_s: LOSS_TIMEOUT_S,
+        engine: None,
+        batch: BATCH,
+        coalesce: false,
+        gro: false,
+        memory: Default::default(),
+        buffer_memory: None,
+        skew: Skew::Zipf {
+            exponent: request.exponent,
+        },
+        workers: vec![worker],
+    })
+}

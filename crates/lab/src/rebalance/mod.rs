@@ -1,0 +1,171 @@
+//! What does rebalancing gain while a server serves, and does it lose anything?
+//!
+//! In: a [`Request`]: key, buckets and CPUs, a Zipf load over the entries of the table, a rate. Out: the document of
+//! `lab rebalance`. One server keeps its table (static RSS, the control). Another is measured under the same load before,
+//! while its table is changed all the time, and after it was levelled from the loads that it counted itself. Server and
+//! generator are threads of this process and talk over loopback, an open loop that both can carry: what is lost is then
+//! lost by the switch.
+
+mod document;
+mod flows;
+mod phase;
+
+pub use document::{Phase, PhaseName, Rebalancing, SCHEMA, Verdict};
+
+use corelane_load::udp::UdpLoadError;
+use corelane_rss::balance::{self, BalanceError, Options};
+use corelane_rss::plan::PlanError;
+use corelane_rss::{Steering, TableError};
+use corelane_serve::udp::UdpServeError;
+use document::{entry_loads, verdict};
+use phase::{Bench, Changes};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
+
+/// What to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Request {
+    /// Key, hashed fields, the table to begin with, and the CPU of each bucket.
+    pub steering: Steering,
+    /// Where flows come from: an address of loopback's net that no other run has.
+    pub client: Ipv4Addr,
+    /// The CPU of the generator.
+    pub client_cpu: u32,
+    /// The load of the entry of rank k is in proportion to k to the power of minus this.
+    pub exponent: f64,
+    /// Datagrams a second, over all entries.
+    pub rate: f64,
+    /// Seconds of each phase.
+    pub duration_s: f64,
+    /// Rounds, each with other entries loaded.
+    pub rounds: u32,
+    /// Table changes a minute while the table is changed all the time.
+    pub changes_a_minute: u32,
+    /// How far above the best level found the fullest bucket may stay, as a share of it.
+    pub tolerance: f64,
+    /// Seed of the ranks of entries.
+    pub seed: u64,
+}
+
+/// Why the experiment could not be carried out.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RebalanceError {
+    /// Nothing to balance.
+    #[error("one bucket cannot be rebalanced: give two or more (--buckets)")]
+    OneBucket,
+    /// The server.
+    #[error(transparent)]
+    Serve(#[from] UdpServeError),
+    /// The generator.
+    #[error(transparent)]
+    Load(#[from] UdpLoadError),
+    /// An entry without a source port.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// An entry that no source port reaches.
+    #[error(
+        "no source port of {client} lands on entry {entry}: the key does not reach the whole table (corelane key audit)"
+    )]
+    Entry {
+        /// Where flows come from.
+        client: Ipv4Addr,
+        /// The entry.
+        entry: usize,
+    },
+    /// No table to plan with.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The loads cannot be balanced.
+    #[error(transparent)]
+    Balance(#[from] BalanceError),
+    /// A worker did not tell its counts.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Runs every round; `told` hears of each phase. Asked to end, it ends after the phase at hand and tells what there is.
+///
+/// # Errors
+/// See [`RebalanceError`].
+pub fn run(
+    request: &Request,
+    command_line: Vec<String>,
+    interrupt: &AtomicBool,
+    mut told: impl FnMut(&Phase),
+) -> Result<Rebalancing, RebalanceError> {
+    if request.steering.table.buckets() < 2 {
+        return Err(RebalanceError::OneBucket);
+    }
+    let mut rebalancing = Rebalancing {
+        schema: SCHEMA.to_owned(),
+        command_line,
+        request: request.clone(),
+        decisions: Vec::new(),
+        phases: Vec::new(),
+        verdict: None,
+    };
+    for round in 0..request.rounds {
+        // The control first and last in turn, so that what drifts does not favour either.
+        let mut order = [true, false];
+        order.rotate_left((round % 2) as usize);
+        for control in order {
+            let phases = rebalancing.phases.len();
+            if control {
+                let mut bench = Bench::start(request, round)?;
+                rebalancing
+                    .phases
+                    .push(bench.phase(PhaseName::Static, Changes::None)?);
+            } else {
+                rebalanced(request, round, interrupt, &mut rebalancing)?;
+            }
+            rebalancing.phases[phases..].iter().for_each(&mut told);
+            if interrupt.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    }
+    rebalancing.verdict = verdict(&rebalancing);
+    Ok(rebalancing)
+}
+
+/// Before, during and after, on one server.
+fn rebalanced(
+    request: &Request,
+    round: u32,
+    interrupt: &AtomicBool,
+    rebalancing: &mut Rebalancing,
+) -> Result<(), RebalanceError> {
+    let mut bench = Bench::start(request, round)?;
+    let before = bench.phase(PhaseName::Before, Changes::None)?;
+    let loads = entry_loads(&bench.flow_counts()?, request.steering.table.size());
+    let options = Options {
+        buckets: request.steering.table.buckets(),
+        tolerance: request.tolerance,
+    };
+    let decided = balance::rebalance(&request.steering.table, &loads, options)?;
+    let levelled = decided.table.clone();
+    rebalancing.decisions.push(decided);
+    rebalancing.phases.push(before);
+    if interrupt.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let changes = Changes::Between {
+        tables: [levelled.clone(), request.steering.table.clone()],
+        a_minute: request.changes_a_minute,
+    };
+    rebalancing.phases.push(bench.phase(PhaseName::During, changes)?);
+    bench.change(levelled)?;
+    rebalancing
+        .phases
+        .push(bench.phase(PhaseName::After, Changes::None)?);
+    Ok(())
+}
