@@ -4,6 +4,11 @@
 #![doc = include_str!("../README.md")]
 
 pub mod child;
+pub mod classify;
 pub mod engines;
+pub mod nic;
+mod placing;
+pub mod rebalance;
 pub mod scale;
 pub mod simulate;
+pub mod streams;

@@ -3,13 +3,13 @@
 
 use super::run::{Comparison, EnginesError};
 use super::ways::UdpWay;
-use crate::child::{LoadProcess, ServerProcess};
+use crate::child::{UdpLoadProcess, UdpServerProcess};
 use corelane_host::counters::ProcessCpu;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
 use corelane_load::udp::{Spread, UdpPlan as UdpLoadPlan, UdpRequest, Until};
 use corelane_report::engines::UdpTrial;
-use corelane_report::scale::Mode;
+use corelane_report::scale::{Mode, Skew};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ pub(super) fn trial(
 ) -> Result<UdpTrial, EnginesError> {
     let (bed, program) = (&comparison.bed, &comparison.program);
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
-    let mut server = ServerProcess::start(program, &bed.server, serve)?;
+    let mut server = UdpServerProcess::start(program, &bed.server, &serve)?;
     let warm_up = UdpLoadPlan {
         until: Until {
             duration_s: Some(WARM_UP_S),
@@ -47,9 +47,9 @@ pub(super) fn trial(
         },
         ..load.clone()
     };
-    LoadProcess::start(program, &bed.client)?.run(warm_up, interrupt, || ())?;
+    UdpLoadProcess::start(program, &bed.client)?.run(&warm_up, interrupt, |_| ())?;
     let (answered_before, cpu_before) = reading(&mut server)?;
-    let loaded = LoadProcess::start(program, &bed.client)?.run(load, interrupt, || ())?;
+    let loaded = UdpLoadProcess::start(program, &bed.client)?.run(&load, interrupt, |_| ())?;
     // The client ended once everything had come back, or nothing more came: the server is idle.
     let (answered, cpu) = reading(&mut server)?;
     let answered = answered.saturating_sub(answered_before);
@@ -67,7 +67,7 @@ pub(super) fn trial(
     })
 }
 
-fn reading(server: &mut ServerProcess) -> Result<(u64, ProcessCpu), EnginesError> {
+fn reading(server: &mut UdpServerProcess) -> Result<(u64, ProcessCpu), EnginesError> {
     let served = server.served()?;
     Ok((served.answered(), ProcessCpu::read(server.pid())?))
 }
@@ -105,6 +105,7 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> Result<UdpLoadPlan
         sockets: (OUTSTANDING / way.window()) as usize,
         cpus: vec![request.client_cpu],
         payload_bytes: PAYLOAD_BYTES,
+        skew: Skew::None,
         pace: Pace::Window {
             datagrams: way.window(),
         },

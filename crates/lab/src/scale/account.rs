@@ -5,10 +5,16 @@ use super::collect::{Sides, Spent};
 use super::places;
 use super::plan::{PlannedStep, ScalePlan};
 use corelane_host::counters::ClockRate;
-use corelane_load::udp::UdpLoaded;
+use corelane_load::udp::{UdpLoaded, WorkerLoaded};
+use corelane_report::quantity;
 use corelane_report::scale::{CpuShare, Mode, Share, Trial, TrialBucket, TrialStatus, Unexplained};
 use corelane_serve::udp::{BucketServed, UdpServed};
 use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Stolen time from which a trial is no result. A hundredth is told with the conditions, and medians get over it; a tenth is
+/// more than the differences between models that the lab is for.
+const SPOILING_STEAL: f64 = 0.1;
 
 /// Everything that was read around one trial.
 pub(super) struct Evidence<'a> {
@@ -28,7 +34,8 @@ pub(super) struct Evidence<'a> {
 pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evidence<'_>) -> Trial {
     let step = plan.steps[index];
     let loaded = evidence.loaded;
-    let per_bucket = buckets(step, evidence);
+    let (before, after) = (evidence.served_before, evidence.served);
+    let per_bucket = buckets(step.mode, before, after);
     let sum = |of: fn(&TrialBucket) -> u64| per_bucket.iter().map(of).sum::<u64>();
     let (seen, answered) = (
         sum(|bucket| bucket.seen),
@@ -42,10 +49,15 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
         seen,
         answered: answers.then_some(answered),
         returned: answers.then_some(loaded.total.returned + loaded.total.duplicated),
-        seen_bytes: Some(seen_bytes(evidence)),
+        seen_bytes: Some(seen_bytes(before, after)),
         server_cpu_us: Some(spent.server_process.since(&earlier.server_process).total_ns as f64 / 1e3),
         locality: pooled(per_bucket.iter().filter_map(|bucket| bucket.locality)),
         steering: pooled(per_bucket.iter().filter_map(|bucket| bucket.steering)),
+        tx_locality: departed(before, after, |bucket| bucket.tx_right),
+        tx_on_cpu: departed(before, after, |bucket| bucket.tx_on_cpu),
+        tx_on_queue: departed(before, after, |bucket| bucket.tx_on_queue),
+        imbalance: imbalance(&loaded.workers),
+        reordered: answers.then_some(loaded.total.reordered),
         cpu_shares: cpu_shares(plan, step, evidence),
         context_switches: Some(switches.voluntary + switches.involuntary),
         effective_mhz: evidence.clock.hertz.map(|hertz| hertz / 1e6),
@@ -56,16 +68,14 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
             "served_causes": evidence.served.dropped() }),
         ..Trial::new(index, round, loaded.sending_s)
     };
-    if let Some(reason) = evidence
-        .served
-        .locality_unknown
-        .clone()
-        .filter(|_| trial.locality.is_none())
+    give_reasons(&mut trial, evidence);
+    trial.raw["by_others"] = json!(spent.by_others(earlier));
+    if let Some(share) = spent
+        .stolen_share(earlier)
+        .filter(|share| *share >= SPOILING_STEAL)
     {
-        trial.unknown.insert("locality".to_owned(), reason);
-    }
-    if let Some(reason) = &evidence.clock.unknown_because {
-        trial.unknown.insert("effective_mhz".to_owned(), reason.clone());
+        let why = format!("{} of CPU time was stolen", quantity::percent(share));
+        (trial.status, trial.why) = (TrialStatus::Spoilt, Some(why));
     }
     if let Some(limit) = &loaded.limited_by {
         (trial.status, trial.why) = (TrialStatus::GeneratorLimited, Some(limit.clone()));
@@ -75,13 +85,27 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
     trial
 }
 
+/// Why a number is missing that the server or the clock did not tell.
+fn give_reasons(trial: &mut Trial, evidence: &Evidence<'_>) {
+    let served = evidence.served;
+    let (local, left) = (trial.locality.is_none(), trial.tx_locality.is_none());
+    let reasons = [
+        ("locality", &served.locality_unknown, local),
+        ("tx_locality", &served.tx_locality_unknown, left),
+        ("tx_on_cpu", &served.tx_locality_unknown, left),
+        ("tx_on_queue", &served.tx_locality_unknown, left),
+        ("effective_mhz", &evidence.clock.unknown_because, true),
+    ];
+    for (field, reason, missing) in reasons {
+        if let Some(reason) = reason.clone().filter(|_| missing) {
+            trial.unknown.insert(field.to_owned(), reason);
+        }
+    }
+}
+
 /// What each bucket did between the two looks at the server.
-fn buckets(step: PlannedStep, evidence: &Evidence<'_>) -> Vec<TrialBucket> {
-    let pairs = evidence
-        .served_before
-        .buckets
-        .iter()
-        .zip(&evidence.served.buckets);
+fn buckets(mode: Mode, before: &UdpServed, after: &UdpServed) -> Vec<TrialBucket> {
+    let pairs = before.buckets.iter().zip(&after.buckets);
     pairs
         .map(|(before, after): (&BucketServed, &BucketServed)| {
             let share = |hits: u64, samples: u64| {
@@ -93,7 +117,7 @@ fn buckets(step: PlannedStep, evidence: &Evidence<'_>) -> Vec<TrialBucket> {
                 bucket: after.bucket,
                 cpu: after.cpu,
                 seen: after.seen - before.seen,
-                answered: (step.mode == Mode::Echo).then_some(after.answered - before.answered),
+                answered: (mode == Mode::Echo).then_some(after.answered - before.answered),
                 dropped: dropped(after) - dropped(before),
                 // Which worker has a flow may be learnt after the flow was tapped, so these two may run backwards.
                 locality: share(
@@ -110,9 +134,30 @@ fn buckets(step: PlannedStep, evidence: &Evidence<'_>) -> Vec<TrialBucket> {
         .collect()
 }
 
-fn seen_bytes(evidence: &Evidence<'_>) -> u64 {
+/// Of the answers that the tap saw leaving over the trial, those that `hits` counts.
+fn departed(before: &UdpServed, after: &UdpServed, hits: fn(&BucketServed) -> u64) -> Option<Share> {
+    let grown = |of: fn(&BucketServed) -> u64| {
+        let sum = |served: &UdpServed| served.buckets.iter().map(of).sum::<u64>();
+        sum(after).saturating_sub(sum(before))
+    };
+    let samples = grown(|bucket| bucket.tx_samples);
+    let hits = grown(hits).min(samples);
+    (samples > 0).then_some(Share { hits, samples })
+}
+
+/// What the fullest bucket was sent over the mean of those that were sent anything at all.
+fn imbalance(workers: &[WorkerLoaded]) -> Option<f64> {
+    let mut by_bucket: BTreeMap<Option<u16>, u64> = BTreeMap::new();
+    for worker in workers {
+        *by_bucket.entry(worker.bucket).or_default() += worker.counts.sent;
+    }
+    let (most, all) = (by_bucket.values().max()?, by_bucket.values().sum::<u64>());
+    (all > 0).then(|| *most as f64 * by_bucket.len() as f64 / all as f64)
+}
+
+fn seen_bytes(before: &UdpServed, after: &UdpServed) -> u64 {
     let bytes = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen_bytes).sum::<u64>();
-    bytes(evidence.served) - bytes(evidence.served_before)
+    bytes(after) - bytes(before)
 }
 
 fn pooled(shares: impl Iterator<Item = Share>) -> Option<Share> {
@@ -131,4 +176,78 @@ fn cpu_shares(plan: &ScalePlan, step: PlannedStep, evidence: &Evidence<'_>) -> V
         }
     };
     plan.cpus(step).iter().map(share).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(bucket: u16, sent: u64) -> serde_json::Value {
+        let counts = json!({ "sent": sent, "sent_bytes": 0, "returned": sent, "lost": 0, "duplicated": 0, "reordered": 0,
+            "corrupted": 0, "too_late": 0, "unsent": 0, "refused": {} });
+        json!({ "cpu": bucket, "bucket": bucket, "counts": counts })
+    }
+
+    fn sums(sent: &[u64]) -> Option<f64> {
+        let workers = sent.iter().zip(0..).map(|(sent, bucket)| worker(bucket, *sent));
+        let workers: Vec<WorkerLoaded> = workers
+            .map(|worker| serde_json::from_value(worker).unwrap())
+            .collect();
+        imbalance(&workers)
+    }
+
+    #[test]
+    fn the_fullest_bucket_is_told_against_the_mean() {
+        assert_eq!(sums(&[100, 100]), Some(1.0));
+        assert_eq!(sums(&[300, 100, 200]), Some(1.5));
+        assert_eq!(sums(&[0, 0]), None);
+        assert_eq!(sums(&[]), None);
+        let again = [worker(0, 10), worker(1, 10), worker(0, 20)];
+        let again = again.map(|worker| serde_json::from_value(worker).unwrap());
+        assert_eq!(imbalance(&again), Some(1.5), "two workers may send to one bucket");
+    }
+
+    fn served(counts: [u64; 6]) -> UdpServed {
+        let [seen, answered, dropped, right, samples, tx_right] = counts;
+        let bucket = json!({ "bucket": 0, "cpu": 4, "seen": seen, "seen_bytes": 10 * seen, "answered": answered,
+            "dropped": { "full_buffers": dropped }, "steering_samples": samples, "steering_right": right,
+            "locality_samples": samples, "locality_right": right, "tx_samples": samples, "tx_right": tx_right });
+        let steering = json!({ "schema": "corelane/steering/1", "key": corelane_rss::Key::VERIFICATION,
+            "hash_fields": "2tuple", "table": [0], "cpus": [4], "generation": 0 });
+        let document = json!({ "schema": "corelane/served-udp/1", "address": "127.0.0.1:1", "engine": "epoll",
+            "engine_reason": null, "model": "exact", "steering": steering, "buckets": [bucket],
+            "locality_unknown": null });
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn a_bucket_is_told_by_what_grew_between_two_looks() {
+        let before = served([100, 90, 5, 1, 2, 0]);
+        // Grown counts; and a tap that learnt whose a flow is after it was looked at, which may run backwards.
+        let table = [
+            (
+                [300, 280, 7, 9, 10, 8],
+                (200, Some(190), 2, Some((8, 8)), Some((8, 8))),
+            ),
+            ([100, 90, 5, 1, 2, 0], (0, Some(0), 0, None, None)),
+            ([101, 91, 5, 1, 4, 1], (1, Some(1), 0, Some((0, 2)), Some((1, 2)))),
+        ];
+        for (after, expected) in table {
+            let after = served(after);
+            let told = &buckets(Mode::Echo, &before, &after)[0];
+            let share = |share: Option<Share>| share.map(|share| (share.hits, share.samples));
+            let departed = departed(&before, &after, |bucket| bucket.tx_right);
+            let found = (
+                told.seen,
+                told.answered,
+                told.dropped,
+                share(told.locality),
+                share(departed),
+            );
+            assert_eq!(found, expected);
+            assert_eq!(told.steering, told.locality);
+            assert_eq!(buckets(Mode::Sink, &before, &after)[0].answered, None);
+            assert_eq!(seen_bytes(&before, &after), 10 * told.seen);
+        }
+    }
 }

@@ -2,8 +2,9 @@
 
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
+use corelane_host::conditions::{self, Condition};
 use corelane_host::counters::{
-    ClockRate, ContextSwitches, CpuTimes, DeviceStatistics, ProcessCpu, Switches, UdpStatistics,
+    ClockRate, ContextSwitches, CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics,
 };
 use std::thread;
 use std::time::Duration;
@@ -16,13 +17,16 @@ const CLOCK_MEASUREMENT: Duration = Duration::from_millis(2);
 pub(super) struct Sides {
     pub(super) server: SideReading,
     pub(super) client: SideReading,
+    /// Frames that the CPUs' backlogs refused, of both sides and of all other devices of the machine.
+    pub(super) backlog_dropped: u64,
 }
 
-/// What the CPUs and the server's process did up to one moment.
+/// What the CPUs and the two processes did up to one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Spent {
     pub(super) cpus: CpuTimes,
     pub(super) server_process: ProcessCpu,
+    pub(super) generator_process: ProcessCpu,
     pub(super) server_switches: Switches,
 }
 
@@ -39,15 +43,31 @@ impl Sides {
         Ok(Self {
             server: SideReading::take(&bed.server)?,
             client: SideReading::take(&bed.client)?,
+            // Where it is not told, these stay with what the device dropped.
+            backlog_dropped: Softnet::read().map_or(0, |softnet| softnet.total().dropped),
         })
     }
 }
 
 impl Spent {
-    /// Reads the CPUs and the server's process.
-    pub(super) fn take(server: u32) -> Result<Self, HostError> {
+    /// What others did to the CPUs since `earlier`: the time that other programs took, and the time that was stolen.
+    pub(super) fn by_others(&self, earlier: &Self) -> Vec<Condition> {
+        let server = self.server_process.since(&earlier.server_process).total_ns;
+        let generator = self.generator_process.since(&earlier.generator_process).total_ns;
+        let own = Duration::from_nanos(server + generator);
+        conditions::during(&earlier.cpus, &self.cpus, own)
+    }
+
+    /// Share of the CPUs' time that was stolen since `earlier`; `None` where none passed.
+    pub(super) fn stolen_share(&self, earlier: &Self) -> Option<f64> {
+        self.cpus.since(&earlier.cpus).total().steal_share()
+    }
+
+    /// Reads the CPUs and both processes.
+    pub(super) fn take(server: u32, generator: u32) -> Result<Self, HostError> {
         Ok(Self {
             server_process: ProcessCpu::read(server)?,
+            generator_process: ProcessCpu::read(generator)?,
             server_switches: ContextSwitches::read(server)?.total(),
             cpus: CpuTimes::read()?,
         })

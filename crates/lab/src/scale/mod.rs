@@ -15,4 +15,5 @@ mod verdict;
 
 pub use observe::Observe;
 pub use plan::{PlannedStep, ScalePlan, ScaleRequest};
+pub(crate) use run::kind_name;
 pub use run::{Experiment, Moment, ScaleError};

@@ -150,7 +150,8 @@ impl Kept {
     fn comparisons(&self, steps: &[Step]) -> Vec<LockComparison> {
         let watched = |mode: Mode| {
             let of_mode = move |step: &Step| {
-                (step.mode, step.model) == (mode, Model::Exact)
+                step.variation.is_plain()
+                    && (step.mode, step.model) == (mode, Model::Exact)
                     && step.buckets_active == step.buckets_configured
             };
             self.locks

@@ -68,9 +68,15 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
                 trial.unknown.insert("received_pps".to_owned(), reason);
             }
         }
-        dropped.extend(way_drops(Side::Server, &client, &server, &framing));
+        let refused = evidence
+            .sides
+            .backlog_dropped
+            .saturating_sub(evidence.sides_before.backlog_dropped);
+        let at_server = refused.min(server.device.rx_dropped);
+        let at_client = (refused - at_server).min(client.device.rx_dropped);
+        dropped.extend(way_drops(Side::Server, &client, &server, at_server, &framing));
         if trial.answered.is_some() {
-            dropped.extend(way_drops(Side::Client, &server, &client, &framing));
+            dropped.extend(way_drops(Side::Client, &server, &client, at_client, &framing));
             dropped.extend(client_drops(evidence));
         }
     } else {
@@ -116,8 +122,15 @@ impl Framing {
     }
 }
 
-/// What was dropped between a sender's device and the sockets of `side`.
-fn way_drops(side: Side, sender: &SideReading, receiver: &SideReading, framing: &Framing) -> Vec<Dropped> {
+/// What was dropped between a sender's device and the sockets of `side`. Of what the receiving device dropped, `refused` frames
+/// found a CPU's backlog full (`enqueue_to_backlog` in `net/core/dev.c` counts them with both).
+fn way_drops(
+    side: Side,
+    sender: &SideReading,
+    receiver: &SideReading,
+    refused: u64,
+    framing: &Framing,
+) -> Vec<Dropped> {
     let account = UdpAccount::from_linux(&linux(&receiver.udp.total()));
     let ip = receiver.udp.ip_total();
     let device = receiver.device.rx_dropped;
@@ -126,7 +139,8 @@ fn way_drops(side: Side, sender: &SideReading, receiver: &SideReading, framing: 
             Cause::TransmitQueue,
             sender.device.tx_dropped.saturating_sub(device),
         ),
-        (Cause::Device, device),
+        (Cause::Device, device - refused),
+        (Cause::Backlog, refused),
         (Cause::Ip, ip.in_header_errors + ip.in_discards),
         (Cause::StillQueued, framing.queued(receiver)),
     ];
@@ -136,7 +150,9 @@ fn way_drops(side: Side, sender: &SideReading, receiver: &SideReading, framing: 
         side,
         count,
         merged: match cause {
-            Cause::TransmitQueue | Cause::Device | Cause::Ip | Cause::NoSocket => framing.merged,
+            Cause::TransmitQueue | Cause::Device | Cause::Backlog | Cause::Ip | Cause::NoSocket => {
+                framing.merged
+            }
             _ => framing.merged_in_sockets,
         },
     };

@@ -1,11 +1,13 @@
 //! What the scaling experiment is to do: its steps as data.
 
 use super::observe::{Observe, crossed_sink};
-use corelane_host::bed::Bed;
+use crate::placing::{active_counts, distinct, other_cpus};
+use corelane_host::HostError;
+use corelane_host::bed::{Bed, BedKind};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
 use corelane_load::udp::{Spread, UdpLoadError, UdpPlan as UdpLoadPlan, UdpRequest, Until};
-use corelane_report::scale::{Mode, Model, Placement};
+use corelane_report::scale::{Answers, Mode, Model, Placement, Skew, Variation};
 use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_worker::engine::{EngineKind, EngineSettings};
@@ -14,9 +16,6 @@ use std::net::SocketAddr;
 
 /// Length of the traffic before each trial that is not counted: it faults memory in and fills the kernel's caches.
 const WARM_UP_S: f64 = 0.1;
-
-/// Buckets up to which every number of active ones is a step of its own.
-const MOST_STEPS_OF_ONE: usize = 8;
 
 /// Receive buffer of each bucket's socket. Large enough that a client which has its CPU for a whole time slice (about 3 ms
 /// at 700,000 datagrams a second, 1,280 bytes of memory each) does not overflow it at once; as large as the kernel allows
@@ -34,6 +33,15 @@ pub struct ScaleRequest {
     pub placements: Option<Vec<Placement>>,
     /// What the server does. `None` tries echo under every model, and sink under exact steering with aligned clients.
     pub modes: Option<Vec<Mode>>,
+    /// The skew to try beside even traffic.
+    #[serde(default)]
+    pub skew: Skew,
+    /// The ways to answer to try beside the kernel's own. Where there are any, it is watched where answers leave.
+    #[serde(default)]
+    pub answers: Vec<Answers>,
+    /// Try beside what it costs to give the application the metadata of each datagram's flow.
+    #[serde(default)]
+    pub metadata: bool,
     /// Seconds of one trial.
     pub duration_s: f64,
     /// Trials of each step.
@@ -77,6 +85,9 @@ pub struct ScalePlan {
     pub clients: corelane_load::pool::Pool,
     /// The server's device, for counters and the tap.
     pub device: String,
+    /// Its transmit queues, one a bucket, where it is watched on which of them answers leave.
+    #[serde(default)]
+    pub transmit_queues: Option<u32>,
     /// Every step.
     pub steps: Vec<PlannedStep>,
     /// Controls that cannot run here, and why.
@@ -84,7 +95,7 @@ pub struct ScalePlan {
 }
 
 /// One step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PlannedStep {
     /// Echo or sink.
     pub mode: Mode,
@@ -94,6 +105,9 @@ pub struct PlannedStep {
     pub placement: Placement,
     /// Buckets that are loaded.
     pub buckets_active: usize,
+    /// What is done otherwise than in the plain experiment.
+    #[serde(flatten)]
+    pub variation: Variation,
 }
 
 impl ScaleRequest {
@@ -138,6 +152,7 @@ impl ScalePlan {
                         model,
                         placement,
                         buckets_active,
+                        variation: Variation::default(),
                     }),
             );
         }
@@ -146,11 +161,87 @@ impl ScalePlan {
             server: SocketAddr::new(bed.server.address(), port),
             clients: bed.clients().iter().copied().collect(),
             device: bed.server.device().to_owned(),
+            transmit_queues: None,
             steps,
             left_out,
         };
         plan.steps.extend(crossed_sink(&plan));
+        plan.vary(bed);
         plan
+    }
+
+    /// Adds the steps that do something otherwise: each beside the plain step of its shape with all buckets active.
+    fn vary(&mut self, bed: &Bed) {
+        let plain = Variation::default();
+        let (skew, metadata) = (self.request.skew, self.request.metadata);
+        if skew != Skew::None && self.request.steering.table.buckets() < 2 {
+            self.left_out.push("skew: needs two buckets".to_owned());
+        } else if skew != Skew::None {
+            self.beside(Variation { skew, ..plain }, |_| true);
+        }
+        for answers in self.answers_that_work(bed) {
+            let echo = |step: &PlannedStep| (step.mode, step.model) == (Mode::Echo, Model::Exact);
+            self.beside(Variation { answers, ..plain }, echo);
+        }
+        if metadata {
+            let exact = |step: &PlannedStep| step.model == Model::Exact;
+            self.beside(Variation { metadata, ..plain }, exact);
+        }
+    }
+
+    /// Adds steps with a variation beside the plain ones that are `wanted`.
+    fn beside(&mut self, variation: Variation, wanted: impl Fn(&PlannedStep) -> bool) {
+        let buckets = self.request.steering.table.buckets();
+        let beside = |step: &&PlannedStep| {
+            let shape = (step.buckets_active, step.placement, step.variation);
+            shape == (buckets, Placement::Aligned, Variation::default()) && wanted(step)
+        };
+        let varied = |step: &PlannedStep| PlannedStep { variation, ..*step };
+        let all: Vec<_> = self.steps.iter().filter(beside).map(varied).collect();
+        self.steps.extend(all);
+    }
+
+    /// The ways to answer that were asked for and that the bed allows; has answers watched if there are any.
+    fn answers_that_work(&mut self, bed: &Bed) -> Vec<Answers> {
+        let mut ways = self.request.answers.clone();
+        ways.retain(|answers| *answers != Answers::default());
+        if self.request.answers.is_empty() {
+            return ways;
+        }
+        if bed.kind() == BedKind::Loopback {
+            let why = "ways to answer: the loopback device has one queue; use a bed of namespaces";
+            self.left_out.push(why.to_owned());
+            return Vec::new();
+        }
+        self.transmit_queues = Some(self.request.steering.table.buckets() as u32);
+        if let Err(error) = bed.server.give_transmit_queues(&self.queue_cpus(true)) {
+            self.left_out
+                .push(format!("answers by received and caller: {error}"));
+            ways.retain(|answers| !answers.queues_by_cpu());
+        }
+        ways
+    }
+
+    /// The CPUs of each transmit queue: of its bucket, or none, so that the kernel's hash chooses the queue.
+    fn queue_cpus(&self, by_cpu: bool) -> Vec<Vec<u32>> {
+        let own = |cpu: &u32| if by_cpu { vec![*cpu] } else { Vec::new() };
+        self.request.steering.cpus.iter().map(own).collect()
+    }
+
+    /// Sets who chooses the transmit queue in a step; nothing where answers are not watched.
+    ///
+    /// # Errors
+    /// See [`Side::give_transmit_queues`](corelane_host::bed::Side::give_transmit_queues).
+    pub(super) fn prepare(&self, step: PlannedStep, bed: &Bed) -> Result<(), HostError> {
+        if self.transmit_queues.is_none() {
+            return Ok(());
+        }
+        let cpus = self.queue_cpus(step.variation.answers.queues_by_cpu());
+        match bed.server.give_transmit_queues(&cpus) {
+            // Where it is refused, no step asks for anything but what there is.
+            Err(_) if !step.variation.answers.queues_by_cpu() => Ok(()),
+            set => set,
+        }
     }
 
     /// The server of a step.
@@ -168,6 +259,9 @@ impl ScalePlan {
             buffer_memory: request.buffer_memory,
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
             device: Some(self.device.clone()),
+            answers: step.variation.answers,
+            transmit_queues: self.transmit_queues,
+            metadata: step.variation.metadata,
             ..UdpServePlan::new(self.server, request.steering.clone())
         }
     }
@@ -187,6 +281,7 @@ impl ScalePlan {
             sockets: request.flows * step.buckets_active,
             cpus: self.client_cpus(step),
             payload_bytes: request.payload_bytes,
+            skew: step.variation.skew,
             pace: match step.mode {
                 Mode::Echo => Pace::Window {
                     datagrams: request.window,
@@ -230,12 +325,7 @@ impl ScalePlan {
         let own = &self.request.steering.cpus;
         match step.placement {
             Placement::Aligned => own.clone(),
-            Placement::Crossed => (0..own.len())
-                .map(|bucket| {
-                    let mut others = own.iter().cycle().skip(bucket + 1).take(own.len());
-                    *others.find(|cpu| **cpu != own[bucket]).unwrap_or(&own[bucket])
-                })
-                .collect(),
+            Placement::Crossed => other_cpus(own),
         }
     }
 
@@ -258,38 +348,5 @@ impl ScalePlan {
         cpus.sort_unstable();
         cpus.dedup();
         cpus
-    }
-}
-
-/// How many buckets are active in the steps of one series: every number up to the limit, and with more buckets the doublings
-/// and all of them, which keeps the run near a minute and the law's points apart.
-fn active_counts(buckets: usize) -> Vec<usize> {
-    if buckets <= MOST_STEPS_OF_ONE {
-        return (1..=buckets).collect();
-    }
-    let doublings = std::iter::successors(Some(1), |active| Some(active * 2));
-    doublings
-        .take_while(|active| *active < buckets)
-        .chain([buckets])
-        .collect()
-}
-
-fn distinct(cpus: &[u32]) -> usize {
-    let mut cpus = cpus.to_vec();
-    cpus.sort_unstable();
-    cpus.dedup();
-    cpus.len()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steps_grow_by_one_on_small_machines_and_double_on_large_ones() {
-        assert_eq!(active_counts(3), [1, 2, 3]);
-        assert_eq!(active_counts(8), [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(active_counts(24), [1, 2, 4, 8, 16, 24]);
-        assert_eq!(active_counts(64), [1, 2, 4, 8, 16, 32, 64]);
     }
 }

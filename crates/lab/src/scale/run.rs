@@ -117,11 +117,11 @@ impl Experiment {
         let steering = &self.plan.request.steering;
         let steps = self.plan.steps.iter().map(|step| {
             let cpus = steering.cpus[..step.buckets_active].to_vec();
-            Step::new(
-                (step.mode, step.model, step.placement),
-                steering.table.buckets(),
-                cpus,
-            )
+            let shape = (step.mode, step.model, step.placement);
+            Step {
+                variation: step.variation,
+                ..Step::new(shape, steering.table.buckets(), cpus)
+            }
         });
         ScaleReport {
             schema: SCHEMA.to_owned(),
@@ -163,7 +163,7 @@ fn conclude(report: &mut ScaleReport, plan: &ScalePlan) {
 }
 
 /// The kind of bed as documents write it.
-fn kind_name(kind: BedKind) -> &'static str {
+pub(crate) fn kind_name(kind: BedKind) -> &'static str {
     match kind {
         BedKind::Namespaces => "namespaces",
         BedKind::UserNamespace => "user_namespace",

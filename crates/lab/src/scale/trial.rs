@@ -5,7 +5,7 @@ use super::account::{self, Evidence};
 use super::collect::{self, SideReading, Sides, Spent};
 use super::observe::{Observation, Processes, Seen};
 use super::run::{Experiment, ScaleError};
-use crate::child::{LoadProcess, ServerProcess};
+use crate::child::{UdpLoadProcess, UdpServerProcess};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_report::scale::{Trial, TrialStatus};
@@ -34,22 +34,25 @@ pub(super) fn run(
     let step = plan.steps[index];
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
-    let mut server = ServerProcess::start(program, &bed.server, plan.server(step))?;
-    LoadProcess::start(program, &bed.client)?.run(plan.warm_up(&load), interrupt, || ())?;
+    plan.prepare(step, bed)?;
+    let mut server = UdpServerProcess::start(program, &bed.server, &plan.server(step))?;
+    UdpLoadProcess::start(program, &bed.client)?.run(&plan.warm_up(&load), interrupt, |_| ())?;
     let served_before = settle(bed, &mut server)?;
-    let generator = LoadProcess::start(program, &bed.client)?;
+    let generator = UdpLoadProcess::start(program, &bed.client)?;
     let processes = Processes {
         server: server.pid(),
         generator: generator.pid(),
     };
     let observation = Observation::start(plan.request.observe, plan.cpus(step), processes);
     let sides_before = Sides::take(bed)?;
-    let spent_before = Spent::take(server.pid())?;
+    let spent_before = Spent::take(processes.server, processes.generator)?;
     let mut spent = Err(HostError::Missing {
         place: "the generator",
         what: "last datagram".to_owned(),
     });
-    let loaded = generator.run(load, interrupt, || spent = Spent::take(server.pid()))?;
+    let loaded = generator.run(&load, interrupt, |_| {
+        spent = Spent::take(processes.server, processes.generator);
+    })?;
     // What is spent on waiting for lost answers and on settling is not the trial's.
     let spent = spent?;
     let clock = collect::clock(plan.request.steering.cpus[0]);
@@ -74,7 +77,7 @@ pub(super) fn run(
 }
 
 /// Waits until the server has read what its host received and its counts stand still; tells them.
-fn settle(bed: &Bed, server: &mut ServerProcess) -> Result<UdpServed, ScaleError> {
+fn settle(bed: &Bed, server: &mut UdpServerProcess) -> Result<UdpServed, ScaleError> {
     let started = Instant::now();
     let mut changed = started;
     let mut served = server.served()?;

@@ -3,7 +3,7 @@
 use super::plan::ScalePlan;
 use corelane_report::drops::{Cause, label};
 use corelane_report::quantity;
-use corelane_report::scale::{Limit, LimitCause, Mode, ScaleReport, Step};
+use corelane_report::scale::{Limit, LimitCause, Mode, ScaleReport, Skew, Step};
 
 /// Below this idle share a CPU has nothing left to give: the kernel's accounting is in ticks, and a percent or two goes to
 /// the clock and to the pipes of the experiment itself.
@@ -25,9 +25,21 @@ pub(super) fn limit(report: &ScaleReport, plan: &ScalePlan) -> Limit {
     let growth = growth(last);
     Limit {
         cause,
-        sentence: format!("{growth}; the limit was {because}."),
+        sentence: format!("{growth}; the limit was {because}.{}", skewed(report, last)),
         evidence,
     }
+}
+
+/// How much of the rate is left under skew, where that was tried.
+fn skewed(report: &ScaleReport, plain: &Step) -> String {
+    let mut varied = report.varied_steps();
+    let Some(step) = varied.find(|step| step.variation.skew != Skew::None && step.varies(plain)) else {
+        return String::new();
+    };
+    let left = quantity::or_missing(step.rate_of_plain, quantity::ratio);
+    let times = quantity::or_missing(step.imbalance, |times| quantity::fixed(times, 2));
+    let skew = step.variation.skew;
+    format!(" Under {skew} it was {left} of that, with {times} times the mean on the fullest bucket.")
 }
 
 fn unknown() -> Limit {
