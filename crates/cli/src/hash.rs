@@ -1,12 +1,29 @@
 //! `corelane hash`: the calculator.
 
-use crate::arguments::HashArguments;
 use crate::outcome::{Done, Outcome, usage};
+use crate::shared::RuleArguments;
 use crate::steering;
+use crate::values::{Endpoint, endpoint};
+use clap::Args;
 use corelane_report::table::{Column, Table};
 use corelane_rss::{HashFields, Tuple};
 use serde::Serialize;
 use std::io::Write;
+
+#[derive(Debug, Args)]
+pub struct HashArguments {
+    /// Source, as ADDRESS:PORT or [ADDRESS]:PORT; without a port only the 2-tuple hash is told
+    #[arg(value_parser = endpoint)]
+    pub source: Endpoint,
+    /// Destination, written as the source is
+    #[arg(value_parser = endpoint)]
+    pub destination: Endpoint,
+    #[command(flatten)]
+    pub rule: RuleArguments,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// What `--json` prints.
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM end a run early; it still reports.
+//! SIGINT and SIGTERM end a run early; it still reports. SIGUSR1 asks it to tell something meanwhile.
 
 use std::io;
 use std::sync::Arc;
@@ -27,5 +27,23 @@ impl Interrupt {
     /// The flag itself.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
+    }
+}
+
+/// Whether the user asked to be told something.
+#[derive(Debug)]
+pub struct Asked(Arc<AtomicBool>);
+
+impl Asked {
+    /// From now on a SIGUSR1 is noted here.
+    pub fn catch() -> io::Result<Self> {
+        let asked = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&asked))?;
+        Ok(Self(asked))
+    }
+
+    /// Whether it was asked since the last time.
+    pub fn taken(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
     }
 }

@@ -3,19 +3,29 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod engines;
+mod bridge;
+mod capture;
+mod documents;
+mod explain;
 mod hash;
+mod host;
+mod infer;
 mod interrupt;
+mod key;
 mod lab;
 mod load;
 mod outcome;
 mod plan;
 mod report;
 mod serve;
-mod simulate;
+mod shared;
+mod steer;
 mod steering;
+mod table;
+mod values;
+mod verify;
 
-use arguments::{Command, Corelane, LabWhat, LoadWhat, ScaleWhat, ServeWhat};
+use arguments::{Command, Corelane};
 use clap::Parser;
 use std::io;
 use std::process::ExitCode;
@@ -30,23 +40,17 @@ fn main() -> ExitCode {
     outcome::exit(match corelane.command {
         Command::Hash(arguments) => hash::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Host(arguments) => host::run(&arguments),
+        Command::Infer(arguments) => infer::run(&arguments),
+        Command::Key { what } => key::run(&what),
+        Command::Steer(arguments) => steer::run(&arguments),
+        Command::Serve { what } => serve::run(&what),
+        Command::Load { what } => load::run(&what),
+        Command::Bridge(arguments) => bridge::run(&arguments),
+        Command::Lab { what } => lab::run(&what),
         Command::Report { what } => report::run(&what),
-        Command::Serve {
-            what: ServeWhat::Udp(arguments),
-        } => serve::udp(&arguments),
-        Command::Load {
-            what: LoadWhat::Udp(arguments),
-        } => load::udp(&arguments),
-        Command::Lab {
-            what: LabWhat::Scale {
-                what: ScaleWhat::Udp(arguments),
-            },
-        } => lab::scale_udp(&arguments),
-        Command::Lab {
-            what: LabWhat::Simulate(arguments),
-        } => simulate::run(&arguments),
-        Command::Lab {
-            what: LabWhat::Engines(arguments),
-        } => engines::run(&arguments),
+        Command::Table { what } => table::run(&what),
     })
 }

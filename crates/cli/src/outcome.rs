@@ -19,6 +19,10 @@ pub struct Usage(pub String);
 #[derive(Debug)]
 pub struct CannotRun(pub String);
 
+/// A condition that the user set was not met: exit code 3.
+#[derive(Debug)]
+pub struct GateFailed(pub String);
+
 impl fmt::Display for Usage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
@@ -31,7 +35,14 @@ impl fmt::Display for CannotRun {
     }
 }
 
+impl fmt::Display for GateFailed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "a gate was not met: {}", self.0)
+    }
+}
+
 impl std::error::Error for Usage {}
+impl std::error::Error for GateFailed {}
 impl std::error::Error for CannotRun {}
 
 /// A usage error that names the flag at fault.
@@ -56,6 +67,8 @@ pub fn exit(outcome: Outcome) -> ExitCode {
         ExitCode::from(2)
     } else if error.is::<CannotRun>() {
         ExitCode::from(77)
+    } else if error.is::<GateFailed>() {
+        ExitCode::from(3)
     } else {
         ExitCode::FAILURE
     }

@@ -1,7 +1,7 @@
 //! From flags to the rule that both ends share: key, table, buckets and CPUs, or a steering document from a file.
 
-use crate::arguments::RuleArguments;
 use crate::outcome::{CannotRun, usage};
+use crate::shared::RuleArguments;
 use anyhow::Context;
 use corelane_host::cpus::{self, PlacementOptions};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};

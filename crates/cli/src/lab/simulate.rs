@@ -1,12 +1,12 @@
 //! `corelane lab simulate`: how evenly RSS spreads flows over more buckets than this machine has CPUs.
 
+use crate::documents::command_line;
 use crate::interrupt::Interrupt;
-use crate::lab::command_line;
 use crate::outcome::{Done, Outcome, usage};
+use crate::values::count;
 use clap::Args;
 use corelane_lab::simulate::{self, Request, SimulateError, Sizes};
 use corelane_load::pool::Pool;
-use corelane_report::quantity::{self, QuantityError};
 use corelane_report::simulate::render;
 use corelane_rss::{HashFields, Key};
 use std::io::Write;
@@ -125,10 +125,6 @@ fn name_flag(error: SimulateError) -> anyhow::Error {
         SimulateError::Balance(_) => "--tolerance",
     };
     usage(flag, error)
-}
-
-fn count(text: &str) -> Result<u64, QuantityError> {
-    quantity::parse_count(text)
 }
 
 fn percentage(text: &str) -> Result<f64, String> {

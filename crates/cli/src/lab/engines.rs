@@ -1,17 +1,17 @@
 //! `corelane lab engines`: which way to hash and which way to move datagrams is best here.
 
-use crate::arguments::BedArgument;
+use crate::documents::{command_line, write_whole};
 use crate::interrupt::Interrupt;
-use crate::lab::{PORT, build_bed, command_line, write_whole};
+use crate::lab::bed::{BedArgument, PORT, build_bed};
 use crate::outcome::{CannotRun, Done, Outcome};
 use crate::steering::{self, Asking};
+use crate::values::duration;
 use anyhow::Context;
 use clap::Args;
 use corelane_host::bed;
 use corelane_host::{conditions, limits};
 use corelane_lab::engines::{Comparison, Moment, PAYLOAD_BYTES, Request, WayName};
 use corelane_report::engines::{EnginesReport, render};
-use corelane_report::quantity::{self, QuantityError};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         // A refusal is no error here: the bed says what it could not have, and why.
         let _ = bed::enter_user_namespace();
     }
-    let bed = build_bed(arguments.bed, 1, PAYLOAD_BYTES as u32)?;
+    let bed = build_bed(arguments.bed, 1, PAYLOAD_BYTES as u32, None)?;
     let snapshot = conditions::snapshot(&[bed.server.device().to_owned()]);
     let comparison = Comparison {
         request: Request {
@@ -132,8 +132,4 @@ fn save(arguments: &EnginesArguments, report: &EnginesReport) -> anyhow::Result<
         }
         _ => Ok(()),
     }
-}
-
-fn duration(text: &str) -> Result<Duration, QuantityError> {
-    quantity::parse_duration(text)
 }

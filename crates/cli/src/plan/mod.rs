@@ -1,15 +1,65 @@
-//! `corelane plan`: which client addresses, or which source ports of one, land on which bucket.
+//! `corelane plan`: which client addresses, or which source ports of one, land on which bucket; whole experiments of flows in
+//! `flows.rs`.
 
-use crate::arguments::PlanArguments;
+mod flows;
+
 use crate::outcome::{Done, Outcome, usage};
+use crate::shared::RuleArguments;
 use crate::steering;
+use crate::values::{Endpoint, count, endpoint, port_range};
+use clap::Args;
 use corelane_load::pool::Pool;
 use corelane_report::table::{Column, Table};
-use corelane_rss::plan as rss_plan;
+use corelane_rss::plan::{self as rss_plan, Shape};
 use corelane_rss::{HashFields, Steering};
 use serde::Serialize;
 use std::io::Write;
 use std::net::IpAddr;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub struct PlanArguments {
+    /// The server, as ADDRESS or ADDRESS:PORT; with --flows several may be given
+    #[arg(long, value_parser = endpoint, required = true)]
+    pub server: Vec<Endpoint>,
+    /// A pool of client addresses to choose from: prefixes, ranges, lists
+    #[arg(
+        long,
+        value_name = "POOL",
+        conflicts_with = "client",
+        required_unless_present = "client"
+    )]
+    pub clients: Option<Pool>,
+    /// One client address, whose source ports are to be chosen
+    #[arg(long, value_name = "ADDRESS")]
+    pub client: Option<IpAddr>,
+    /// Source ports to choose from
+    #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535", value_parser = port_range)]
+    pub ports: (u16, u16),
+    /// What the server hashes [default: 2tuple for --clients, 4tuple for --client and --flows]
+    #[arg(long, value_name = "2tuple|4tuple")]
+    pub hash: Option<HashFields>,
+    #[command(flatten)]
+    pub rule: RuleArguments,
+    /// The server's steering document, instead of key, table and buckets
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash"])]
+    pub steering: Option<PathBuf>,
+    /// Every source found, not only the first of each bucket
+    #[arg(long, conflicts_with = "flows")]
+    pub all: bool,
+    /// Plan so many flows in all, addresses and ports, instead of naming sources
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub flows: Option<u64>,
+    /// How the flows fall on the buckets: balanced, skewed:EXPONENT (Zipf), or one:BUCKET
+    #[arg(long, value_name = "SHAPE", default_value = "balanced", requires = "flows")]
+    pub shape: Shape,
+    /// Write the flows of each bucket, and its sources as a pool, to files of this folder
+    #[arg(long, value_name = "DIR", requires = "flows")]
+    pub lists: Option<PathBuf>,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -34,7 +84,7 @@ struct BucketPlan {
 
 /// Plans, prints, and refuses a pool that cannot reach every bucket.
 pub fn run(arguments: &PlanArguments) -> Outcome {
-    let default = if arguments.client.is_some() {
+    let default = if arguments.client.is_some() || arguments.flows.is_some() {
         HashFields::FourTuple
     } else {
         HashFields::TwoTuple
@@ -43,15 +93,24 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
         Some(path) => steering::from_file(path)?,
         None => steering::without_cpus(&arguments.rule, arguments.hash.unwrap_or(default))?,
     };
+    if let Some(total) = arguments.flows {
+        return flows::run(arguments, &rule, total);
+    }
+    let [server] = arguments.server[..] else {
+        return Err(usage(
+            "--server",
+            "give one server, or --flows N to plan for several",
+        ));
+    };
     let limit = if arguments.all { None } else { Some(1) };
     let buckets = match (arguments.client, &arguments.clients) {
-        (Some(client), _) => ports(arguments, &rule, client, limit)?,
-        (None, Some(pool)) => addresses(arguments, &rule, pool, limit)?,
+        (Some(client), _) => ports(arguments, &rule, server, client, limit)?,
+        (None, Some(pool)) => addresses(&rule, server, pool, limit)?,
         (None, None) => return Err(usage("--clients", "give a pool, or one address with --client")),
     };
     let document = PlanDocument {
         schema: "corelane/plan/1",
-        server: arguments.server.socket_address().to_string(),
+        server: server.socket_address().to_string(),
         hash_fields: rule.hash_fields,
         key: rule.key.to_string(),
         table_size: rule.table.size(),
@@ -67,12 +126,12 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
 }
 
 fn addresses(
-    arguments: &PlanArguments,
     rule: &Steering,
+    server: Endpoint,
     pool: &Pool,
     limit: Option<usize>,
 ) -> anyhow::Result<Vec<BucketPlan>> {
-    let server = arguments.server.socket_address();
+    let server = server.socket_address();
     if rule.hash_fields == HashFields::FourTuple {
         let what = "with 4tuple hashing the address alone does not decide: plan the ports of one address with --client";
         return Err(usage("--hash", what));
@@ -95,24 +154,19 @@ fn addresses(
 fn ports(
     arguments: &PlanArguments,
     rule: &Steering,
+    server: Endpoint,
     client: IpAddr,
     limit: Option<usize>,
 ) -> anyhow::Result<Vec<BucketPlan>> {
-    if arguments.server.port.is_none() && rule.hash_fields == HashFields::FourTuple {
+    if server.port.is_none() && rule.hash_fields == HashFields::FourTuple {
         return Err(usage(
             "--server",
             "4tuple hashing needs the server's port: write ADDRESS:PORT",
         ));
     }
     let (first, last) = arguments.ports;
-    let plan = rss_plan::ports(
-        rule,
-        client,
-        arguments.server.socket_address(),
-        first..=last,
-        limit,
-    )
-    .map_err(|error| usage("--client", error))?;
+    let plan = rss_plan::ports(rule, client, server.socket_address(), first..=last, limit)
+        .map_err(|error| usage("--client", error))?;
     let unreached: Vec<usize> = empty(plan.buckets.iter().map(Vec::len));
     refuse(&unreached, || {
         format!("--ports: no port of {client} from {first} to {last} lands on bucket")

@@ -1,19 +1,87 @@
-//! `corelane load`: generators in the foreground.
+//! `corelane load udp`: the generator of datagrams in the foreground.
 
-use crate::arguments::{LoadUdpArguments, SpreadArgument};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Done, Outcome, usage};
-use crate::serve::{check_memory, moving};
+use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
 use crate::steering::{self, Asking};
+use crate::values::{count, duration, rate, size};
+use clap::{Args, ValueEnum};
 use corelane_host::limits;
 use corelane_load::pace::Pace;
+use corelane_load::pool::Pool;
 use corelane_load::udp::{Progress, Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpRequest, Until};
 use corelane_report::histogram::Summary;
 use corelane_report::quantity;
+use corelane_report::scale::Skew;
 use corelane_report::table::{Column, Table};
 use corelane_worker::engine::EngineSettings;
 use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SpreadArgument {
+    /// Sources evenly over the workers
+    Even,
+    /// One worker a bucket of the server, its sources chosen to land there
+    Buckets,
+}
+
+#[derive(Debug, Args)]
+pub struct LoadUdpArguments {
+    /// Where to send, as ADDRESS:PORT
+    pub target: SocketAddr,
+    /// Source addresses: prefixes, ranges, lists [default: the routing table's choice]
+    #[arg(long, value_name = "POOL")]
+    pub sources: Option<Pool>,
+    /// The server's steering document
+    #[arg(long, value_name = "FILE")]
+    pub steering: Option<PathBuf>,
+    /// Over what the sources are spread
+    #[arg(long, value_enum, default_value = "even")]
+    pub spread: SpreadArgument,
+    /// Sockets in all [default: one a worker]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub sockets: Option<u32>,
+    /// Workers, one a CPU [default: one a CPU that this process may use]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub workers: Option<u32>,
+    /// CPUs to use, such as 0-3,6
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// Payload of each datagram, 16 to 65507 bytes
+    #[arg(long, value_name = "SIZE", default_value = "510", value_parser = size)]
+    pub size: u64,
+    /// How the sockets share the traffic: none, elephant:SHARE (one has that share) or zipf:EXPONENT
+    #[arg(long, value_name = "SKEW", default_value = "none")]
+    pub skew: Skew,
+    /// Open loop: datagrams a second over all workers, at times fixed in advance
+    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "window")]
+    pub rate: Option<f64>,
+    /// Keep so many datagrams of each socket unanswered [default: flood]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub window: Option<u32>,
+    /// End after so long [default: 10s, or when --count is reached]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// End after so many datagrams
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub count: Option<u64>,
+    /// The server does not answer: wait for nothing
+    #[arg(long, conflicts_with = "window")]
+    pub no_answers: bool,
+    #[command(flatten)]
+    pub moving: MovingArguments,
+    #[command(flatten)]
+    pub placing: MemoryArguments,
+    /// Print the plan and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON document on standard output, at the end
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// How often the running generator is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,7 +96,7 @@ const SOURCES_SHOWN: usize = 16;
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// `corelane load udp`.
-pub fn udp(arguments: &LoadUdpArguments) -> Outcome {
+pub fn run(arguments: &LoadUdpArguments) -> Outcome {
     let plan = request(arguments)?.resolve().map_err(name_flag)?;
     if arguments.dry_run {
         writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
@@ -94,6 +162,7 @@ fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
         sockets: arguments.sockets.map_or(natural, |sockets| sockets as usize),
         cpus,
         payload_bytes: arguments.size as usize,
+        skew: arguments.skew,
         pace,
         until: Until {
             duration_s: ends.map(|duration| duration.as_secs_f64()),

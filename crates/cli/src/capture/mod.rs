@@ -1,0 +1,134 @@
+//! Captures: a file enters; its frames, and what the device that captured them said of each, leave.
+//!
+//! pcap holds frames alone. pcapng has options for the hash and the queue of a frame (draft-ietf-opsawg-pcapng, "Enhanced
+//! Packet Block Options"): `epb_hash`, whose algorithm 5 is Toeplitz, and `epb_queue`.
+
+mod pairs;
+
+pub use pairs::Pairs;
+
+use crate::outcome::usage;
+use corelane_packet::verify::{Observed, Queue};
+use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::{DataLink, Endianness};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+
+/// The first word of pcapng, the same in both byte orders.
+const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// `epb_hash`: the algorithm's number, and behind it four bytes of hash in network order.
+const TOEPLITZ: u8 = 5;
+
+/// `epb_queue`: a number of 32 bits in the section's byte order.
+const EPB_QUEUE: u16 = 6;
+
+/// Gives every frame of a capture to `take`, in order, until that fails.
+pub fn each_frame(
+    path: &Path,
+    take: impl FnMut(&[u8], Observed) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let wrong = |error: &dyn std::fmt::Display| usage("--pcap", format!("{}: {error}", path.display()));
+    let mut file = File::open(path).map_err(|error| wrong(&error))?;
+    let mut start = [0; 4];
+    file.read_exact(&mut start).map_err(|error| wrong(&error))?;
+    file.rewind().map_err(|error| wrong(&error))?;
+    match start {
+        SECTION_HEADER => each_of_pcapng(file, wrong, take),
+        _ => each_of_pcap(file, wrong, take),
+    }
+}
+
+/// As [`each_frame`]; a log of pairs, one a frame in order, says what the device said of each.
+pub fn each_frame_with_log(
+    path: &Path,
+    log: Option<&Path>,
+    mut take: impl FnMut(&[u8], Observed) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let Some(log) = log else {
+        return each_frame(path, take);
+    };
+    let mut pairs = Pairs::open(log)?;
+    each_frame(path, |frame, _| {
+        let pair = pairs.next().transpose()?;
+        let ended = || usage("--log", format!("{} ends before the capture does", log.display()));
+        let pair = pair.ok_or_else(ended)?;
+        let observed = Observed {
+            hash: Some(pair.hash),
+            queue: Some(pair.queue),
+            sequence: None,
+        };
+        take(frame, observed)
+    })
+}
+
+fn each_of_pcap(
+    file: File,
+    wrong: impl Fn(&dyn std::fmt::Display) -> anyhow::Error,
+    mut take: impl FnMut(&[u8], Observed) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut reader = PcapReader::new(file).map_err(|error| wrong(&error))?;
+    check_ethernet(reader.header().datalink).map_err(|error| wrong(&error))?;
+    while let Some(packet) = reader.next_packet() {
+        take(&packet.map_err(|error| wrong(&error))?.data, Observed::default())?;
+    }
+    Ok(())
+}
+
+fn each_of_pcapng(
+    file: File,
+    wrong: impl Fn(&dyn std::fmt::Display) -> anyhow::Error,
+    mut take: impl FnMut(&[u8], Observed) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut reader = PcapNgReader::new(file).map_err(|error| wrong(&error))?;
+    loop {
+        let endianness = reader.section().endianness;
+        match reader.next_block() {
+            None => return Ok(()),
+            Some(Err(error)) => return Err(wrong(&error)),
+            Some(Ok(Block::InterfaceDescription(interface))) => {
+                check_ethernet(interface.linktype).map_err(|error| wrong(&error))?;
+            }
+            Some(Ok(Block::EnhancedPacket(packet))) => take(&packet.data, observed(&packet, endianness))?,
+            Some(Ok(Block::SimplePacket(packet))) => take(&packet.data, Observed::default())?,
+            Some(Ok(Block::Packet(packet))) => take(&packet.data, Observed::default())?,
+            Some(Ok(_)) => {}
+        }
+    }
+}
+
+fn check_ethernet(link: DataLink) -> Result<(), String> {
+    match link {
+        DataLink::ETHERNET => Ok(()),
+        other => Err(format!(
+            "frames of {other:?}, and only Ethernet is taken: capture on one device, not on 'any'"
+        )),
+    }
+}
+
+/// What the options of a block say of its frame.
+fn observed(packet: &EnhancedPacketBlock<'_>, endianness: Endianness) -> Observed {
+    let mut observed = Observed::default();
+    for option in &packet.options {
+        match option {
+            EnhancedPacketOption::Hash(hash) => {
+                if let [TOEPLITZ, a, b, c, d] = **hash {
+                    observed.hash = Some(u32::from_be_bytes([a, b, c, d]));
+                }
+            }
+            EnhancedPacketOption::Unknown(option) if option.code == EPB_QUEUE => {
+                let word = <[u8; 4]>::try_from(&option.value[..]).ok();
+                let number = word.map(|word| match endianness {
+                    Endianness::Big => u32::from_be_bytes(word),
+                    Endianness::Little => u32::from_le_bytes(word),
+                });
+                observed.queue = number.and_then(|number| u16::try_from(number).ok()).map(Queue);
+            }
+            _ => {}
+        }
+    }
+    observed
+}

@@ -1,0 +1,208 @@
+//! `corelane explain`: where the packets of one flow go, both ways.
+
+use crate::outcome::{Done, Outcome, usage};
+use crate::values::{Endpoint, endpoint};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use corelane_host::explain::{
+    Confidence, Direction, Ends, ExplainError, Explanation, Flow, Role, Step, explain,
+};
+use corelane_host::inventory::{self, Inventory};
+use corelane_host::sockets::{self, Owner};
+use corelane_report::table::{Column, Table};
+use corelane_rss::{Protocol, Tuple};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "Examples:\n  corelane explain 127.0.0.1:40000 127.0.0.1:8080 --proto udp\n  \
+corelane explain 192.0.2.1:40000 192.0.2.2:443 --dev lo --json\n\n\
+SRC sends, DST receives; the answers are explained beside. `--config FILE` takes the document of\n\
+`corelane host --json` and explains that machine.";
+
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// Source, as ADDRESS:PORT or [ADDRESS]:PORT
+    #[arg(value_name = "SRC", value_parser = endpoint)]
+    pub source: Endpoint,
+    /// Destination, written as the source is
+    #[arg(value_name = "DST", value_parser = endpoint)]
+    pub destination: Endpoint,
+    /// What the packets carry
+    #[arg(long, value_enum, default_value = "tcp")]
+    pub proto: ProtocolArgument,
+    /// The device that receives and sends them [default: what the routes name]
+    #[arg(long, value_name = "DEVICE")]
+    pub dev: Option<String>,
+    /// The CPU that the sender runs on, for devices whose receive path runs there
+    #[arg(long, value_name = "CPU")]
+    pub sender_cpu: Option<u32>,
+    /// Another machine: a document that `corelane host --json` wrote there
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolArgument {
+    /// TCP
+    Tcp,
+    /// UDP
+    Udp,
+    /// Anything without ports
+    Other,
+}
+
+impl ProtocolArgument {
+    fn protocol(self) -> Protocol {
+        match self {
+            Self::Tcp => Protocol::Tcp,
+            Self::Udp => Protocol::Udp,
+            Self::Other => Protocol::Other,
+        }
+    }
+}
+
+/// Explains a flow on this machine or on a saved one.
+pub fn run(arguments: &ExplainArguments) -> Outcome {
+    let (source, destination) = (
+        arguments.source.socket_address(),
+        arguments.destination.socket_address(),
+    );
+    let tuple = Tuple::new(source, destination).map_err(|error| usage("SRC and DST", error))?;
+    let protocol = arguments.proto.protocol();
+    let (inventory, ends) = match &arguments.config {
+        Some(path) => (saved(path)?, Ends::default()),
+        None => {
+            let inventory = inventory::inventory();
+            let ends = ends(&inventory, &tuple, protocol);
+            (inventory, ends)
+        }
+    };
+    let flow = Flow {
+        tuple,
+        protocol,
+        device: arguments.dev.clone(),
+        sender_cpu: arguments.sender_cpu,
+    };
+    let explanation = explain(&inventory, &flow, &ends).map_err(|error| match error {
+        ExplainError::NoDevice { .. } => usage("--dev", error),
+        error => usage("SRC and DST", error),
+    })?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&explanation)?)?;
+    } else {
+        write!(out, "{}", text(&explanation))?;
+    }
+    Ok(Done)
+}
+
+fn saved(path: &Path) -> anyhow::Result<Inventory> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("--config: {}", path.display()))?;
+    let wrong = |error: String| usage("--config", format!("{}: {error}", path.display()));
+    let inventory: Inventory = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    if inventory.schema != Inventory::SCHEMA {
+        let expected = Inventory::SCHEMA;
+        return Err(wrong(format!(
+            "a document of schema {:?}, and {expected:?} is read",
+            inventory.schema
+        )));
+    }
+    Ok(inventory)
+}
+
+/// The sockets at the ends that are here. Without sock_diag none is known, which the steps then say.
+fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
+    let at = |end: std::net::SocketAddr, other| match inventory.is_local(end.ip()) && end.port() != 0 {
+        true => sockets::owners(protocol, end, other).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    Ends {
+        destination: at(tuple.destination(), tuple.source()),
+        source: at(tuple.source(), tuple.destination()),
+    }
+}
+
+fn text(explanation: &Explanation) -> String {
+    let parts: Vec<String> = explanation.directions.iter().map(direction).collect();
+    parts.join("\n")
+}
+
+fn direction(direction: &Direction) -> String {
+    let role = match direction.role {
+        Role::Receives => "received here",
+        Role::Sends => "sent from here",
+        Role::Keeps => "within this host",
+    };
+    let mut text = format!("{} -> {}, {role}\n", direction.from, direction.to);
+    let mut table = Table::new(vec![
+        Column::left("step"),
+        Column::left("value"),
+        Column::left("sure"),
+        Column::left("rule").may_shrink(),
+    ]);
+    for step in &direction.steps {
+        table.row([
+            step.step.clone(),
+            step.value.clone().unwrap_or_else(|| "?".to_owned()),
+            sure(step),
+            step.rule.clone(),
+        ]);
+    }
+    text.push_str(&table.render(100));
+    for step in direction.steps.iter().filter(|step| !step.unless.is_empty()) {
+        text.push_str(&format!("  {} unless {}\n", step.step, step.unless.join("; ")));
+    }
+    text.push_str(&match direction.cpu {
+        Some(cpu) => format!("seen on CPU {cpu} ({})\n", words(direction.cpu_confidence)),
+        None => "which CPU cannot be told from what is known here\n".to_owned(),
+    });
+    if let Some(fragments) = &direction.fragments {
+        let hash = fragments.hash.as_deref();
+        let hashed = hash.map_or(String::new(), |hash| format!(" (hash {hash})"));
+        text.push_str(&format!("fragments: {}{hashed}\n", fragments.words));
+    }
+    if direction.sockets.len() > 1 {
+        text.push_str(&members(&direction.sockets));
+    }
+    text
+}
+
+/// The members of a reuseport group.
+fn members(sockets: &[Owner]) -> String {
+    let mut table = Table::new(vec![
+        Column::right("member"),
+        Column::left("process"),
+        Column::right("descriptor"),
+        Column::right("cpu"),
+        Column::left("known by").may_shrink(),
+    ]);
+    for (member, socket) in sockets.iter().enumerate() {
+        let holder = socket.holders.first();
+        let descriptor = holder.and_then(|holder| holder.descriptors.first());
+        let process = holder.map(|holder| format!("{} ({})", holder.name, holder.process));
+        table.row([
+            member.to_string(),
+            process.unwrap_or_else(|| "?".to_owned()),
+            descriptor.map_or("?".to_owned(), |descriptor| descriptor.to_string()),
+            socket.cpu.map_or("?".to_owned(), |cpu| cpu.to_string()),
+            socket.cpu_by.clone().unwrap_or_default(),
+        ]);
+    }
+    table.render(100)
+}
+
+fn sure(step: &Step) -> String {
+    words(step.confidence).to_owned()
+}
+
+fn words(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Unknown => "unknown",
+        Confidence::Likely => "likely",
+        Confidence::Certain => "certain",
+    }
+}

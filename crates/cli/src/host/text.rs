@@ -1,0 +1,390 @@
+//! An inventory, and what was found about it, in lines of at most 100 columns.
+
+use corelane_host::conditions::{Condition, Severity};
+use corelane_host::cpus::list;
+use corelane_host::ethtool::{Field, FlowType, Rss};
+use corelane_host::inventory::{Device, Fact, Inventory};
+use corelane_report::table::{Column, Table};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+/// The widest line.
+const COLUMNS: usize = 100;
+
+/// What is read before the value: `  hash fields  `.
+const LABEL: usize = 14;
+
+/// The machine, then every device.
+pub fn inventory(inventory: &Inventory) -> String {
+    let machine = &inventory.machine;
+    let unknown = || "unknown".to_owned();
+    let mut text = format!(
+        "{}, Linux {}, CPUs {}, {} nodes, {}\n",
+        machine.cpu_model.clone().unwrap_or_else(unknown),
+        machine.kernel.clone().unwrap_or_else(unknown),
+        machine.cpus_online.as_deref().map_or_else(unknown, list::format),
+        machine.nodes.map_or_else(unknown, |nodes| nodes.to_string()),
+        match machine.virtualisation.as_deref() {
+            Some("none") => "no hypervisor".to_owned(),
+            Some(hypervisor) => format!("virtual ({hypervisor})"),
+            None => "hypervisor unknown".to_owned(),
+        },
+    );
+    if let Some(reason) = &inventory.devices_unknown {
+        text.push_str(&format!("no device can be listed: {reason}\n"));
+    }
+    if inventory.devices.iter().all(|device| !device.has_hardware()) {
+        text.push_str("no network interface with queues of its own: nothing here hashes in hardware\n");
+    }
+    for one in &inventory.devices {
+        text.push('\n');
+        text.push_str(&device(one));
+    }
+    text
+}
+
+/// What was found, worst first; what is fine is counted.
+pub fn conditions(conditions: &[Condition]) -> String {
+    let mut text = String::new();
+    for condition in conditions {
+        let word = match condition.severity {
+            Severity::Spoils => "SPOILS",
+            Severity::Explains => "explains",
+            Severity::Fine => continue,
+        };
+        let value = match (&condition.value, &condition.unknown_because) {
+            (Some(value), _) => value.clone(),
+            (None, Some(because)) => format!("unknown: {because}"),
+            (None, None) => "unknown".to_owned(),
+        };
+        text.push_str(&wrapped(word, &format!("{}: {value}", condition.name), 10));
+        text.push_str(&wrapped("", &format!("why: {}", condition.why), 10));
+        if let Some(mend) = &condition.mend {
+            text.push_str(&wrapped("", &format!("mend: {mend}"), 10));
+        }
+    }
+    let fine = conditions
+        .iter()
+        .filter(|condition| condition.severity == Severity::Fine)
+        .count();
+    text.push_str(&format!("{fine} further conditions are fine\n"));
+    text
+}
+
+fn device(device: &Device) -> String {
+    let mut text = heading(device);
+    let mut line = |label: &str, value: String| text.push_str(&wrapped(&format!("  {label}"), &value, LABEL));
+    if !device.addresses.is_empty() {
+        line("addresses", join(&device.addresses));
+    }
+    steering(device, &mut line);
+    settings(device, &mut line);
+    text.push_str(&queues(device));
+    let mut unknown: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, because) in device.unknown() {
+        let names = unknown.entry(because).or_default();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    for (because, names) in unknown {
+        let words = format!("{}: {because}", names.join(", "));
+        text.push_str(&wrapped("  not known", &words, LABEL));
+    }
+    text
+}
+
+/// The line that a device begins with.
+fn heading(device: &Device) -> String {
+    let link = &device.link;
+    let kind = link.kind.clone().or_else(|| {
+        let driver = device.driver.value.as_ref()?;
+        Some(match driver.bus.as_str() {
+            "" => driver.name.clone(),
+            bus => format!("{} at {bus}", driver.name),
+        })
+    });
+    let state = match (link.up, link.state.as_str()) {
+        (false, _) => "off",
+        (true, "unknown") => "on",
+        (true, state) => state,
+    };
+    format!(
+        "{}: {}, {state}, mtu {}, {} receive and {} transmit queues\n",
+        device.name,
+        kind.as_deref().unwrap_or("driver unknown"),
+        link.mtu.map_or("unknown".to_owned(), |mtu| mtu.to_string()),
+        device.receive_queues.len(),
+        device.transmit_queues.len(),
+    )
+}
+
+/// What chooses the queue of a frame.
+fn steering(device: &Device, line: &mut impl FnMut(&str, String)) {
+    match &device.rss.value {
+        Some(own) => {
+            for (label, value) in rss(own, device.receive_queues.len()) {
+                line(label, value);
+            }
+        }
+        None => line("rss", reason(&device.rss)),
+    }
+    if device.has_hardware() || device.fields.value.is_some() {
+        line("hash fields", told(&device.fields, fields));
+    }
+    if let Some(contexts) = device
+        .contexts
+        .value
+        .as_ref()
+        .filter(|contexts| !contexts.is_empty())
+    {
+        let numbers: Vec<u32> = contexts.iter().map(|context| context.context).collect();
+        line("contexts", list::format(&numbers));
+    }
+    if let Some(rules) = device
+        .rules
+        .value
+        .as_ref()
+        .filter(|rules| !rules.rules.is_empty())
+    {
+        line(
+            "ntuple rules",
+            format!("{} go before the table", rules.rules.len()),
+        );
+    }
+    if let Some(xdp) = &device.link.xdp {
+        let programs = list::format(&xdp.programs);
+        line("xdp", format!("program {programs}, {} mode", xdp.mode));
+    }
+    if let Some(bond) = &device.link.bond {
+        let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "unknown".to_owned());
+        let words = format!("{}, members by {}", word(&bond.mode), word(&bond.hash_policy));
+        line("bond", words);
+    }
+}
+
+/// What a device does beside steering, as far as it does.
+fn settings(device: &Device, line: &mut impl FnMut(&str, String)) {
+    if let Some(pause) = device.pause.value {
+        let state = |on| if on { "on" } else { "off" };
+        let negotiated = if pause.autonegotiate { ", negotiated" } else { "" };
+        line(
+            "flow control",
+            format!(
+                "receive {}, transmit {}{negotiated}",
+                state(pause.receive),
+                state(pause.transmit)
+            ),
+        );
+    }
+    if let Some(rings) = device.rings.value {
+        let number = |frames: Option<u32>| frames.map_or("-".to_owned(), |frames| frames.to_string());
+        line(
+            "rings",
+            format!(
+                "receive {} of {}, transmit {} of {}",
+                number(rings.receive),
+                number(rings.receive_maximum),
+                number(rings.transmit),
+                number(rings.transmit_maximum)
+            ),
+        );
+    }
+    if let Some(bytes) = device.rx_copybreak.value {
+        line("rx-copybreak", format!("{bytes} bytes"));
+    }
+    if let Some(flags) = device
+        .private_flags
+        .value
+        .as_ref()
+        .filter(|flags| !flags.is_empty())
+    {
+        line("driver flags", join(flags));
+    }
+    if let Some(features) = &device.features.value {
+        const TELLING: [&str; 10] = [
+            "rx-gro",
+            "rx-gro-hw",
+            "rx-lro",
+            "rx-hashing",
+            "rx-ntuple-filter",
+            "rx-udp-gro-forwarding",
+            "tx-generic-segmentation",
+            "tx-tcp-segmentation",
+            "tx-udp-segmentation",
+            "tx-checksum-ip-generic",
+        ];
+        let on = TELLING.into_iter().filter(|name| features.contains(*name));
+        line("offloads", join(on));
+    }
+}
+
+fn rss(rss: &Rss, queues: usize) -> Vec<(&'static str, String)> {
+    let transforms: Vec<String> = rss.transforms.iter().map(|one| format!(", {one:?}")).collect();
+    let function = format!("{:?}{}", rss.function, transforms.concat()).to_lowercase();
+    let key = match rss.key.len() {
+        0 => "the driver tells none".to_owned(),
+        digits => format!("{} ({} bytes)", rss.key, digits / 2),
+    };
+    let mut shares: BTreeMap<u32, usize> = (0..queues as u32).map(|queue| (queue, 0)).collect();
+    for queue in &rss.table {
+        *shares.entry(*queue).or_default() += 1;
+    }
+    let shares: Vec<String> = shares
+        .iter()
+        .map(|(queue, entries)| format!("{entries} to queue {queue}"))
+        .collect();
+    vec![
+        ("hash", function),
+        ("key", key),
+        (
+            "table",
+            format!("{} entries: {}", rss.table.len(), shares.join(", ")),
+        ),
+    ]
+}
+
+fn fields(fields: &BTreeMap<FlowType, Vec<Field>>) -> String {
+    let words = |fields: &[Field]| {
+        if fields == Field::FOUR_TUPLE {
+            "4tuple".to_owned()
+        } else if fields == Field::TWO_TUPLE {
+            "2tuple".to_owned()
+        } else if fields.is_empty() {
+            "nothing".to_owned()
+        } else {
+            format!("{fields:?}")
+        }
+    };
+    join(
+        fields
+            .iter()
+            .map(|(flow_type, own)| format!("{} {}", flow_type.name(), words(own))),
+    )
+}
+
+fn queues(device: &Device) -> String {
+    let headers = [
+        "queue",
+        "napi",
+        "irq",
+        "name",
+        "cpus",
+        "nodes",
+        "rps",
+        "rfs",
+        "xps of tx",
+    ];
+    let columns = headers.map(|header| match header {
+        "name" => Column::left(header).may_shrink(),
+        "queue" | "napi" | "irq" | "rfs" => Column::right(header),
+        _ => Column::left(header),
+    });
+    let mut table = Table::new(columns.to_vec());
+    for queue in &device.receive_queues {
+        let sending = device
+            .transmit_queues
+            .iter()
+            .find(|sending| sending.queue == queue.queue);
+        let xps = sending.map_or("-".to_owned(), |sending| cpus(&sending.xps_cpus));
+        table.row([
+            queue.queue.to_string(),
+            number(&queue.napi),
+            number(&queue.interrupt),
+            queue.interrupt_name.clone().unwrap_or_else(|| "-".to_owned()),
+            cpus(&queue.cpus),
+            list::format(&queue.nodes),
+            cpus(&queue.rps_cpus),
+            number(&queue.rfs_flows),
+            xps,
+        ]);
+    }
+    if device.receive_queues.is_empty() {
+        return String::new();
+    }
+    let lines = table.render(COLUMNS - 2);
+    lines.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+fn number(fact: &Fact<u32>) -> String {
+    fact.value.map_or_else(|| absent(fact), |value| value.to_string())
+}
+
+fn cpus(fact: &Fact<Vec<u32>>) -> String {
+    match fact.value.as_deref() {
+        Some([]) => "off".to_owned(),
+        Some(cpus) => list::format(cpus),
+        None => absent(fact),
+    }
+}
+
+/// One mark for what is not there, another for what is not known.
+fn absent<T>(fact: &Fact<T>) -> String {
+    if fact.absent_because.is_some() { "-" } else { "?" }.to_owned()
+}
+
+fn told<T>(fact: &Fact<T>, words: impl Fn(&T) -> String) -> String {
+    fact.value.as_ref().map_or_else(|| reason(fact), words)
+}
+
+fn reason<T>(fact: &Fact<T>) -> String {
+    match (&fact.absent_because, &fact.unknown_because) {
+        (Some(because), _) => format!("none ({because})"),
+        (None, Some(because)) => format!("not known: {because}"),
+        (None, None) => "not known".to_owned(),
+    }
+}
+
+fn join(words: impl IntoIterator<Item = impl Display>) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
+    words.join(", ")
+}
+
+/// A label and words beside it, in as many lines as they need. A word longer than a line has a line of its own.
+fn wrapped(label: &str, words: &str, indent: usize) -> String {
+    let mut text = String::new();
+    let mut line = format!("{label:<indent$}");
+    let mut empty = true;
+    for word in words.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            line = " ".repeat(indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    text.push_str(line.trim_end());
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_wrapped_under_themselves() {
+        let text = wrapped("  label", &"word ".repeat(40), 10);
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert!(
+            text.lines()
+                .skip(1)
+                .all(|line| line.starts_with("          word")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn this_machine_is_told_in_lines_that_fit() {
+        let machine = corelane_host::inventory::inventory();
+        let text = inventory(&machine);
+        assert!(text.contains("lo: loopback"), "{text}");
+        let wide = |line: &&str| line.chars().count() > COLUMNS && line.split_whitespace().count() > 2;
+        assert_eq!(text.lines().find(wide), None, "{text}");
+    }
+}

@@ -1,0 +1,136 @@
+//! `corelane key generate`: what is wanted of keys enters, random keys that pass the audit leave.
+
+use crate::outcome::{Done, Outcome, usage};
+use clap::{Args, ValueEnum};
+use corelane_rss::audit::{self, Family};
+use corelane_rss::{HashFields, IndirectionTable, Key};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+/// Shown under `--help`.
+pub const EXAMPLES: &str = "Examples:\n  corelane key generate\n  corelane key generate --count 3 --bytes 52\n  \
+    corelane key generate --symmetric ipv6 --hash 2tuple --json";
+
+#[derive(Debug, Args)]
+pub struct GenerateArguments {
+    /// Keys to make
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    count: u32,
+    /// Bytes of each, 40 to 64; devices take 40 or 52
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    bytes: usize,
+    /// What will be hashed
+    #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
+    hash: HashFields,
+    /// Entries of the table that every field has to reach, a power of two up to 4096
+    #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
+    table_size: usize,
+    /// Give both directions of a flow one hash; for 4-tuples that leaves 16 random bits
+    #[arg(long, value_enum, value_name = "FAMILIES")]
+    symmetric: Option<SymmetricArgument>,
+    /// One JSON document on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// For which families a key is symmetric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SymmetricArgument {
+    /// IPv4 alone
+    Ipv4,
+    /// IPv6 alone
+    Ipv6,
+    /// Both
+    Both,
+}
+
+impl SymmetricArgument {
+    fn families(self) -> &'static [Family] {
+        match self {
+            Self::Ipv4 => &[Family::V4],
+            Self::Ipv6 => &[Family::V6],
+            Self::Both => &Family::ALL,
+        }
+    }
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct GenerateDocument {
+    schema: &'static str,
+    keys: Vec<Key>,
+    hash_fields: HashFields,
+    table_size: usize,
+    symmetric_ipv4: bool,
+    symmetric_ipv6: bool,
+    /// Keys drawn that did not pass the audit.
+    refused: u64,
+}
+
+/// Draws a key fails the audit this often in a row only when what is asked for cannot be had.
+const MOST_DRAWS: u32 = 10_000;
+
+/// Draws keys until enough pass.
+pub fn run(arguments: &GenerateArguments) -> Outcome {
+    if !(Key::MINIMUM..=Key::MAXIMUM).contains(&arguments.bytes) {
+        return Err(usage(
+            "--bytes",
+            format!("give {} to {}", Key::MINIMUM, Key::MAXIMUM),
+        ));
+    }
+    let table = IndirectionTable::round_robin(arguments.table_size, arguments.table_size)
+        .map_err(|error| usage("--table-size", error))?;
+    let mut random = File::open("/dev/urandom")?;
+    let families = arguments.symmetric.map_or(&[][..], SymmetricArgument::families);
+    let mut document = GenerateDocument {
+        schema: "corelane/key-generate/1",
+        keys: Vec::new(),
+        hash_fields: arguments.hash,
+        table_size: arguments.table_size,
+        symmetric_ipv4: families.contains(&Family::V4),
+        symmetric_ipv6: families.contains(&Family::V6),
+        refused: 0,
+    };
+    for _ in 0..arguments.count {
+        document.keys.push(draw(
+            arguments,
+            families,
+            &table,
+            &mut random,
+            &mut document.refused,
+        )?);
+    }
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
+    } else {
+        for key in &document.keys {
+            writeln!(out, "{key}")?;
+        }
+    }
+    Ok(Done)
+}
+
+fn draw(
+    arguments: &GenerateArguments,
+    families: &[Family],
+    table: &IndirectionTable,
+    random: &mut File,
+    refused: &mut u64,
+) -> anyhow::Result<Key> {
+    for _ in 0..MOST_DRAWS {
+        let mut bytes = [0; Key::MAXIMUM];
+        random.read_exact(&mut bytes)?;
+        let mut fill = |wanted: &mut [u8]| wanted.copy_from_slice(&bytes[..wanted.len()]);
+        let start = Key::random_symmetric(families, arguments.hash, &mut fill);
+        bytes[..Key::MINIMUM].copy_from_slice(start.as_bytes());
+        let key = Key::from_bytes(&bytes[..arguments.bytes])?;
+        let audit = audit::audit(&key, arguments.hash, table, !families.is_empty());
+        if audit.passes() {
+            return Ok(key);
+        }
+        *refused += 1;
+    }
+    anyhow::bail!("no key of {MOST_DRAWS} drawn passes: give a smaller --table-size")
+}

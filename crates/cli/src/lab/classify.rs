@@ -1,0 +1,221 @@
+//! `corelane lab classify`: the cache laboratory.
+
+use crate::documents::{command_line, write_whole};
+use crate::interrupt::Interrupt;
+use crate::outcome::{CannotRun, Done, Outcome, usage};
+use crate::steering::{self, Asking};
+use crate::values::{count, duration};
+use anyhow::Context;
+use clap::Args;
+use corelane_host::conditions;
+use corelane_host::cpus::{self, CacheKind};
+use corelane_lab::classify::{Classification, ClassifyError, Lists, Moment, Request, RequestError};
+use corelane_report::classify::{Cache, ClassifyReport, LockKind, PrefetchKind, TableKind, render};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Shown under `--help`.
+pub const EXAMPLES: &str = "Examples:\n  corelane lab classify --dry-run\n  \
+    corelane lab classify --entries 100k --batches 1,4 --strides 1920,2048 --duration 5ms --rounds 1 --json run.json\n  \
+    corelane lab classify --every-combination --tables exact --batches 4,32 --duration 5ms --rounds 1";
+
+#[derive(Debug, Args)]
+pub struct ClassifyArguments {
+    /// Addresses in the full tables
+    #[arg(long, value_name = "N", default_value = "6M", value_parser = count)]
+    pub entries: u64,
+    /// Only tables of this list: none, post, exact
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub tables: Option<Vec<TableKind>>,
+    /// Buckets of the post's table [default: 524288,2097152]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub buckets: Option<Vec<u64>>,
+    /// Only the post's table without entries
+    #[arg(long, conflicts_with = "full")]
+    pub empty: bool,
+    /// Only tables with entries
+    #[arg(long)]
+    pub full: bool,
+    /// Frames that go through each stage together [default: 1,2,4,8,16,32,64]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub batches: Option<Vec<usize>>,
+    /// Only this prefetching: none, header, bucket, both, bucket-and-array
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub prefetch: Option<Vec<PrefetchKind>>,
+    /// Lookups ahead to prefetch through the burst [default: 8,16,32,64]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub distances: Option<Vec<usize>>,
+    /// Bytes from one frame buffer to the next [default: 2048,1920,1984,2112,1536,4096]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub strides: Option<Vec<usize>>,
+    /// Numbers of threads [default: 1, 2, 4, ... and one a CPU]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub threads: Option<Vec<usize>>,
+    /// Only these locks: none, read, read-per-batch
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub locks: Option<Vec<LockKind>>,
+    /// Every combination of the lists, instead of the post's rows and what surrounds them
+    #[arg(long)]
+    pub every_combination: bool,
+    /// Frames pulled at once
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub burst: usize,
+    /// Frame buffers of each ring, made a multiple of the burst
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub ring: usize,
+    /// Length of one trial
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = duration)]
+    pub duration: Duration,
+    /// Rounds; every step is measured once in each, in an order drawn anew
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// CPUs to use, such as 0-3 [default: one hardware thread of each core of the home node, then of the others]
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// Seed of addresses and of the order within each round
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print the plan, with what the caches' geometry foretells of the strides, and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Measures and tells.
+pub fn run(arguments: &ClassifyArguments) -> Outcome {
+    let cpus = steering::place(arguments.cpus.as_deref(), None, Asking::Workers)?;
+    let first = *cpus
+        .first()
+        .ok_or_else(|| CannotRun("there is no CPU to run on".to_owned()))?;
+    let experiment = Classification {
+        request: request(arguments, cpus),
+        caches: data_caches(first)?,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command_line: command_line(),
+        conditions: serde_json::to_value(conditions::snapshot(&[]))?,
+    };
+    if arguments.dry_run {
+        let plan = experiment.plan().map_err(name_flag)?;
+        write!(io::stdout(), "{}", plan.to_json()?)?;
+        return Ok(Done);
+    }
+    let interrupt = Interrupt::catch()?;
+    let progress = progress();
+    let report = experiment.run(interrupt.flag(), |moment| {
+        show(&progress, moment);
+        // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
+        let _ = save(arguments, moment.report);
+    });
+    progress.finish_and_clear();
+    let report = report.map_err(name_flag)?;
+    save(arguments, &report)?;
+    let mut out = io::stdout().lock();
+    if arguments.json.as_deref() == Some(Path::new("-")) {
+        write!(out, "{}", report.to_json()?)?;
+    } else {
+        write!(out, "{}", render(&report))?;
+    }
+    Ok(Done)
+}
+
+fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {
+    let all = Lists::all(cpus.len());
+    let filled = match (arguments.empty, arguments.full) {
+        (true, _) => vec![false],
+        (_, true) => vec![true],
+        _ => all.filled,
+    };
+    Request {
+        lists: Lists {
+            tables: arguments.tables.clone().unwrap_or(all.tables),
+            buckets: arguments.buckets.clone().unwrap_or(all.buckets),
+            filled,
+            batches: arguments.batches.clone().unwrap_or(all.batches),
+            prefetch: arguments.prefetch.clone().unwrap_or(all.prefetch),
+            distances: arguments.distances.clone().unwrap_or(all.distances),
+            strides: arguments.strides.clone().unwrap_or(all.strides),
+            threads: arguments.threads.clone().unwrap_or(all.threads),
+            locks: arguments.locks.clone().unwrap_or(all.locks),
+        },
+        every_combination: arguments.every_combination,
+        // More than a table takes, and refused, where a machine's words are shorter.
+        entries: usize::try_from(arguments.entries).unwrap_or(usize::MAX),
+        burst: arguments.burst,
+        ring: arguments.ring,
+        duration_s: arguments.duration.as_secs_f64(),
+        rounds: arguments.rounds,
+        cpus,
+        seed: arguments.seed,
+    }
+}
+
+/// The caches that hold data of this CPU, from the core outwards.
+fn data_caches(cpu: u32) -> anyhow::Result<Vec<Cache>> {
+    let topology = cpus::topology()?;
+    let own = topology
+        .caches
+        .iter()
+        .filter(|cache| cache.kind != CacheKind::Instruction && cache.shared_by.contains(&cpu));
+    Ok(own
+        .map(|cache| Cache {
+            level: cache.level,
+            bytes: cache.bytes,
+            line_bytes: cache.line_bytes,
+            ways: cache.ways,
+            sets: cache.sets,
+        })
+        .collect())
+}
+
+fn name_flag(error: ClassifyError) -> anyhow::Error {
+    let ClassifyError::Request(request) = &error else {
+        return error.into();
+    };
+    let flag = match request {
+        RequestError::Stride { .. } => "--strides",
+        RequestError::Batch { .. } => "--batches",
+        RequestError::Frames { .. } => "--burst and --ring",
+        RequestError::Entries { .. } => "--entries",
+        RequestError::Buckets { .. } => "--buckets",
+        RequestError::Distance { .. } => "--distances",
+        RequestError::Threads { .. } => "--threads",
+        RequestError::Nothing => "--tables, --batches, --strides and the other lists",
+    };
+    usage(flag, error)
+}
+
+/// A bar, only to a terminal.
+fn progress() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style =
+        ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}").expect("a template of known fields");
+    ProgressBar::new(0)
+        .with_style(style)
+        .with_message("building tables")
+}
+
+fn show(progress: &ProgressBar, moment: &Moment<'_>) {
+    progress.set_length(moment.of as u64);
+    progress.set_position(moment.done as u64);
+    progress.set_message(moment.what.to_owned());
+}
+
+fn save(arguments: &ClassifyArguments, report: &ClassifyReport) -> anyhow::Result<()> {
+    if let Some(path) = arguments.json.as_deref().filter(|path| *path != Path::new("-")) {
+        write_whole(path, &report.to_json()?).with_context(|| format!("--json {}", path.display()))?;
+    }
+    if let Some(path) = &arguments.html {
+        let page = corelane_report::html::classify::page(report);
+        write_whole(path, &page).with_context(|| format!("--html {}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,345 @@
+//! The flags of `corelane load http`, and the request that they make.
+
+use crate::outcome::usage;
+use crate::shared::{MemoryArguments, check_memory};
+use crate::steering::{self, Asking};
+use crate::values::{count, duration, rate, share, size};
+use clap::{Args, ValueEnum};
+use corelane_host::limits;
+use corelane_load::http::scenario::{Scenario, Statuses};
+use corelane_load::http::{
+    Behaviour, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts,
+    Until,
+};
+use corelane_load::pool::Pool;
+use corelane_load::sources::Align;
+use corelane_proto::http::url::{Scheme, Url};
+use corelane_worker::engine::EngineKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Shown by `--help`; each of them works as written.
+pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ --connections 64 --workers 1 --duration 1s\n  \
+    corelane load http http://127.0.0.1:8080/size/1024 --rate 5k --duration 1s --fail-if 'failed > 1%'";
+
+/// Without `--duration` and `--requests`.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// How sources are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AlignArgument {
+    /// Each worker's connections land on the buckets of its own CPU
+    Bucket,
+    /// Every bucket gets the same number of connections
+    Even,
+    /// Without regard to the hash
+    Kernel,
+}
+
+impl From<AlignArgument> for Align {
+    fn from(argument: AlignArgument) -> Self {
+        match argument {
+            AlignArgument::Bucket => Self::Bucket,
+            AlignArgument::Even => Self::Even,
+            AlignArgument::Kernel => Self::Kernel,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct LoadHttpArguments {
+    /// What to ask for, such as http://127.0.0.1:8080/
+    #[arg(required_unless_present = "scenario")]
+    pub url: Option<Url>,
+    /// Pools of clients, servers and URLs, and phases, in a TOML file (docs/load-http.schema.json), instead of a URL and its
+    /// flags
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
+        "requests_a_connection", "method", "headers", "sends", "chunked", "check", "read_rate", "write_rate", "abort",
+        "status", "sources", "align"])]
+    pub scenario: Option<PathBuf>,
+    /// Connections in all
+    #[arg(short, long, value_name = "N", default_value = "64", value_parser = count)]
+    pub connections: u64,
+    /// Open loop: requests a second over all workers, at times fixed in advance [default: closed loop]
+    #[arg(short, long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<f64>,
+    /// Closed loop: time from an answer to the next request of a connection
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rate")]
+    pub think: Option<Duration>,
+    /// Workers, one a CPU; more where descriptors demand it [default: one a CPU that this process may use]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub workers: Option<u32>,
+    /// CPUs to use, such as 0-3,6
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// Make requests for so long [default: 10s, or until --requests is reached]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Make so many requests
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
+    pub requests: Option<u64>,
+    /// Close a connection after so many requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub requests_a_connection: Option<u32>,
+    /// HEAD, DELETE and the like [default: GET, or POST with a body]
+    #[arg(long, value_name = "METHOD")]
+    pub method: Option<String>,
+    /// A header, as 'Name: value'; may be given again. Host replaces the URL's
+    #[arg(short = 'H', long = "header", value_name = "HEADER")]
+    pub headers: Vec<String>,
+    /// A body of these bytes; the method is then POST unless given
+    #[arg(long, value_name = "TEXT", group = "sends")]
+    pub body: Option<String>,
+    /// A body of what this file holds
+    #[arg(long, value_name = "FILE", group = "sends")]
+    pub body_file: Option<PathBuf>,
+    /// A body of so many bytes of a pattern
+    #[arg(long, value_name = "SIZE", value_parser = size, group = "sends")]
+    pub body_size: Option<u64>,
+    /// Send the body in chunks instead of with its length
+    #[arg(long, requires = "sends", conflicts_with = "write_rate")]
+    pub chunked: bool,
+    /// Check bodies of /size, /chunks and /echo against what `serve http` promises of them
+    #[arg(long)]
+    pub check: bool,
+    /// Slow readers: bytes of an answer that a connection takes a second
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub read_rate: Option<u64>,
+    /// Slow writers: bytes of a request that a connection gives a second
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub write_rate: Option<u64>,
+    /// Share of requests given up as soon as their answer begins, such as 1%
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%")]
+    pub abort: f64,
+    /// Statuses that count as success, such as 200,204,300-399
+    #[arg(long, value_name = "LIST", default_value = "200-399")]
+    pub status: String,
+    /// Source addresses: prefixes, ranges, lists [default: the routing table's choice, or as many of 127.0.0.0/8 as needed]
+    #[arg(long, value_name = "POOL")]
+    pub sources: Option<Pool>,
+    /// The server's steering document
+    #[arg(long, value_name = "FILE")]
+    pub steering: Option<PathBuf>,
+    /// Which buckets of the server the source ports are chosen for
+    #[arg(long, value_enum, default_value = "kernel")]
+    pub align: AlignArgument,
+    /// For opening a connection
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub connect_timeout: Duration,
+    /// From a request to the first byte of its answer
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub first_byte_timeout: Duration,
+    /// From a request to the end of its answer
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub timeout: Duration,
+    /// At the end, wait for answers under way
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub drain: Duration,
+    /// System interface: epoll or io_uring [default: what a probe finds best]
+    #[arg(long, value_name = "epoll|io_uring")]
+    pub engine: Option<EngineKind>,
+    #[command(flatten)]
+    pub placing: MemoryArguments,
+    /// Fail with exit code 3 when this holds, such as 'p99 > 5ms' or 'failed > 0.1%'; may be given again
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<String>,
+    /// Print the plan and what it needs of this machine, and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON document on standard output, at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What these flags ask for.
+pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
+    check_memory(&arguments.placing)?;
+    let steering = arguments
+        .steering
+        .as_deref()
+        .map(steering::from_file)
+        .transpose()?;
+    let workers = arguments.workers.map(|workers| workers as usize);
+    let cpus = steering::place(arguments.cpus.as_deref(), workers, Asking::Workers)?;
+    let timeouts = Timeouts {
+        connect_s: arguments.connect_timeout.as_secs_f64(),
+        first_byte_s: arguments.first_byte_timeout.as_secs_f64(),
+        request_s: arguments.timeout.as_secs_f64(),
+        drain_s: arguments.drain.as_secs_f64(),
+    };
+    let Course {
+        pools,
+        phases,
+        requests,
+        timeouts,
+    } = match (&arguments.scenario, &arguments.url) {
+        (Some(path), _) => from_scenario(path, arguments.requests, timeouts)?,
+        (None, Some(url)) => Course {
+            pools: vec![one_pool(arguments, url)?],
+            phases: vec![hold(arguments)],
+            requests: arguments.requests,
+            timeouts,
+        },
+        (None, None) => return Err(usage("URL", "give one, or --scenario")),
+    };
+    let connections: usize = pools.iter().map(|pool| pool.connections).sum();
+    if !(1..=MOST_CONNECTIONS).contains(&connections) {
+        return Err(usage("--connections", format!("give 1 to {MOST_CONNECTIONS}")));
+    }
+    Ok(HttpRequest {
+        pools,
+        phases,
+        requests,
+        steering,
+        buckets: None,
+        cpus,
+        timeouts,
+        engine: arguments.engine,
+        memory: arguments.placing.memory,
+        descriptor_limit: limits::open_descriptors()?,
+    })
+}
+
+/// Who asks for what, how it goes on and when it ends: as flags say, or a scenario.
+struct Course {
+    pools: Vec<PoolRequest>,
+    phases: Vec<PlannedPhase>,
+    requests: Option<u64>,
+    timeouts: Timeouts,
+}
+
+/// What a scenario asks for; a number of requests that is typed goes before its own.
+fn from_scenario(path: &Path, typed: Option<u64>, timeouts: Timeouts) -> anyhow::Result<Course> {
+    let wrong = |error: &dyn std::fmt::Display| usage("--scenario", format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    let scenario = Scenario::parse(&text).map_err(|error| wrong(&error))?;
+    let pools = scenario.pools().map_err(|error| wrong(&error))?;
+    let phases = scenario.phases().map_err(|error| wrong(&error))?;
+    let requests = typed.or(scenario.requests.map(|requests| requests.get()));
+    let phases = if phases.is_empty() && requests.is_none() {
+        vec![PlannedPhase::hold(lasting(DEFAULT_DURATION))]
+    } else {
+        phases
+    };
+    Ok(Course {
+        pools,
+        phases,
+        requests,
+        timeouts: scenario.timeouts(timeouts),
+    })
+}
+
+/// All connections at once, for as long as asked.
+fn hold(arguments: &LoadHttpArguments) -> PlannedPhase {
+    let ends = arguments
+        .duration
+        .or_else(|| arguments.requests.is_none().then_some(DEFAULT_DURATION));
+    PlannedPhase::hold(ends.map(lasting).unwrap_or_default())
+}
+
+fn lasting(duration: Duration) -> Until {
+    Until {
+        duration_s: Some(duration.as_secs_f64()),
+        ..Until::default()
+    }
+}
+
+/// The one pool that flags describe.
+fn one_pool(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<PoolRequest> {
+    if url.scheme == Scheme::Https {
+        return Err(usage("URL", "https is not spoken: give an http:// URL"));
+    }
+    let model = match arguments.rate {
+        Some(per_second) if per_second > 0.0 => Model::Open { per_second },
+        Some(_) => return Err(usage("--rate", "a rate is more than 0")),
+        None => Model::Closed {
+            think_s: arguments.think.unwrap_or_default().as_secs_f64(),
+        },
+    };
+    Ok(PoolRequest {
+        name: "main".to_owned(),
+        servers: Vec::new(),
+        requests: vec![one_request(arguments, url)?],
+        connections: usize::try_from(arguments.connections).unwrap_or(usize::MAX),
+        model,
+        requests_a_connection: arguments.requests_a_connection,
+        behaviour: behaviour(arguments)?,
+        statuses: statuses(&arguments.status)?,
+        sources: arguments.sources.clone(),
+        align: arguments.align.into(),
+    })
+}
+
+fn one_request(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<OneRequest> {
+    let body = match (&arguments.body, &arguments.body_file, arguments.body_size) {
+        (Some(text), ..) => PlannedBody::Text(text.clone()),
+        (_, Some(path), _) => {
+            let found = std::fs::metadata(path);
+            let found =
+                found.map_err(|error| usage("--body-file", format!("{}: {error}", path.display())))?;
+            PlannedBody::File {
+                path: path.clone(),
+                bytes: found.len(),
+            }
+        }
+        (.., Some(bytes)) => PlannedBody::Generated { bytes },
+        _ => PlannedBody::Nothing,
+    };
+    let usual = if body == PlannedBody::Nothing {
+        "GET"
+    } else {
+        "POST"
+    };
+    Ok(OneRequest {
+        weight: 1.0,
+        url: url.clone(),
+        method: arguments.method.clone().unwrap_or_else(|| usual.to_owned()),
+        fields: fields(&arguments.headers)?,
+        body,
+        chunked: arguments.chunked,
+        check: arguments.check,
+    })
+}
+
+fn behaviour(arguments: &LoadHttpArguments) -> anyhow::Result<Behaviour> {
+    for (flag, rate) in [
+        ("--read-rate", arguments.read_rate),
+        ("--write-rate", arguments.write_rate),
+    ] {
+        if rate == Some(0) {
+            return Err(usage(flag, "a rate is more than 0"));
+        }
+    }
+    Ok(Behaviour {
+        read_bytes_per_second: arguments.read_rate,
+        write_bytes_per_second: arguments.write_rate,
+        abort_share: arguments.abort,
+        first_pause_s: 0.0,
+    })
+}
+
+/// Connections that one run may ask for: beyond this no machine has the memory.
+const MOST_CONNECTIONS: usize = 100_000_000;
+
+fn fields(headers: &[String]) -> anyhow::Result<Vec<(String, String)>> {
+    let split = |header: &String| {
+        let (name, value) = header.split_once(':').ok_or_else(|| {
+            usage(
+                "--header",
+                format!("'{header}' has no colon: write 'Name: value'"),
+            )
+        })?;
+        Ok((name.to_owned(), value.trim().to_owned()))
+    };
+    headers.iter().map(split).collect()
+}
+
+fn statuses(text: &str) -> anyhow::Result<Vec<StatusRange>> {
+    let wrong = || {
+        usage(
+            "--status",
+            format!("'{text}' is no list of statuses: write 200,204,300-399"),
+        )
+    };
+    Ok(Statuses::parse(text).ok_or_else(wrong)?.ranges())
+}

@@ -1,0 +1,261 @@
+//! `corelane load packets`: frames on any link, made or replayed.
+
+use crate::interrupt::Interrupt;
+use crate::outcome::{CannotRun, Done, Outcome, usage};
+use crate::steering::{self, Asking};
+use crate::values::{count, duration, port_range, rate};
+use clap::Args;
+use corelane_link::LinkError;
+use corelane_load::pace::Pace;
+use corelane_load::packets::{
+    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoaded, PacketsPlan, ReplayPace, ReplayPlan,
+    Sizes, Traffic,
+};
+use corelane_load::pool::Pool;
+use corelane_report::quantity;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Shown under `--help`.
+pub const EXAMPLES: &str = "Examples:\n  corelane load packets pcap:out=flood.pcap --count 10k --size imix\n  \
+    corelane load packets ring:left --rate 10k --flows 64 --duration 200ms\n  \
+    sudo corelane load packets xdp:eth0 --to 198.18.0.0/16 --destination-link 02:00:00:00:00:01\n  \
+    sudo corelane load packets packet:eth0 --replay capture.pcapng --speed 10\n\n\
+    Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:out=FILE, ring:NAME, with options such as ,queues=2.\n\
+    Sizes are without Ethernet's check sequence: 60 is the shortest frame, 1514 the longest of an MTU of 1500.";
+
+#[derive(Debug, Args)]
+pub struct LoadPacketsArguments {
+    /// The link to send on
+    pub link: String,
+    /// Source addresses: prefixes, ranges, lists
+    #[arg(long, value_name = "POOL", default_value = "198.18.0.0/16")]
+    pub from: Pool,
+    /// Destination addresses, of the same family
+    #[arg(long, value_name = "POOL", default_value = "198.19.0.0/16")]
+    pub to: Pool,
+    /// Source ports
+    #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535", value_parser = port_range)]
+    pub source_ports: (u16, u16),
+    /// Destination ports
+    #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535", value_parser = port_range)]
+    pub destination_ports: (u16, u16),
+    /// So many flows take turns in each stream [default: every packet has addresses and ports of its own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub flows: Option<u32>,
+    /// Choose the flows so that each bucket of this steering document has as many
+    #[arg(long, value_name = "FILE", requires = "flows")]
+    pub steering: Option<PathBuf>,
+    /// Bytes of frames without check sequence: one size, FIRST-LAST, or imix
+    #[arg(long, value_name = "SIZES", default_value = "60")]
+    pub size: Sizes,
+    /// Frames a second over all queues, at times fixed in advance [default: flood]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<f64>,
+    /// Link address that frames go to
+    #[arg(long, value_name = "MAC", default_value = "02:63:6c:00:00:01", value_parser = link_address)]
+    pub destination_link: [u8; 6],
+    /// Link address that frames come from
+    #[arg(long, value_name = "MAC", default_value = "02:63:6c:00:00:02", value_parser = link_address)]
+    pub source_link: [u8; 6],
+    /// Seed of all draws
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Send the frames of a capture instead, pcap or pcapng
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "to", "source_ports", "destination_ports", "flows",
+        "steering", "size", "rate", "destination_link", "source_link", "seed"])]
+    pub replay: Option<PathBuf>,
+    /// How many times as fast as it was captured, or flood
+    #[arg(long, value_name = "FACTOR|flood", default_value = "1", value_parser = speed)]
+    pub speed: ReplayPace,
+    /// How often the capture is sent
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
+    pub times: u64,
+    /// End after so long [default: 10s, or when --count is reached, or the capture ends]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// End after so many frames
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub count: Option<u64>,
+    /// Frames handed to the link at once
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub burst: u32,
+    /// CPUs to use, such as 0-3,6 [default: those that this process may use; no more than the link has queues]
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// Print the plan and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON document on standard output, at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Lines a second: one.
+const LINE: Duration = Duration::from_secs(1);
+/// How soon an interrupt is noticed.
+const LOOK: Duration = Duration::from_millis(50);
+/// Without `--duration`, `--count` and `--replay`.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// `corelane load packets`.
+pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
+    let plan = plan(arguments)?;
+    if arguments.dry_run {
+        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
+        return Ok(Done);
+    }
+    let interrupt = Interrupt::catch()?;
+    let load = PacketsLoad::start(plan).map_err(name_flag)?;
+    let (mut told, mut waited) = (0, Duration::ZERO);
+    while !load.wait(LOOK) {
+        if interrupt.asked() {
+            load.stop();
+        }
+        waited += LOOK;
+        if !arguments.json && waited >= LINE {
+            let sent = load.sent();
+            let rate = quantity::rate((sent - told) as f64 / waited.as_secs_f64());
+            writeln!(
+                std::io::stdout(),
+                "sent {rate:>12}  in all {:>13}",
+                quantity::count(sent)
+            )?;
+            (told, waited) = (sent, Duration::ZERO);
+        }
+    }
+    let loaded = load.finish()?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&loaded)?)?;
+    } else {
+        write!(out, "{}", summary(&loaded))?;
+    }
+    Ok(Done)
+}
+
+fn plan(arguments: &LoadPacketsArguments) -> anyhow::Result<PacketsPlan> {
+    let traffic = match &arguments.replay {
+        Some(file) => Traffic::Replayed(ReplayPlan {
+            file: file.clone(),
+            pace: arguments.speed,
+            times: arguments.times,
+        }),
+        None => Traffic::Generated(Box::new(GeneratedPlan {
+            sources: arguments.from.clone(),
+            destinations: arguments.to.clone(),
+            source_ports: arguments.source_ports,
+            destination_ports: arguments.destination_ports,
+            flows: match arguments.flows {
+                None => FlowChoice::Random,
+                Some(flows) => FlowChoice::Fixed {
+                    flows: flows as usize,
+                },
+            },
+            steering: arguments
+                .steering
+                .as_deref()
+                .map(steering::from_file)
+                .transpose()?,
+            sizes: arguments.size,
+            pace: match arguments.rate {
+                None => Pace::Flood,
+                Some(per_second) if per_second > 0.0 => Pace::Rate { per_second },
+                Some(_) => return Err(usage("--rate", "a rate is more than 0")),
+            },
+            destination_link: arguments.destination_link,
+            source_link: arguments.source_link,
+            seed: arguments.seed,
+        })),
+    };
+    let bounded = arguments.count.is_some() || arguments.replay.is_some();
+    let duration = arguments.duration.or((!bounded).then_some(DEFAULT_DURATION));
+    let cpus = match &arguments.cpus {
+        Some(list) => steering::place(Some(list), None, Asking::Workers)?,
+        None => steering::usable_cpus()?,
+    };
+    Ok(PacketsPlan {
+        link: arguments.link.clone(),
+        traffic,
+        duration_s: duration.map(|duration| duration.as_secs_f64()),
+        count: arguments.count,
+        burst: arguments.burst as usize,
+        cpus,
+    })
+}
+
+/// Names the argument that an error is about.
+fn name_flag(error: PacketsError) -> anyhow::Error {
+    let flag = match &error {
+        PacketsError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
+            return CannotRun(format!("LINK: {error}")).into();
+        }
+        PacketsError::Link(LinkError::Capture { .. }) => "--replay",
+        PacketsError::Spec(_) | PacketsError::Link(_) => "LINK",
+        PacketsError::MixedFamilies | PacketsError::EmptyPool => "--from and --to",
+        PacketsError::Bucket { .. } => "--steering",
+        PacketsError::Short { .. } | PacketsError::Long { .. } => "--size",
+        PacketsError::Window => "--rate",
+        _ => return error.into(),
+    };
+    usage(flag, error)
+}
+
+fn summary(loaded: &PacketsLoaded) -> String {
+    let mut text = format!(
+        "{}: {} frames, {} in {}: {}\n",
+        loaded.link,
+        quantity::count(loaded.sent),
+        quantity::bytes(loaded.sent_bytes),
+        quantity::duration(loaded.sending_s * 1e9),
+        quantity::or_missing(loaded.frames_per_s, quantity::rate),
+    );
+    for stream in loaded.streams.iter().filter(|_| loaded.streams.len() > 1) {
+        let (queue, sent) = (&stream.queue, quantity::count(stream.sent));
+        text.push_str(&format!("{queue} from CPU {}: {sent}\n", stream.cpu));
+    }
+    if let Some(lag) = &loaded.schedule_lag {
+        text.push_str(&format!(
+            "behind schedule: half no more than {}, 99 in 100 no more than {}, at most {}\n",
+            quantity::duration(lag.p50_ns as f64),
+            quantity::duration(lag.p99_ns as f64),
+            quantity::duration(lag.max_ns as f64),
+        ));
+    }
+    for (what, count) in [
+        ("on schedule, unsent", loaded.unsent),
+        ("sent cut short, as captured", loaded.sent_cut_short),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("{what}: {}\n", quantity::count(count)));
+        }
+    }
+    for (reason, count) in loaded.dropped.iter().filter(|(_, count)| **count > 0) {
+        text.push_str(&format!("not sent, {reason}: {}\n", quantity::count(*count)));
+    }
+    if let Some(why) = &loaded.limited_by {
+        text.push_str(&format!("limited by {why}\n"));
+    }
+    text
+}
+
+fn speed(text: &str) -> Result<ReplayPace, String> {
+    if text == "flood" {
+        return Ok(ReplayPace::Flood);
+    }
+    let factor = text
+        .parse::<f64>()
+        .ok()
+        .filter(|factor| factor.is_finite() && *factor > 0.0);
+    let factor = factor.ok_or("write a factor above 0, such as 1 or 10, or flood")?;
+    Ok(ReplayPace::Times { factor })
+}
+
+fn link_address(text: &str) -> Result<[u8; 6], String> {
+    let bytes: Result<Vec<u8>, _> = text.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
+    bytes
+        .ok()
+        .and_then(|bytes| <[u8; 6]>::try_from(bytes).ok())
+        .ok_or_else(|| "write a link address such as 02:63:6c:00:00:01".to_owned())
+}

@@ -1,0 +1,279 @@
+//! `corelane load tcp`: the generator of byte streams in the foreground.
+
+use crate::interrupt::Interrupt;
+use crate::load::http::AlignArgument;
+use crate::outcome::{Done, Outcome, usage};
+use crate::shared::{MemoryArguments, check_memory};
+use crate::steering::{self, Asking};
+use crate::values::{count, duration, size};
+use clap::{Args, ValueEnum};
+use corelane_host::limits;
+use corelane_load::pool::Pool;
+use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpProgress, TcpRequest};
+use corelane_report::quantity;
+use corelane_report::table::{Column, Table};
+use corelane_worker::engine::EngineKind;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "Examples, with `corelane serve tcp 127.0.0.1:9000` running:\n  \
+    corelane load tcp 127.0.0.1:9000 --connections 64 --duration 1s\n  \
+    corelane load tcp 127.0.0.1:9000 --preset smash --duration 10m";
+
+/// Connections of the post's run: 4 threads by 12,288 ("Hacking on the Intel 10GE driver (ixgbe) for fun and ..
+/// not-crashing").
+const SMASH_CONNECTIONS: u64 = 4 * 12_288;
+
+/// How long the preset runs: the post's test failed after 90 seconds.
+const SMASH_DURATION: Duration = Duration::from_secs(300);
+
+/// Without `--connections` and `--preset`.
+const DEFAULT_CONNECTIONS: u64 = 64;
+
+/// Without `--duration` and `--preset`.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// How often the running generator is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Stalled connections listed in the human form; `--json` has more.
+const STALLS_SHOWN: usize = 8;
+
+/// Runs worth a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Preset {
+    /// 49,152 connections that all write, for five minutes: what made a driver fail after 90 seconds
+    Smash,
+}
+
+#[derive(Debug, Args)]
+pub struct LoadTcpArguments {
+    /// Where to connect, as ADDRESS:PORT
+    pub target: SocketAddr,
+    /// Connections in all [default: 64]
+    #[arg(short, long, value_name = "N", value_parser = count)]
+    pub connections: Option<u64>,
+    /// Which way bytes go: write, read or both
+    #[arg(long, value_name = "DIRECTION", default_value = "write")]
+    pub direction: Direction,
+    /// Bytes a second that each connection writes [default: as many as it can]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub rate: Option<u64>,
+    /// A run with a name: its connections and duration, unless given
+    #[arg(long, value_enum)]
+    pub preset: Option<Preset>,
+    /// Workers, one a CPU; more where descriptors demand it [default: one a CPU that this process may use]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub workers: Option<u32>,
+    /// CPUs to use, such as 0-3,6
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// Move bytes for so long [default: 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Name connections that make no progress for so long
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub stall: Duration,
+    /// For opening a connection
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub connect_timeout: Duration,
+    /// Source addresses: prefixes, ranges, lists [default: the routing table's choice, or as many of 127.0.0.0/8 as needed]
+    #[arg(long, value_name = "POOL")]
+    pub sources: Option<Pool>,
+    /// The server's steering document
+    #[arg(long, value_name = "FILE")]
+    pub steering: Option<PathBuf>,
+    /// Which buckets of the server the source ports are chosen for
+    #[arg(long, value_enum, default_value = "kernel")]
+    pub align: AlignArgument,
+    /// System interface: epoll or io_uring [default: what a probe finds best]
+    #[arg(long, value_name = "epoll|io_uring")]
+    pub engine: Option<EngineKind>,
+    #[command(flatten)]
+    pub placing: MemoryArguments,
+    /// Print the plan and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON document on standard output, at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `corelane load tcp`.
+pub fn run(arguments: &LoadTcpArguments) -> Outcome {
+    let plan = request(arguments)?.resolve().map_err(name_flag)?;
+    if arguments.dry_run {
+        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
+        return Ok(Done);
+    }
+    let interrupt = Interrupt::catch()?;
+    let loaded = attend(TcpLoad::start(plan).map_err(name_flag)?, &interrupt)?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&loaded)?)?;
+    } else {
+        write!(out, "{}", summary(&loaded))?;
+    }
+    out.flush()?;
+    match &loaded.limited_by {
+        Some(why) if loaded.total.opened == 0 => anyhow::bail!("{why}"),
+        _ => Ok(Done),
+    }
+}
+
+/// Shows progress until the run has ended.
+fn attend(mut load: TcpLoad, interrupt: &Interrupt) -> anyhow::Result<TcpLoaded> {
+    let show = std::io::stderr().is_terminal();
+    let (mut last, mut shown) = (TcpProgress::default(), Instant::now());
+    while !load.wait(LOOK) {
+        if interrupt.asked() {
+            load.stop();
+        }
+        if show && shown.elapsed() >= Duration::from_secs(1) {
+            let progress = load.progress();
+            eprintln!("{}", line(last, progress, shown.elapsed().as_secs_f64()));
+            (last, shown) = (progress, Instant::now());
+        }
+    }
+    Ok(load.finish()?)
+}
+
+fn request(arguments: &LoadTcpArguments) -> anyhow::Result<TcpRequest> {
+    check_memory(&arguments.placing)?;
+    let steering = arguments
+        .steering
+        .as_deref()
+        .map(steering::from_file)
+        .transpose()?;
+    let workers = arguments.workers.map(|workers| workers as usize);
+    let cpus = steering::place(arguments.cpus.as_deref(), workers, Asking::Workers)?;
+    let (connections, duration) = match arguments.preset {
+        Some(Preset::Smash) => (SMASH_CONNECTIONS, SMASH_DURATION),
+        None => (DEFAULT_CONNECTIONS, DEFAULT_DURATION),
+    };
+    let connections = arguments.connections.unwrap_or(connections);
+    if connections == 0 {
+        return Err(usage("--connections", "give at least 1"));
+    }
+    if arguments.rate == Some(0) {
+        return Err(usage("--rate", "a rate is more than 0"));
+    }
+    Ok(TcpRequest {
+        target: arguments.target,
+        direction: arguments.direction,
+        connections: usize::try_from(connections).unwrap_or(usize::MAX),
+        write_bytes_per_second: arguments.rate,
+        duration_s: arguments.duration.unwrap_or(duration).as_secs_f64(),
+        stall_s: arguments.stall.as_secs_f64(),
+        connect_timeout_s: arguments.connect_timeout.as_secs_f64(),
+        sources: arguments.sources.clone(),
+        align: arguments.align.into(),
+        steering,
+        cpus,
+        engine: arguments.engine,
+        memory: arguments.placing.memory,
+        descriptor_limit: limits::open_descriptors()?,
+    })
+}
+
+/// Errors of planning are errors of arguments.
+fn name_flag(error: TcpLoadError) -> anyhow::Error {
+    match error {
+        TcpLoadError::Source(_) => usage("--sources, --align", error),
+        TcpLoadError::Crew(_) => error.into(),
+    }
+}
+
+fn line(last: TcpProgress, now: TcpProgress, seconds: f64) -> String {
+    if now.opening {
+        return format!("opening: {} connections open", quantity::count(now.open));
+    }
+    let gbit =
+        |now: u64, last: u64| quantity::fixed(now.saturating_sub(last) as f64 * 8.0 / seconds / 1e9, 3);
+    format!(
+        "sent {:>9} Gbit/s  received {:>9} Gbit/s  {} connections stand still",
+        gbit(now.sent_bytes, last.sent_bytes),
+        gbit(now.received_bytes, last.received_bytes),
+        quantity::count(now.stalled),
+    )
+}
+
+fn summary(loaded: &TcpLoaded) -> String {
+    let total = &loaded.total;
+    let mut text = format!(
+        "{}: {}, {} of {} connections opened in {}, {}, engine {}\n",
+        loaded.plan.target,
+        loaded.plan.direction,
+        quantity::count(total.opened),
+        quantity::count(total.asked),
+        quantity::duration(loaded.opening_s * 1e9),
+        quantity::duration(loaded.running_s * 1e9),
+        loaded.engine,
+    );
+    if let Some(reason) = &loaded.engine_reason {
+        text.push_str(&format!("({reason})\n"));
+    }
+    text.push_str(&format!(
+        "sent {} ({} Gbit/s), received {} ({} Gbit/s), {} Gbit a CPU second\n",
+        quantity::bytes(total.sent_bytes),
+        quantity::fixed(loaded.sent_gbit_per_second, 3),
+        quantity::bytes(total.received_bytes),
+        quantity::fixed(loaded.received_gbit_per_second, 3),
+        quantity::or_missing(loaded.gbit_per_cpu_second, |gbit| quantity::fixed(gbit, 2)),
+    ));
+    text.push_str(&format!(
+        "stalls {} ({} at the end), segments sent again {}, out of order {}\n",
+        quantity::count(total.stalls),
+        quantity::count(total.stalled_at_end),
+        quantity::count(total.retransmitted),
+        quantity::count(total.out_of_order),
+    ));
+    for (what, failures) in [("not opened", &total.not_opened), ("broken", &total.broken)] {
+        for (failure, count) in failures.occurred() {
+            let name = failure.name().replace('_', " ");
+            text.push_str(&format!("{what}: {} {name}\n", quantity::count(count)));
+        }
+    }
+    if let Some(rates) = &loaded.rates {
+        let show = |rate: f64| quantity::bytes(rate as u64);
+        text.push_str(&format!(
+            "bytes a second a connection: slowest {}, median {}, fastest {}\n",
+            show(rates.min),
+            show(rates.median),
+            show(rates.max)
+        ));
+    }
+    text.push_str(&stalls(loaded));
+    if let Some(limit) = &loaded.limited_by {
+        text.push_str(&format!("limited by the generator: {limit}\n"));
+    }
+    text
+}
+
+fn stalls(loaded: &TcpLoaded) -> String {
+    if loaded.stalled.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(vec![
+        Column::left("stood still"),
+        Column::right("since"),
+        Column::right("for"),
+        Column::right("bytes"),
+    ]);
+    for stall in loaded.stalled.iter().take(STALLS_SHOWN) {
+        table.row([
+            quantity::or_missing(stall.local, |local| local.to_string()),
+            quantity::duration(stall.since_s * 1e9),
+            format!(
+                "{}{}",
+                quantity::duration(stall.for_s * 1e9),
+                if stall.ended { "" } else { ", to the end" }
+            ),
+            quantity::bytes(stall.bytes),
+        ]);
+    }
+    table.render(100)
+}

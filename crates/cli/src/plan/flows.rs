@@ -1,0 +1,218 @@
+//! `corelane plan --flows N`: whole experiments. Pools, servers, a steering and a shape enter; flows of every bucket leave,
+//! as a document and as plain lists.
+
+use super::PlanArguments;
+use crate::documents::write_whole;
+use crate::outcome::{Done, Outcome, usage};
+use anyhow::Context;
+use corelane_report::quantity::count;
+use corelane_report::table::{Column, Table};
+use corelane_rss::plan::{self, Ends, FlowPlan, FlowsError, Shape};
+use corelane_rss::{Bucket, HashFields, Steering};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+/// Addresses of a pool that are planned with: an IPv6 prefix holds more than anyone can list.
+const MOST_CLIENTS: usize = 1 << 20;
+
+/// Flows of one plan: as many as a machine can have connections.
+const MOST_FLOWS: u64 = 100_000_000;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct FlowPlanDocument<'a> {
+    schema: &'static str,
+    shape: String,
+    servers: Vec<String>,
+    hash_fields: HashFields,
+    steering: &'a Steering,
+    flows: usize,
+    buckets: Vec<BucketFlows>,
+}
+
+#[derive(Serialize)]
+struct BucketFlows {
+    bucket: Bucket,
+    wanted: usize,
+    /// The pool of addresses, as `--sources` of `load` takes it.
+    sources: String,
+    /// Each as source and destination.
+    flows: Vec<[SocketAddr; 2]>,
+}
+
+/// Plans so many flows, prints them, and refuses what pools and ports do not suffice for.
+pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
+    if total == 0 || total > MOST_FLOWS {
+        return Err(usage("--flows", format!("give 1 to {MOST_FLOWS}")));
+    }
+    let clients = clients(arguments);
+    let servers = servers(arguments, rule.hash_fields)?;
+    let ends = Ends {
+        clients: &clients,
+        servers: &servers,
+        ports: arguments.ports.0..=arguments.ports.1,
+    };
+    let wanted = arguments.shape.wanted(&rule.table, total as usize);
+    if let Shape::One { bucket } = arguments.shape
+        && !rule.table.entries().contains(&bucket)
+    {
+        return Err(usage(
+            "--shape",
+            format!("the table does not name bucket {bucket}"),
+        ));
+    }
+    let planned = plan::flows(rule, &ends, &wanted).map_err(name_flag)?;
+    refuse_short(&planned)?;
+    let document = document(arguments, rule, &ends, &planned, &wanted);
+    if let Some(folder) = &arguments.lists {
+        write_lists(folder, &document)?;
+    }
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        serde_json::to_writer(&mut out, &document)?;
+        writeln!(out)?;
+    } else {
+        print(&mut out, &document, arguments.lists.as_deref())?;
+    }
+    Ok(Done)
+}
+
+fn clients(arguments: &PlanArguments) -> Vec<IpAddr> {
+    let pool = arguments.clients.iter().flat_map(|pool| pool.addresses());
+    pool.chain(arguments.client).take(MOST_CLIENTS).collect()
+}
+
+fn servers(arguments: &PlanArguments, fields: HashFields) -> anyhow::Result<Vec<SocketAddr>> {
+    let without_port = arguments.server.iter().any(|server| server.port.is_none());
+    if without_port && fields == HashFields::FourTuple {
+        return Err(usage(
+            "--server",
+            "4tuple hashing needs the server's port: write ADDRESS:PORT",
+        ));
+    }
+    Ok(arguments
+        .server
+        .iter()
+        .map(|server| server.socket_address())
+        .collect())
+}
+
+fn name_flag(error: FlowsError) -> anyhow::Error {
+    let flag = match error {
+        FlowsError::NoPorts { .. } => "--ports",
+        FlowsError::Unnamed { .. } => "--shape",
+        FlowsError::NoEnds | FlowsError::TooMany { .. } | FlowsError::Families => "--clients and --server",
+    };
+    usage(flag, error)
+}
+
+fn refuse_short(planned: &FlowPlan) -> anyhow::Result<()> {
+    if planned.short.is_empty() {
+        return Ok(());
+    }
+    let missing: Vec<_> = planned
+        .short
+        .iter()
+        .map(|(bucket, missing)| format!("{} on bucket {bucket}", count(*missing as u64)))
+        .collect();
+    let what = format!(
+        "flows are missing: {}; give more addresses, servers or ports",
+        missing.join(", ")
+    );
+    Err(usage("--clients", what))
+}
+
+fn document<'a>(
+    arguments: &PlanArguments,
+    rule: &'a Steering,
+    ends: &Ends<'_>,
+    planned: &FlowPlan,
+    wanted: &[usize],
+) -> FlowPlanDocument<'a> {
+    let each = planned.buckets.iter().zip(wanted).enumerate();
+    let buckets = each.map(|(bucket, (flows, wanted))| {
+        let tuples = flows.iter().map(|flow| ends.tuple(flow));
+        let flows: Vec<_> = tuples
+            .map(|tuple| [tuple.source(), tuple.destination()])
+            .collect();
+        let addresses: BTreeSet<IpAddr> = flows.iter().map(|[source, _]| source.ip()).collect();
+        let addresses: Vec<_> = addresses.iter().map(IpAddr::to_string).collect();
+        BucketFlows {
+            bucket: Bucket::new(bucket as u16),
+            wanted: *wanted,
+            sources: addresses.join(","),
+            flows,
+        }
+    });
+    FlowPlanDocument {
+        schema: "corelane/flow-plan/1",
+        shape: arguments.shape.to_string(),
+        servers: ends.servers.iter().map(ToString::to_string).collect(),
+        hash_fields: rule.hash_fields,
+        steering: rule,
+        flows: wanted.iter().sum(),
+        buckets: buckets.collect(),
+    }
+}
+
+/// A file a bucket of flows, one a line, and one of its addresses as a pool.
+fn write_lists(folder: &Path, document: &FlowPlanDocument<'_>) -> anyhow::Result<()> {
+    let context = || format!("--lists {}", folder.display());
+    fs::create_dir_all(folder).with_context(context)?;
+    for bucket in &document.buckets {
+        let mut lines = String::new();
+        for [source, destination] in &bucket.flows {
+            writeln!(lines, "{source} {destination}")?;
+        }
+        let number = bucket.bucket;
+        write_whole(&folder.join(format!("bucket-{number}.flows")), &lines).with_context(context)?;
+        let sources = format!("{}\n", bucket.sources);
+        write_whole(&folder.join(format!("bucket-{number}.sources")), &sources).with_context(context)?;
+    }
+    Ok(())
+}
+
+fn print(out: &mut impl Write, document: &FlowPlanDocument<'_>, lists: Option<&Path>) -> io::Result<()> {
+    writeln!(
+        out,
+        "{} flows to {}, {}, {} hashing, table of {} entries",
+        count(document.flows as u64),
+        document.servers.join(", "),
+        document.shape,
+        document.hash_fields,
+        document.steering.table.size()
+    )?;
+    let mut table = Table::new(vec![
+        Column::right("bucket"),
+        Column::right("flows"),
+        Column::right("addresses"),
+        Column::left("first").may_shrink(),
+    ]);
+    for bucket in &document.buckets {
+        let addresses = match bucket.sources.as_str() {
+            "" => 0,
+            sources => sources.split(',').count(),
+        };
+        let first = bucket
+            .flows
+            .iter()
+            .take(2)
+            .map(|[source, to]| format!("{source} -> {to}"));
+        table.row([
+            bucket.bucket.to_string(),
+            count(bucket.flows.len() as u64),
+            count(addresses as u64),
+            first.collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    write!(out, "{}", table.render(100))?;
+    match lists {
+        Some(folder) => writeln!(out, "written to {}/bucket-*.flows and .sources", folder.display()),
+        None => writeln!(out, "--json or --lists DIR gives them all"),
+    }
+}

@@ -1,0 +1,177 @@
+//! What the servers of connections share: the flags that say where they listen, on which buckets and for how long, and
+//! the foreground that they run in.
+
+use super::device::Followed;
+use crate::interrupt::Interrupt;
+use crate::outcome::{Done, Outcome, usage};
+use crate::shared::RuleArguments;
+use crate::steering::{self, Asking};
+use crate::values::duration;
+use clap::Args;
+use corelane_rss::{HashFields, IndirectionTable, Steering};
+use corelane_serve::ListenError;
+use corelane_worker::engine::EngineKind;
+use serde::Serialize;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where to listen, with how many workers, and for how long.
+#[derive(Debug, Args)]
+pub struct BucketArguments {
+    /// Where to listen; 0.0.0.0 and [::] take any address of this machine, those of a prefix routed to it among them
+    #[arg(default_value = "127.0.0.1:8080")]
+    pub address: SocketAddr,
+    #[command(flatten)]
+    pub rule: RuleArguments,
+    /// What is hashed
+    #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
+    pub hash: HashFields,
+    /// CPUs to use, such as 0-3,6 [default: those this process may use, one of each core]
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// Allow more buckets than CPUs: workers then share CPUs
+    #[arg(long)]
+    pub share_cpus: bool,
+    /// A steering document to serve by, instead of key, table, buckets and CPUs
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
+    pub steering: Option<PathBuf>,
+    /// A device whose steering to serve by, and to follow: its key, fields and table, a bucket a queue, on the queue's CPU; a
+    /// --steering document given besides has to be the same
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
+    pub dev: Option<String>,
+    /// System interface: epoll or io_uring [default: epoll]
+    #[arg(long, value_name = "epoll|io_uring")]
+    pub engine: Option<EngineKind>,
+    /// Connections that may wait at each listener; the kernel allows net.core.somaxconn
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub backlog: u16,
+    /// Listen on an address that no device has, such as one of a prefix routed to this machine
+    #[arg(long)]
+    pub free_bind: bool,
+    /// End after so long [default: on SIGINT]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Print the plan and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON document on standard output, at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl BucketArguments {
+    /// The device that is followed, if one is.
+    pub fn followed(&self) -> anyhow::Result<Option<Followed>> {
+        let Some(device) = &self.dev else {
+            return Ok(None);
+        };
+        let given = self.steering.as_deref().map(steering::from_file).transpose()?;
+        Followed::tcp(device, self.address.ip(), given.as_ref()).map(Some)
+    }
+
+    /// The steering document that these flags name, or mean.
+    pub fn steering(&self, followed: Option<&Followed>) -> anyhow::Result<Steering> {
+        if let Some(followed) = followed {
+            return Ok(followed.steering().clone());
+        }
+        if let Some(path) = &self.steering {
+            return steering::from_file(path);
+        }
+        let asking = Asking::Buckets {
+            share: self.share_cpus,
+        };
+        let cpus = steering::place(self.cpus.as_deref(), self.rule.buckets, asking)?;
+        steering::from_rule(&self.rule, self.hash, cpus)
+    }
+}
+
+/// A running server, as its foreground sees it.
+pub trait Foreground: Sized {
+    /// The document that it ends with.
+    type Served: Serialize;
+
+    /// The counts so far.
+    fn served(&self) -> Self::Served;
+
+    /// What happened since `last` was told: the line of one second.
+    fn line(served: &Self::Served, last: &Self::Served) -> String;
+
+    /// Steers by another table from now on.
+    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<()>;
+
+    /// The end of the story.
+    fn table(served: &Self::Served) -> String;
+
+    /// Ends it.
+    fn stop(self) -> anyhow::Result<Self::Served>;
+}
+
+/// Names the flag at fault.
+pub fn cannot_listen(error: ListenError) -> anyhow::Error {
+    match error {
+        ListenError::Group(error) => usage("ADDRESS", error),
+        ListenError::Steer(error) => usage("--table-size", error),
+        error => error.into(),
+    }
+}
+
+/// Prints a plan, as `--dry-run` asks.
+pub fn print_plan(plan: &impl Serialize) -> Outcome {
+    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(plan)?)?;
+    Ok(Done)
+}
+
+/// Says where a server listens, as one who starts it waits for.
+pub fn announce(address: SocketAddr, engine: &str, reason: Option<&str>, steering: &Steering) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "listening on {address}, engine {engine}")?;
+    if let Some(reason) = reason {
+        writeln!(out, "({reason})")?;
+    }
+    writeln!(out, "steering {}", serde_json::to_string(steering)?)?;
+    Ok(Done)
+}
+
+/// Runs a server until its time is over, it is interrupted, or the device that it follows becomes another; tells what it
+/// did.
+pub fn attend<S: Foreground>(
+    mut server: S,
+    mut followed: Option<Followed>,
+    arguments: &BucketArguments,
+    interrupt: &Interrupt,
+) -> Outcome {
+    /// How often the end is looked for.
+    const LOOK: Duration = Duration::from_millis(50);
+    let started = Instant::now();
+    let mut line_due = started + Duration::from_secs(1);
+    let (mut last, mut lost) = (server.served(), None);
+    let over = |duration| started.elapsed() >= duration;
+    while !interrupt.asked() && !arguments.duration.is_some_and(over) {
+        thread::sleep(LOOK);
+        match followed.as_mut().map_or(Ok(None), Followed::changed) {
+            Ok(None) => {}
+            Ok(Some(table)) => server.change_table(table)?,
+            Err(reason) => {
+                lost = Some(reason);
+                break;
+            }
+        }
+        if !arguments.json && Instant::now() >= line_due {
+            let served = server.served();
+            writeln!(std::io::stdout(), "{}", S::line(&served, &last))?;
+            last = served;
+            line_due += Duration::from_secs(1);
+        }
+    }
+    let served = server.stop()?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&served)?)?;
+    } else {
+        write!(out, "{}", S::table(&served))?;
+    }
+    lost.map_or(Ok(Done), Err)
+}

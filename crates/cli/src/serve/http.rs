@@ -1,0 +1,193 @@
+//! `corelane serve http`: the HTTP server in the foreground.
+
+use super::buckets::{self, BucketArguments, Foreground};
+use crate::interrupt::Interrupt;
+use crate::outcome::{Outcome, usage};
+use crate::values::{duration, size};
+use clap::Args;
+use corelane_report::quantity;
+use corelane_report::table::{Column, Table};
+use corelane_rss::IndirectionTable;
+use corelane_serve::http::{HttpLimits, HttpPlan, HttpServeError, HttpServed, HttpServer, TlsPlan};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub struct ServeHttpArguments {
+    #[command(flatten)]
+    pub buckets: BucketArguments,
+    /// Serve the files of a folder instead of objects
+    #[arg(long, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
+    /// Encrypt, with a certificate made for this run unless --certificate names one
+    #[arg(long)]
+    pub tls: bool,
+    /// The certificate chain, PEM
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "private_key"])]
+    pub certificate: Option<PathBuf>,
+    /// The certificate's private key, PEM
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "certificate"])]
+    pub private_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub limits: LimitArguments,
+}
+
+impl ServeHttpArguments {
+    fn tls(&self) -> Option<TlsPlan> {
+        let plan = match (&self.certificate, &self.private_key) {
+            (Some(certificate), Some(key)) => TlsPlan::Files {
+                certificate: certificate.clone(),
+                key: key.clone(),
+            },
+            _ => TlsPlan::SelfSigned,
+        };
+        self.tls.then_some(plan)
+    }
+}
+
+/// What requests and connections may take.
+#[derive(Debug, Args)]
+pub struct LimitArguments {
+    /// Bytes of a request line; more is 414
+    #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = size)]
+    pub max_line: u64,
+    /// Bytes of a head; more is 431
+    #[arg(long, value_name = "SIZE", default_value = "16KiB", value_parser = size)]
+    pub max_head: u64,
+    /// Header fields; more is 431
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub max_fields: u16,
+    /// Bytes of a request's body; more is 413
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
+    pub max_body: u64,
+    /// Requests that a connection may make [default: any number]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub max_requests: u32,
+    /// How long a connection may be idle
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub idle_timeout: Duration,
+    /// How long a head may take from its first byte on; longer is 408
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub head_timeout: Duration,
+    /// How long a body may stand still; longer is 408
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub body_timeout: Duration,
+    /// How long a client may take nothing of an answer before it is reset
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub write_timeout: Duration,
+}
+
+impl LimitArguments {
+    fn limits(&self) -> anyhow::Result<HttpLimits> {
+        let word = |flag, bytes: u64| {
+            u32::try_from(bytes).map_err(|_| usage(flag, format!("{bytes} bytes: give less than 4 GiB")))
+        };
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Ok(HttpLimits {
+            line_bytes: word("--max-line", self.max_line)?,
+            head_bytes: word("--max-head", self.max_head)?,
+            fields: self.max_fields,
+            body_bytes: self.max_body,
+            requests: self.max_requests,
+            idle_ms: milliseconds(self.idle_timeout),
+            head_ms: milliseconds(self.head_timeout),
+            body_ms: milliseconds(self.body_timeout),
+            write_ms: milliseconds(self.write_timeout),
+        })
+    }
+}
+
+/// `corelane serve http`.
+pub fn run(arguments: &ServeHttpArguments) -> Outcome {
+    let followed = arguments.buckets.followed()?;
+    let plan = HttpPlan {
+        free_bind: arguments.buckets.free_bind,
+        engine: arguments.buckets.engine,
+        backlog: arguments.buckets.backlog,
+        root: arguments.root.clone(),
+        tls: arguments.tls(),
+        limits: arguments.limits.limits()?,
+        ..HttpPlan::new(
+            arguments.buckets.address,
+            arguments.buckets.steering(followed.as_ref())?,
+        )
+    };
+    if arguments.buckets.dry_run {
+        return buckets::print_plan(&plan);
+    }
+    corelane_host::limits::open_descriptors()?;
+    let interrupt = Interrupt::catch()?;
+    let server = HttpServer::start(plan).map_err(|error| match error {
+        HttpServeError::Listen(error) => buckets::cannot_listen(error),
+        HttpServeError::Tls(error) => usage("--certificate", error),
+        error => error.into(),
+    })?;
+    if !arguments.buckets.json {
+        let served = server.served();
+        let reason = served.engine_reason.as_deref();
+        buckets::announce(served.address, &served.engine, reason, &served.steering)?;
+    }
+    buckets::attend(server, followed, &arguments.buckets, &interrupt)
+}
+
+impl Foreground for HttpServer {
+    type Served = HttpServed;
+
+    fn served(&self) -> HttpServed {
+        Self::served(self)
+    }
+
+    fn line(served: &HttpServed, last: &HttpServed) -> String {
+        format!(
+            "{:>12}  requests {:>13}  open {:>10}  errors {:>8}",
+            quantity::rate((served.requests() - last.requests()) as f64),
+            quantity::count(served.requests()),
+            quantity::count(served.open()),
+            quantity::count(served.errors().values().sum()),
+        )
+    }
+
+    fn table(served: &HttpServed) -> String {
+        let headers = [
+            "bucket", "cpu", "accepted", "requests", "received", "sent", "errors",
+        ];
+        let mut table = Table::new(headers.into_iter().map(Column::right).collect());
+        for bucket in &served.buckets {
+            let kinds = [&bucket.errors, &bucket.accept_failed, &bucket.broken];
+            table.row([
+                bucket.bucket.to_string(),
+                bucket.cpu.to_string(),
+                quantity::count(bucket.accepted),
+                quantity::count(bucket.requests),
+                quantity::bytes(bucket.bytes_received),
+                quantity::bytes(bucket.bytes_sent),
+                quantity::count(kinds.into_iter().flat_map(|kind| kind.values()).sum()),
+            ]);
+        }
+        let mut text = table.render(100);
+        let mut answers = std::collections::BTreeMap::<u16, u64>::new();
+        for (status, count) in served.buckets.iter().flat_map(|bucket| &bucket.answers) {
+            *answers.entry(*status).or_default() += count;
+        }
+        for (status, count) in answers {
+            text.push_str(&format!("answered {status}: {}\n", quantity::count(count)));
+        }
+        for (cause, count) in served.errors() {
+            text.push_str(&format!(
+                "error, {}: {}\n",
+                cause.replace('_', " "),
+                quantity::count(count)
+            ));
+        }
+        text
+    }
+
+    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<()> {
+        Self::change_table(self, table)?;
+        Ok(())
+    }
+
+    fn stop(self) -> anyhow::Result<HttpServed> {
+        Ok(Self::stop(self)?)
+    }
+}

@@ -1,0 +1,134 @@
+//! `corelane serve packets`: what came of the packets that `corelane load packets` sent.
+
+use crate::interrupt::Interrupt;
+use crate::outcome::{CannotRun, Done, Outcome, usage};
+use crate::steering::{self, Asking};
+use crate::values::duration;
+use clap::Args;
+use corelane_link::LinkError;
+use corelane_report::quantity;
+use corelane_serve::packets::{ReceiveError, ReceivePlan, Received, Receiver};
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Shown under `--help`.
+pub const EXAMPLES: &str = "Examples:\n  corelane serve packets ring:right --duration 200ms --json\n  \
+    sudo corelane serve packets xdp:eth1\n  sudo corelane serve packets tap:t0,queues=2\n\n\
+    Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, ring:NAME, with options such as ,queues=2.";
+
+#[derive(Debug, Args)]
+pub struct ServePacketsArguments {
+    /// The link to receive on; frames that it takes reach nobody else (xdp), or others too (packet)
+    pub link: String,
+    /// Frames taken at once
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub burst: u32,
+    /// CPUs to use, such as 0-3,6 [default: those that this process may use; no more than the link has queues]
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// End after so long [default: on SIGINT, or at the end of the file]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Print the plan and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON document on standard output, at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How often the running receiver is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// `corelane serve packets`.
+pub fn run(arguments: &ServePacketsArguments) -> Outcome {
+    let plan = ReceivePlan {
+        link: arguments.link.clone(),
+        burst: arguments.burst as usize,
+        cpus: match &arguments.cpus {
+            Some(list) => steering::place(Some(list), None, Asking::Workers)?,
+            None => steering::usable_cpus()?,
+        },
+    };
+    if arguments.dry_run {
+        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
+        return Ok(Done);
+    }
+    let interrupt = Interrupt::catch()?;
+    let receiver = Receiver::start(plan).map_err(|error| match error {
+        ReceiveError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
+            CannotRun(format!("LINK: {error}")).into()
+        }
+        ReceiveError::Spec(_) | ReceiveError::Link(_) => usage("LINK", error),
+        error => error.into(),
+    })?;
+    if !arguments.json {
+        writeln!(std::io::stdout(), "receiving on {}", arguments.link)?;
+    }
+    let started = Instant::now();
+    let (mut told, mut line_due) = (0, started + Duration::from_secs(1));
+    while !interrupt.asked()
+        && !receiver.is_finished()
+        && arguments
+            .duration
+            .is_none_or(|duration| started.elapsed() < duration)
+    {
+        thread::sleep(LOOK);
+        if !arguments.json && Instant::now() >= line_due {
+            let received = receiver.received();
+            let rate = quantity::rate((received - told) as f64);
+            writeln!(
+                std::io::stdout(),
+                "received {rate:>12}  in all {:>13}",
+                quantity::count(received)
+            )?;
+            told = received;
+            line_due += Duration::from_secs(1);
+        }
+    }
+    let received = receiver.stop()?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&received)?)?;
+    } else {
+        write!(out, "{}", summary(&received))?;
+    }
+    Ok(Done)
+}
+
+fn summary(received: &Received) -> String {
+    let mut text = format!(
+        "{}: {} frames, {}; {} of the generator in {}: {}\n",
+        received.link,
+        quantity::count(received.received),
+        quantity::bytes(received.received_bytes),
+        quantity::count(received.marked),
+        quantity::duration(received.receiving_s * 1e9),
+        quantity::or_missing(received.frames_per_s, quantity::rate),
+    );
+    let total = &received.total;
+    for (what, count) in [
+        ("came once", total.received),
+        ("lost", total.lost),
+        ("came again", total.duplicated),
+        ("overtaken", total.reordered),
+        ("too late to tell", total.too_late),
+        ("changed on the way, or foreign", received.changed_or_foreign),
+        ("not UDP", received.not_udp),
+        ("dropped by a full ring", received.receive_dropped),
+    ] {
+        text.push_str(&format!("{what:<31} {:>13}\n", quantity::count(count)));
+    }
+    match (&received.latency, &received.latency_unknown) {
+        (Some(latency), _) => text.push_str(&format!(
+            "latency: half no more than {}, 99 in 100 no more than {}, at most {}\n",
+            quantity::duration(latency.p50_ns as f64),
+            quantity::duration(latency.p99_ns as f64),
+            quantity::duration(latency.max_ns as f64),
+        )),
+        (None, Some(why)) => text.push_str(&format!("latency unknown: {why}\n")),
+        (None, None) => {}
+    }
+    text
+}

@@ -1,0 +1,128 @@
+//! `corelane serve tcp`: a sink, a source or an echo in the foreground.
+
+use super::buckets::{self, BucketArguments, Foreground};
+use crate::interrupt::Interrupt;
+use crate::outcome::Outcome;
+use crate::values::duration;
+use clap::Args;
+use corelane_report::quantity;
+use corelane_report::table::{Column, Table};
+use corelane_rss::IndirectionTable;
+use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServeError, TcpServed, TcpServer};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub struct ServeTcpArguments {
+    #[command(flatten)]
+    pub buckets: BucketArguments,
+    /// What is done with each connection: sink, source or echo
+    #[arg(long, value_name = "MODE", default_value = "sink")]
+    pub mode: TcpMode,
+    /// After how long without progress a connection stands still
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub stall: Duration,
+}
+
+/// `corelane serve tcp`.
+pub fn run(arguments: &ServeTcpArguments) -> Outcome {
+    let followed = arguments.buckets.followed()?;
+    let plan = TcpPlan {
+        free_bind: arguments.buckets.free_bind,
+        engine: arguments.buckets.engine,
+        backlog: arguments.buckets.backlog,
+        stall_ms: u64::try_from(arguments.stall.as_millis())
+            .unwrap_or(u64::MAX)
+            .max(1),
+        ..TcpPlan::new(
+            arguments.buckets.address,
+            arguments.mode,
+            arguments.buckets.steering(followed.as_ref())?,
+        )
+    };
+    if arguments.buckets.dry_run {
+        return buckets::print_plan(&plan);
+    }
+    corelane_host::limits::open_descriptors()?;
+    let interrupt = Interrupt::catch()?;
+    let server = TcpServer::start(plan).map_err(|error| match error {
+        TcpServeError::Listen(error) => buckets::cannot_listen(error),
+        error => error.into(),
+    })?;
+    if !arguments.buckets.json {
+        let served = server.served();
+        let reason = served.engine_reason.as_deref();
+        buckets::announce(served.address, &served.engine, reason, &served.steering)?;
+    }
+    buckets::attend(server, followed, &arguments.buckets, &interrupt)
+}
+
+impl Foreground for TcpServer {
+    type Served = TcpServed;
+
+    fn served(&self) -> TcpServed {
+        Self::served(self)
+    }
+
+    fn line(served: &TcpServed, last: &TcpServed) -> String {
+        let second = |count: fn(&corelane_serve::tcp::BucketTcp) -> u64| {
+            let bytes = served.sum(count).saturating_sub(last.sum(count));
+            format!("{} Gb/s", quantity::fixed(bytes as f64 * 8.0 / 1e9, 3))
+        };
+        format!(
+            "received {:>12}  sent {:>12}  open {:>9}  stalled {:>9}",
+            second(|bucket| bucket.bytes_received),
+            second(|bucket| bucket.bytes_sent),
+            quantity::count(served.sum(|bucket| bucket.open)),
+            quantity::count(served.sum(|bucket| bucket.stalled)),
+        )
+    }
+
+    fn table(served: &TcpServed) -> String {
+        let headers = [
+            "bucket",
+            "cpu",
+            "accepted",
+            "received",
+            "sent",
+            "disorder",
+            "sent again",
+            "stalls",
+        ];
+        let mut table = Table::new(headers.into_iter().map(Column::right).collect());
+        let mut errors = BTreeMap::<&String, u64>::new();
+        for bucket in &served.buckets {
+            table.row([
+                bucket.bucket.to_string(),
+                bucket.cpu.to_string(),
+                quantity::count(bucket.accepted),
+                quantity::bytes(bucket.bytes_received),
+                quantity::bytes(bucket.bytes_sent),
+                quantity::count(bucket.out_of_order_segments),
+                quantity::count(bucket.retransmitted_segments),
+                quantity::count(bucket.stalls),
+            ]);
+            for (cause, count) in bucket.accept_failed.iter().chain(&bucket.broken) {
+                *errors.entry(cause).or_default() += count;
+            }
+        }
+        let mut text = table.render(100);
+        for (cause, count) in errors {
+            text.push_str(&format!(
+                "error, {}: {}\n",
+                cause.replace('_', " "),
+                quantity::count(count)
+            ));
+        }
+        text
+    }
+
+    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<()> {
+        Self::change_table(self, table)?;
+        Ok(())
+    }
+
+    fn stop(self) -> anyhow::Result<TcpServed> {
+        Ok(Self::stop(self)?)
+    }
+}

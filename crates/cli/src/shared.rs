@@ -1,0 +1,69 @@
+//! Flags that several verbs share, and what they mean there.
+
+use crate::outcome::usage;
+use clap::Args;
+use corelane_host::memory::{self, MemoryPolicy};
+use corelane_rss::Key;
+use corelane_worker::engine::{EngineKind, EngineSettings};
+
+/// Key, table and buckets: how a hash becomes a bucket.
+#[derive(Debug, Args)]
+pub struct RuleArguments {
+    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
+    #[arg(long, value_name = "HEX")]
+    pub key: Option<Key>,
+    /// Entries of the indirection table, a power of two up to 4096
+    #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
+    pub table_size: usize,
+    /// Buckets that the table maps to, round robin [default: one a CPU]
+    #[arg(long, value_name = "N")]
+    pub buckets: Option<usize>,
+}
+
+/// How datagrams are moved.
+#[derive(Debug, Args)]
+pub struct MovingArguments {
+    /// System interface: epoll or io_uring [default: what a probe finds best]
+    #[arg(long, value_name = "epoll|io_uring")]
+    pub engine: Option<EngineKind>,
+    /// Datagrams moved by one system call; 1 is one recvfrom and one sendto a datagram
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub batch: u16,
+    /// Send runs of datagrams to one peer as one UDP_SEGMENT send
+    #[arg(long)]
+    pub gso: bool,
+    /// Receive runs of datagrams of one flow as one (UDP_GRO)
+    #[arg(long)]
+    pub gro: bool,
+}
+
+/// The engine settings of these flags.
+pub fn moving(arguments: &MovingArguments) -> EngineSettings {
+    EngineSettings {
+        datagram_batch: usize::from(arguments.batch),
+        coalesce: arguments.gso,
+        gro: arguments.gro,
+        ..EngineSettings::default()
+    }
+}
+
+/// Where the workers' memory comes from.
+#[derive(Debug, Args)]
+pub struct MemoryArguments {
+    /// Node of all memory of each worker: first-touch, local, interleave, node:N
+    #[arg(long, value_name = "POLICY", default_value = "first-touch")]
+    pub memory: MemoryPolicy,
+    /// Node of each worker's datagram buffers alone [default: as --memory]
+    #[arg(long, value_name = "POLICY")]
+    pub buffer_memory: Option<MemoryPolicy>,
+}
+
+/// Refuses nodes that this machine does not have.
+pub fn check_memory(arguments: &MemoryArguments) -> anyhow::Result<()> {
+    let nodes = memory::nodes()?;
+    let check = |flag, policy: MemoryPolicy| policy.check(&nodes).map_err(|error| usage(flag, error));
+    check("--memory", arguments.memory)?;
+    arguments
+        .buffer_memory
+        .map_or(Ok(()), |policy| check("--buffer-memory", policy))
+}

@@ -1,0 +1,65 @@
+//! `corelane table build`: a list becomes a snapshot.
+
+use super::show::TableFacts;
+use super::source::{SourceArguments, load};
+use crate::outcome::{Done, Outcome};
+use anyhow::Context;
+use clap::Args;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Shown under `--help`.
+pub const EXAMPLE: &str = "Examples:\n  \
+    printf '192.0.2.1\\n198.51.100.0/24 7\\n' | corelane table build - --output blocklist.table\n  \
+    nft list set inet filter blocked | corelane table build - --output blocklist.table";
+
+#[derive(Debug, Args)]
+pub struct BuildArguments {
+    #[command(flatten)]
+    pub source: SourceArguments,
+    /// The snapshot to write; replaced as a whole, so that who has the old one open keeps it
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reads, writes and tells.
+pub fn run(arguments: &BuildArguments) -> Outcome {
+    let source = load(&arguments.source)?;
+    write(&source.map, &arguments.output)
+        .with_context(|| format!("--output {}", arguments.output.display()))?;
+    let facts = TableFacts::of(&source);
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;
+    } else {
+        write!(out, "{}", facts.text())?;
+        writeln!(out, "written    {}", arguments.output.display())?;
+    }
+    Ok(Done)
+}
+
+/// Writes beside the file and renames: a snapshot that somebody has mapped must never change.
+fn write(map: &corelane_table::AddressMap, path: &Path) -> anyhow::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&beside)?;
+    let written = map
+        .save(&file)
+        .map_err(anyhow::Error::from)
+        .and_then(|()| Ok(file.sync_all()?));
+    if let Err(error) = written {
+        // What was written is no snapshot; that it cannot be removed changes nothing of why.
+        let _ = fs::remove_file(&beside);
+        return Err(error);
+    }
+    Ok(fs::rename(&beside, path)?)
+}

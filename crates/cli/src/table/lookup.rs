@@ -1,0 +1,131 @@
+//! `corelane table lookup`: what addresses map to.
+
+use super::source::{SourceArguments, load};
+use crate::outcome::{Done, Outcome, usage};
+use clap::Args;
+use corelane_report::quantity::MISSING;
+use corelane_table::{AddressMap, Lookup, Prefetch, Value};
+use serde::Serialize;
+use std::io::{self, BufRead, BufWriter, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+
+/// Shown under `--help`.
+pub const EXAMPLE: &str = "Examples:\n  \
+    printf '198.51.100.0/24 7\\n' | corelane table lookup - 198.51.100.9 203.0.113.1\n  \
+    corelane table lookup blocklist.table < addresses.txt";
+
+#[derive(Debug, Args)]
+pub struct LookupArguments {
+    #[command(flatten)]
+    pub source: SourceArguments,
+    /// Addresses; without any, they are read from standard input, one a line
+    pub addresses: Vec<IpAddr>,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct LookupDocument {
+    schema: &'static str,
+    matched: u64,
+    answers: Vec<Answer>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    address: IpAddr,
+    /// What the longest prefix around it maps to; `null` where there is none.
+    value: Option<u16>,
+}
+
+/// Addresses that are looked up together.
+const AT_ONCE: usize = 4096;
+
+/// Looks up and tells: an address and its value a line, `-` for those that are not in the table.
+pub fn run(arguments: &LookupArguments) -> Outcome {
+    let map = load(&arguments.source)?.map;
+    let addresses = if arguments.addresses.is_empty() {
+        if arguments.source.file == Path::new("-") {
+            return Err(usage(
+                "ADDRESSES",
+                "standard input is the list: name addresses, or give the list as a file",
+            ));
+        }
+        standard_input()?
+    } else {
+        arguments.addresses.clone()
+    };
+    let answers = addresses.chunks(AT_ONCE).flat_map(|addresses| {
+        let values = look_up(&map, addresses);
+        addresses.iter().copied().zip(values)
+    });
+    let mut out = BufWriter::new(io::stdout().lock());
+    if arguments.json {
+        let answers: Vec<Answer> = answers
+            .map(|(address, value)| Answer {
+                address,
+                value: value.map(Value::get),
+            })
+            .collect();
+        let document = LookupDocument {
+            schema: "corelane/table-lookup/1",
+            matched: answers.iter().filter(|answer| answer.value.is_some()).count() as u64,
+            answers,
+        };
+        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
+    } else {
+        for (address, value) in answers {
+            match value {
+                Some(value) => writeln!(out, "{address} {value}")?,
+                None => writeln!(out, "{address} {MISSING}")?,
+            }
+        }
+    }
+    out.flush()?;
+    Ok(Done)
+}
+
+fn standard_input() -> anyhow::Result<Vec<IpAddr>> {
+    let mut addresses = Vec::new();
+    for (number, line) in io::stdin().lock().lines().enumerate() {
+        let line = line?;
+        let word = line.trim();
+        if !word.is_empty() {
+            let wrong = |error| {
+                usage(
+                    "standard input",
+                    format!("line {}: {word:?}: {error}", number + 1),
+                )
+            };
+            addresses.push(word.parse().map_err(wrong)?);
+        }
+    }
+    Ok(addresses)
+}
+
+/// The value of each address, each family in a batch of its own.
+fn look_up(map: &AddressMap, addresses: &[IpAddr]) -> Vec<Option<Value>> {
+    let (mut fours, mut sixes): (Vec<Ipv4Addr>, Vec<Ipv6Addr>) = (Vec::new(), Vec::new());
+    for address in addresses {
+        match address {
+            IpAddr::V4(address) => fours.push(*address),
+            IpAddr::V6(address) => sixes.push(*address),
+        }
+    }
+    let (mut of_fours, mut of_sixes) = (vec![None; fours.len()], vec![None; sixes.len()]);
+    map.table()
+        .v4()
+        .lookup(&fours, Prefetch::default(), &mut of_fours);
+    map.table()
+        .v6()
+        .lookup(&sixes, Prefetch::default(), &mut of_sixes);
+    let (mut of_fours, mut of_sixes) = (of_fours.into_iter(), of_sixes.into_iter());
+    let value = |address: &IpAddr| match address {
+        IpAddr::V4(_) => of_fours.next().flatten(),
+        IpAddr::V6(_) => of_sixes.next().flatten(),
+    };
+    addresses.iter().map(value).collect()
+}

@@ -1,0 +1,147 @@
+//! `corelane table show`: what is in a list or a snapshot.
+
+use super::source::{Source, SourceArguments, SourceDocument, load};
+use crate::outcome::{Done, Outcome};
+use clap::Args;
+use corelane_report::quantity;
+use corelane_table::{IpPrefix, Value};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write};
+
+/// Shown under `--help`.
+pub const EXAMPLE: &str = "Examples:\n  printf '192.0.2.1\\n2001:db8::/32\\n' | corelane table show -\n  \
+    printf '192.0.2.0/25\\n192.0.2.128/25\\n' | corelane table show - --entries";
+
+#[derive(Debug, Args)]
+pub struct ShowArguments {
+    #[command(flatten)]
+    pub source: SourceArguments,
+    /// Every entry as a plain list, sorted: what `table build` reads again
+    #[arg(long, conflicts_with = "json")]
+    pub entries: bool,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A table in numbers.
+#[derive(Serialize)]
+pub struct TableFacts {
+    schema: &'static str,
+    source: SourceDocument,
+    entries: u64,
+    ipv4_addresses: u64,
+    ipv4_prefixes: u64,
+    ipv6_addresses: u64,
+    ipv6_prefixes: u64,
+    /// Different values that entries map to.
+    values: u64,
+    memory_bytes: u64,
+    bytes_per_entry: Option<f64>,
+}
+
+/// Tells.
+pub fn run(arguments: &ShowArguments) -> Outcome {
+    let source = load(&arguments.source)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    if arguments.entries {
+        list(&source, &mut out)?;
+    } else if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&TableFacts::of(&source))?)?;
+    } else {
+        write!(out, "{}", TableFacts::of(&source).text())?;
+    }
+    out.flush()?;
+    Ok(Done)
+}
+
+/// Every entry, IPv4 first, ascending; values only where they are not those of a set.
+fn list(source: &Source, out: &mut impl Write) -> io::Result<()> {
+    let mut entries: Vec<(IpPrefix, Value)> = source.map.iter().collect();
+    entries.sort_unstable();
+    for (prefix, value) in entries {
+        if value == Value::MEMBER {
+            writeln!(out, "{prefix}")?;
+        } else {
+            writeln!(out, "{prefix} {value}")?;
+        }
+    }
+    Ok(())
+}
+
+impl TableFacts {
+    /// The numbers of a table.
+    pub fn of(source: &Source) -> TableFacts {
+        let mut counts = [0; 4];
+        let mut seen = vec![false; usize::from(Value::LARGEST) + 1];
+        for (prefix, value) in source.map.iter() {
+            let kind = match prefix {
+                IpPrefix::V4(prefix) => usize::from(!prefix.is_host()),
+                IpPrefix::V6(prefix) => 2 + usize::from(!prefix.is_host()),
+            };
+            counts[kind] += 1;
+            seen[usize::from(value.get())] = true;
+        }
+        let [ipv4_addresses, ipv4_prefixes, ipv6_addresses, ipv6_prefixes] = counts;
+        let (entries, memory_bytes) = (source.map.len() as u64, source.map.memory_bytes() as u64);
+        TableFacts {
+            schema: "corelane/table/1",
+            source: source.document(),
+            entries,
+            ipv4_addresses,
+            ipv4_prefixes,
+            ipv6_addresses,
+            ipv6_prefixes,
+            values: seen.iter().filter(|seen| **seen).count() as u64,
+            memory_bytes,
+            bytes_per_entry: (entries > 0).then(|| memory_bytes as f64 / entries as f64),
+        }
+    }
+
+    /// The numbers as lines.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name:<10} {value}");
+        };
+        let source = &self.source;
+        let kind = source.format.map_or(source.kind.to_owned(), |format| {
+            format!(
+                "{format} {} of {} elements",
+                source.kind,
+                quantity::count(source.elements.unwrap_or(0))
+            )
+        });
+        line(
+            "source",
+            format!("{kind}, read in {}", quantity::duration(source.load_s * 1e9)),
+        );
+        if let (Some(skipped @ 1..), Some(first)) = (source.skipped, &source.first_skipped) {
+            line(
+                "skipped",
+                format!("{}, the first: {first}", quantity::count(skipped)),
+            );
+        }
+        line("entries", quantity::count(self.entries));
+        for (name, addresses, prefixes) in [
+            ("IPv4", self.ipv4_addresses, self.ipv4_prefixes),
+            ("IPv6", self.ipv6_addresses, self.ipv6_prefixes),
+        ] {
+            if addresses + prefixes > 0 {
+                let words = [addresses, prefixes].map(quantity::count);
+                line(name, format!("{} addresses, {} prefixes", words[0], words[1]));
+            }
+        }
+        line("values", quantity::count(self.values));
+        let each = quantity::or_missing(self.bytes_per_entry, |bytes| {
+            format!("{} bytes an entry", quantity::fixed(bytes, 1))
+        });
+        line(
+            "memory",
+            format!("{}, {each}", quantity::bytes(self.memory_bytes)),
+        );
+        text
+    }
+}

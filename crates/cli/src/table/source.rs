@@ -1,0 +1,141 @@
+//! The file that a table comes from, a list or a snapshot, and how to read it.
+
+use crate::outcome::usage;
+use clap::{Args, ValueEnum};
+use corelane_table::{
+    AddressMap, BadLines, ListFormat, ListOptions, ListSummary, LoadError, Loaded, Placement, Seed,
+    SnapshotMemory, Value,
+};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Args)]
+pub struct SourceArguments {
+    /// A list, a snapshot, or - for a list on standard input
+    pub file: PathBuf,
+    /// Format of the list
+    #[arg(long, value_enum, default_value = "detect")]
+    pub format: FormatArgument,
+    /// The one set or map to take from a dump of several
+    #[arg(long, value_name = "NAME")]
+    pub set: Option<String>,
+    /// Value of entries that have none of their own, 0 to 4095
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub value: Value,
+    /// Count lines that are wrong and go on, instead of refusing the list
+    #[arg(long)]
+    pub skip_bad: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FormatArgument {
+    /// By the first word
+    Detect,
+    /// An address, a prefix or a range a line, then perhaps a value; # begins comments
+    Plain,
+    /// What `ipset save` writes
+    Ipset,
+    /// What `nft list set` writes
+    Nftables,
+}
+
+/// A table and where it came from.
+pub struct Source {
+    pub map: AddressMap,
+    pub loaded: Loaded,
+    pub took: Duration,
+}
+
+/// Where a table came from, as documents tell it.
+#[derive(Serialize)]
+pub struct SourceDocument {
+    /// `list` or `snapshot`.
+    pub kind: &'static str,
+    /// Of a list: `plain`, `ipset` or `nftables`.
+    pub format: Option<&'static str>,
+    /// Of a list: addresses, prefixes and ranges in it.
+    pub elements: Option<u64>,
+    /// Of a list: lines or elements that were wrong and skipped.
+    pub skipped: Option<u64>,
+    /// The first of them.
+    pub first_skipped: Option<String>,
+    /// Seconds to read it and make the table.
+    pub load_s: f64,
+}
+
+/// Reads the file.
+pub fn load(arguments: &SourceArguments) -> anyhow::Result<Source> {
+    let options = ListOptions {
+        format: match arguments.format {
+            FormatArgument::Detect => ListFormat::Detect,
+            FormatArgument::Plain => ListFormat::Plain,
+            FormatArgument::Ipset => ListFormat::Ipset,
+            FormatArgument::Nftables => ListFormat::Nftables,
+        },
+        value: arguments.value,
+        set: arguments.set.clone(),
+        bad_lines: if arguments.skip_bad {
+            BadLines::Skip
+        } else {
+            BadLines::Refuse
+        },
+    };
+    let name = arguments.file.display().to_string();
+    let started = Instant::now();
+    let read = if arguments.file == Path::new("-") {
+        standard_input(&options)
+    } else {
+        let file = File::open(&arguments.file).map_err(|error| usage(&name, error))?;
+        AddressMap::load(&file, &options, Seed::default(), SnapshotMemory::Mapped)
+    };
+    let (map, loaded) = read.map_err(|error| usage(&name, with_flag(&error)))?;
+    Ok(Source {
+        map,
+        loaded,
+        took: started.elapsed(),
+    })
+}
+
+fn standard_input(options: &ListOptions) -> Result<(AddressMap, Loaded), LoadError> {
+    let mut text = Vec::new();
+    io::stdin().lock().read_to_end(&mut text)?;
+    let (map, summary) = AddressMap::from_list(&text, options, Seed::default(), Placement::default())?;
+    Ok((map, Loaded::List(summary)))
+}
+
+/// The refusal, with the flag that takes the file anyway.
+fn with_flag(error: &LoadError) -> String {
+    match error {
+        LoadError::List(corelane_table::ListError::Line(_)) => format!("{error} (--skip-bad)"),
+        _ => error.to_string(),
+    }
+}
+
+impl Source {
+    /// As documents tell it.
+    pub fn document(&self) -> SourceDocument {
+        let list = match &self.loaded {
+            Loaded::Snapshot => None,
+            Loaded::List(summary) => Some(summary),
+        };
+        SourceDocument {
+            kind: if list.is_some() { "list" } else { "snapshot" },
+            format: list.map(format),
+            elements: list.map(|list| list.elements),
+            skipped: list.map(|list| list.skipped),
+            first_skipped: list.and_then(|list| Some(list.first_skipped.as_ref()?.to_string())),
+            load_s: self.took.as_secs_f64(),
+        }
+    }
+}
+
+fn format(summary: &ListSummary) -> &'static str {
+    match summary.format {
+        ListFormat::Ipset => "ipset",
+        ListFormat::Nftables => "nftables",
+        ListFormat::Plain | ListFormat::Detect => "plain",
+    }
+}

@@ -1,0 +1,73 @@
+//! How values are written in arguments: endpoints, ranges and quantities.
+
+use corelane_report::quantity;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// An address with or without a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endpoint {
+    pub address: IpAddr,
+    pub port: Option<u16>,
+}
+
+impl Endpoint {
+    /// The socket address, with port 0 where none was given.
+    pub fn socket_address(self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port.unwrap_or(0))
+    }
+}
+
+/// ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
+pub fn endpoint(text: &str) -> Result<Endpoint, String> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(Endpoint {
+            address: address.ip(),
+            port: Some(address.port()),
+        });
+    }
+    match text.trim_matches(['[', ']']).parse() {
+        Ok(address) => Ok(Endpoint { address, port: None }),
+        Err(_) => Err("write 10.11.2.1:8080, [2001:db8::1]:8080, or an address without a port".to_owned()),
+    }
+}
+
+/// FIRST-LAST, or one port.
+pub fn port_range(text: &str) -> Result<(u16, u16), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
+        _ => Err("write FIRST-LAST, such as 1024-65535".to_owned()),
+    }
+}
+
+/// A time with its unit.
+pub fn duration(text: &str) -> Result<Duration, quantity::QuantityError> {
+    quantity::parse_duration(text)
+}
+
+/// Bytes, with a unit or none.
+pub fn size(text: &str) -> Result<u64, quantity::QuantityError> {
+    quantity::parse_size(text)
+}
+
+/// So many a second.
+pub fn rate(text: &str) -> Result<f64, quantity::QuantityError> {
+    quantity::parse_rate(text)
+}
+
+/// A number, with k, M or G or none.
+pub fn count(text: &str) -> Result<u64, quantity::QuantityError> {
+    quantity::parse_count(text)
+}
+
+/// A share of 1, written 0.01 or 1%.
+pub fn share(text: &str) -> Result<f64, String> {
+    let (number, scale) = text
+        .strip_suffix('%')
+        .map_or((text, 1.0), |number| (number, 100.0));
+    match number.trim().parse::<f64>() {
+        Ok(number) if (0.0..=scale).contains(&number) => Ok(number / scale),
+        _ => Err("write a share such as 1% or 0.01".to_owned()),
+    }
+}

@@ -1,0 +1,236 @@
+//! `corelane verify`: did frames come by the queue that their hash names? A log of pairs, a capture or a device enters;
+//! what each bucket saw, what was misplaced and why that is likely leaves.
+
+mod live;
+mod text;
+
+use crate::capture::{self, Pairs};
+use crate::outcome::{Done, Outcome, usage};
+use crate::steering;
+use crate::values::{Endpoint, count, duration, endpoint, port_range};
+use clap::Args;
+use corelane_load::pool::Pool;
+use corelane_packet::HashTypes;
+use corelane_packet::verify::{Report, Rule, Verifier};
+use corelane_rss::{HashFields, HashType, Key, Toeplitz, Tuple};
+use serde::Serialize;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Shown under `--help`.
+pub const EXAMPLES: &str = "Examples:\n  printf '0x21f7db62 3\\n0x335a5c03 2\\n' > pairs\n  \
+    corelane verify --log pairs --queues 4 --clients 10.11.2.0/24 --server 10.11.2.1 || echo misplaced\n  \
+    corelane verify --pcap capture.pcapng --queues 4 --hash 4tuple --json\n  \
+    corelane verify --dev eth0 --queues 8 --duration 5s\n\
+    Exit code 1 when anything is misplaced.";
+
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    #[command(flatten)]
+    source: SourceArguments,
+    #[command(flatten)]
+    rule: VerifyRule,
+    #[command(flatten)]
+    naming: NamingArguments,
+    /// Only read the capture and count its frames: what verifying is measured against
+    #[arg(long, requires = "pcap", conflicts_with_all = ["log", "json"])]
+    read_only: bool,
+    /// One JSON document on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where frames come from.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct SourceArguments {
+    /// A log of `hash queue` pairs, one frame a line; with --pcap, of the capture's frames in order
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// A device: what it receives is read as it comes, with its hash and queue (needs CAP_NET_RAW)
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["log", "pcap"])]
+    dev: Option<String>,
+    /// With --dev: end after so long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    duration: Duration,
+    /// With --dev: end after so many frames
+    #[arg(long, value_name = "N", value_parser = count)]
+    frames: Option<u64>,
+    /// With --dev: judge by queues alone; where a device has no RSS its frames carry the sender's hash
+    #[arg(long)]
+    ignore_hash: bool,
+    /// A capture, pcap or pcapng of Ethernet; pcapng's epb_hash (Toeplitz) and epb_queue are what the device said
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+}
+
+/// How the device is set to steer.
+#[derive(Debug, Args)]
+struct VerifyRule {
+    /// Queues that the table names in turn
+    #[arg(
+        long,
+        value_name = "N",
+        required_unless_present_any = ["steering", "read_only"],
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    queues: Option<u16>,
+    /// Entries of the indirection table, a power of two up to 4096
+    #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
+    table_size: usize,
+    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
+    #[arg(long, value_name = "HEX")]
+    key: Option<Key>,
+    /// What is hashed: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4
+    #[arg(long, value_name = "TYPES", default_value = "driver", value_parser = hash_types)]
+    hash: HashTypes,
+    /// The device's steering document, instead of queues, table and key
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["queues", "table_size", "key", "hash"])]
+    steering: Option<PathBuf>,
+}
+
+/// Who may have sent what a log has only the hash of.
+#[derive(Debug, Args)]
+struct NamingArguments {
+    /// Addresses among which to look for the flows of misplaced hashes
+    #[arg(long, value_name = "POOL", requires = "server")]
+    clients: Option<Pool>,
+    /// Where those flows go, as ADDRESS or ADDRESS:PORT; the port matters where ports are hashed
+    #[arg(long, requires = "clients", value_parser = endpoint)]
+    server: Option<Endpoint>,
+    /// Source ports among which to look, where ports are hashed
+    #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535", value_parser = port_range)]
+    ports: (u16, u16),
+}
+
+/// What `--json` prints: the rule, and the report.
+#[derive(Serialize)]
+struct VerifyDocument<'a> {
+    schema: &'static str,
+    key: String,
+    hash_types: String,
+    table_size: usize,
+    queues: usize,
+    /// Frames read from a device of which not all was told; none where a file was read.
+    incomplete: Option<u64>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// Verifies, prints, and fails when anything is misplaced.
+pub fn run(arguments: &VerifyArguments) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    if let (true, Some(path)) = (arguments.read_only, &arguments.source.pcap) {
+        let mut frames = 0_u64;
+        capture::each_frame(path, |frame, _| {
+            frames += u64::from(!std::hint::black_box(frame).is_empty());
+            Ok(())
+        })?;
+        writeln!(out, "{frames} frames read")?;
+        return Ok(Done);
+    }
+    let rule = rule(&arguments.rule)?;
+    let mut verifier = Verifier::new(&rule);
+    let incomplete = take_source(&arguments.source, &mut verifier)?;
+    let mut report = verifier.report();
+    name_flows(&mut report, &arguments.naming, &rule)?;
+    let document = VerifyDocument {
+        schema: "corelane/verify/1",
+        key: rule.key.to_string(),
+        hash_types: rule.hash_types.to_string(),
+        table_size: rule.table.size(),
+        queues: rule.table.buckets(),
+        incomplete,
+        report: &report,
+    };
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
+    } else {
+        text::write(&mut out, &report, &rule)?;
+        if let Some(incomplete) = incomplete.filter(|incomplete| *incomplete > 0) {
+            writeln!(out, "{incomplete} frames were left out: not all of them was told")?;
+        }
+    }
+    if report.misplaced > 0 {
+        let (misplaced, frames) = (report.misplaced, report.frames);
+        anyhow::bail!("{misplaced} of {frames} frames came by another queue than their hash names");
+    }
+    Ok(Done)
+}
+
+fn rule(arguments: &VerifyRule) -> anyhow::Result<Rule> {
+    if let Some(path) = &arguments.steering {
+        return Ok(Rule::from(&steering::from_file(path)?));
+    }
+    let queues = usize::from(arguments.queues.unwrap_or(1));
+    let table = corelane_rss::IndirectionTable::round_robin(arguments.table_size, queues)
+        .map_err(|error| usage("--table-size and --queues", error))?;
+    Ok(Rule {
+        key: arguments.key.clone().unwrap_or(Key::VERIFICATION),
+        hash_types: arguments.hash,
+        table,
+    })
+}
+
+/// Gives every frame of the source to the verifier; tells how many a device did not tell whole.
+fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Option<u64>> {
+    if let Some(device) = &source.dev {
+        return live::take(device, source, verifier).map(Some);
+    }
+    match (&source.pcap, &source.log) {
+        (None, Some(path)) => {
+            for pair in Pairs::open(path)? {
+                let pair = pair?;
+                verifier.pair(pair.hash, pair.queue);
+            }
+        }
+        (Some(path), log) => capture::each_frame_with_log(path, log.as_deref(), |frame, observed| {
+            verifier.frame(frame, observed);
+            Ok(())
+        })?,
+        (None, None) => {
+            return Err(usage(
+                "--log",
+                "give a log, a capture (--pcap), both, or a device (--dev)",
+            ));
+        }
+    }
+    Ok(None)
+}
+
+/// Names the flows of misplaced hashes out of the pool.
+fn name_flows(report: &mut Report, naming: &NamingArguments, rule: &Rule) -> anyhow::Result<()> {
+    let (Some(pool), Some(server)) = (&naming.clients, naming.server) else {
+        return Ok(());
+    };
+    let to = server.socket_address();
+    let clients = || pool.addresses_like(to.ip()).filter(|client| *client != to.ip());
+    let flow = |client, port| Tuple::new(SocketAddr::new(client, port), to).ok();
+    let toeplitz = Toeplitz::new(&rule.key);
+    let has = |types: [HashType; 3]| types.into_iter().any(|kind| rule.hash_types.contains(kind));
+    if has([HashType::IPV4, HashType::IPV6, HashType::IPV6_EX]) {
+        let flows = clients().filter_map(|client| flow(client, 0));
+        report.name_flows(&toeplitz, HashFields::TwoTuple, flows);
+    }
+    let (first, last) = naming.ports;
+    if server.port.is_some() {
+        let flows = clients().flat_map(|client| (first..=last).filter_map(move |port| flow(client, port)));
+        report.name_flows(&toeplitz, HashFields::FourTuple, flows);
+    }
+    Ok(())
+}
+
+/// Policies by name, or a list of NDIS types.
+fn hash_types(text: &str) -> Result<HashTypes, String> {
+    match text {
+        "2tuple" => Ok(HashTypes::TWO_TUPLE),
+        "4tuple" => Ok(HashTypes::FOUR_TUPLE),
+        "driver" => Ok(HashTypes::DRIVER_DEFAULT),
+        "all" => Ok(HashTypes::ALL),
+        names => names
+            .parse()
+            .map_err(|error| format!("{error}; or 2tuple, 4tuple, driver, all")),
+    }
+}
