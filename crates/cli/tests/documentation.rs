@@ -96,11 +96,23 @@ fn every_example_in_the_help_works() {
     let program = env!("CARGO_BIN_EXE_corelane");
     for verb in [
         vec!["hash"],
+        vec!["host"],
+        vec!["explain"],
         vec!["plan"],
+        vec!["bridge"],
         vec!["serve", "udp"],
+        vec!["serve", "packets"],
+        vec!["load", "packets"],
+        vec!["serve", "http"],
+        vec!["serve", "tcp"],
         vec!["load", "udp"],
         vec!["lab", "scale", "udp"],
+        vec!["lab", "scale", "http"],
+        vec!["key", "audit"],
+        vec!["key", "generate"],
+        vec!["lab", "rebalance"],
         vec!["lab", "engines"],
+        vec!["lab", "classify"],
     ] {
         let help = Command::new(program).args(&verb).arg("--help").output().unwrap();
         let text = String::from_utf8(help.stdout).unwrap();

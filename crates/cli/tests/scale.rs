@@ -181,6 +181,86 @@ fn every_frame_is_accounted_for_in_every_way_to_move_datagrams() {
 }
 
 #[test]
+fn skew_overloads_the_fullest_bucket_and_the_report_says_what_that_costs() {
+    let report = lab(&[
+        "--bed",
+        "namespaces",
+        "--models",
+        "exact,shared",
+        "--skew",
+        "elephant:0.6",
+        "--placements",
+        "aligned",
+    ]);
+    assert_in_namespaces(&report);
+    let steps = report["steps"].as_array().unwrap();
+    let skewed: Vec<&Value> = steps
+        .iter()
+        .filter(|step| step["skew"] == "elephant:0.6")
+        .collect();
+    assert_eq!(skewed.len(), 3, "echo of both models, and exact as a sink");
+    let all = steps
+        .iter()
+        .map(|step| step["buckets_active"].as_u64().unwrap())
+        .max()
+        .unwrap();
+    if all < 2 {
+        eprintln!("skipped: skew over buckets needs two CPUs");
+        return;
+    }
+    // 8 flows a bucket: the elephant and 7 of the others land on the first.
+    let others = 0.4 / (all as f64 * 8.0 - 1.0);
+    let expected = (0.6 + 7.0 * others) * all as f64;
+    for step in skewed {
+        assert_eq!(step["buckets_active"], all);
+        let imbalance = number(&step["imbalance"]);
+        assert!(
+            (imbalance / expected - 1.0).abs() < 0.2,
+            "{imbalance}, not {expected}"
+        );
+        assert!(number(&step["rate_of_plain"]) > 0.0);
+    }
+    let verdict = report["limit"]["sentence"].as_str().unwrap();
+    assert!(verdict.contains("Under elephant:0.6"), "{verdict}");
+}
+
+#[test]
+fn answers_leave_on_their_buckets_cpu_and_queue_where_the_received_hash_is_used_again() {
+    let asked = ["--answers", "all", "--metadata", "--placements", "aligned"];
+    let report = lab(&[&["--bed", "namespaces", "--models", "exact"], &asked[..]].concat());
+    assert_in_namespaces(&report);
+    let steps = report["steps"].as_array().unwrap();
+    let varied = |field: &str, value: Value| {
+        let all: Vec<&Value> = steps.iter().filter(|step| step[field] == value).collect();
+        assert!(!all.is_empty(), "a step with {field} {value}");
+        all
+    };
+    let left_out = report["limit"]["evidence"].to_string();
+    if left_out.contains("answers by received") {
+        eprintln!("skipped: {left_out}");
+        return;
+    }
+    for answers in ["received", "caller"] {
+        for step in varied("answers", answers.into()) {
+            for field in ["tx_locality", "tx_on_cpu", "tx_on_queue"] {
+                assert_eq!(step[field], 1.0, "{answers}: {field}");
+            }
+        }
+    }
+    // The worker's CPU sends in any case; its queue is the hash's choice.
+    for step in varied("answers", "connected".into()) {
+        assert_eq!(step["tx_on_cpu"], 1.0);
+        assert!(number(&step["rate_of_plain"]) > 0.0);
+    }
+    for step in varied("metadata", true.into()) {
+        assert!(number(&step["cost_of_plain"]) > 0.0);
+        assert_eq!(step["steering_ok"], 1.0);
+    }
+    let sink = varied("mode", "sink".into());
+    assert_eq!(sink[0]["unknown"]["tx_locality"], "a sink does not answer");
+}
+
+#[test]
 fn more_buckets_than_cpus_share_them() {
     let report = lab(&["--bed", "namespaces", "--buckets", "4", "--share-cpus"]);
     let steps = report["steps"].as_array().unwrap();

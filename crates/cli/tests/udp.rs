@@ -132,6 +132,97 @@ fn a_closed_port_is_told_as_what_it_is() {
 }
 
 #[test]
+fn under_skew_each_source_sends_its_share() {
+    let server = Server::start(&["127.0.0.1:0", "--buckets", "1"]);
+    let asked = [
+        "--sources",
+        "127.0.0.2-127.0.0.5",
+        "--sockets",
+        "4",
+        "--workers",
+        "2",
+        "--json",
+    ];
+    let paces: [&[&str]; 2] = [
+        &["--window", "8", "--count", "8000"],
+        &["--rate", "8k", "--duration", "500ms"],
+    ];
+    for pace in paces {
+        let skew = ["load", "udp", &server.address, "--skew", "elephant:0.7"];
+        let loaded = run_json(&[&skew[..], &asked, pace].concat());
+        let total = loaded["total"]["sent"].as_f64().unwrap();
+        assert_eq!(loaded["total"]["returned"], loaded["total"]["sent"]);
+        let mut shares: Vec<f64> = (loaded["sources"].as_array().unwrap().iter())
+            .map(|source| source["sent"].as_f64().unwrap() / total)
+            .collect();
+        shares.sort_by(f64::total_cmp);
+        assert!((shares[3] - 0.7).abs() < 0.02, "{pace:?}: {shares:?}");
+        assert!((shares[0] - 0.1).abs() < 0.02, "{pace:?}: {shares:?}");
+    }
+}
+
+#[test]
+fn on_sigusr1_the_server_tells_every_flow_by_hash_type_and_bucket() {
+    for answers in ["per_send", "caller", "connected"] {
+        let mut server = Server::start(&[
+            "127.0.0.1:0",
+            "--buckets",
+            "2",
+            "--share-cpus",
+            "--answers",
+            answers,
+            "--flows",
+            "--duration",
+            "20s",
+        ]);
+        let load = ["load", "udp", &server.address, "--window", "8", "--sockets", "4"];
+        let loaded = run_json(&[&load[..], &["--count", "4000", "--json"]].concat());
+        assert_eq!(loaded["total"]["returned"], 4_000, "{answers}");
+        server.signal("USR1");
+        let mut counted = [0, 0];
+        let mut flows = 0;
+        for line in server
+            .lines()
+            .skip_while(|line| !line.starts_with("hash "))
+            .skip(1)
+        {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [hash, hash_type, bucket, worker, count] = fields[..] else {
+                panic!("a flow in five fields: {line}");
+            };
+            assert!(hash.starts_with("0x") && hash.len() == 10, "{line}");
+            assert_eq!((hash_type, bucket), ("UDP_IPV4", worker), "{line}");
+            counted[bucket.parse::<usize>().unwrap()] += count.replace(',', "").parse::<u64>().unwrap();
+            flows += 1;
+            if counted[0] + counted[1] == 4_000 {
+                break;
+            }
+        }
+        assert_eq!(counted[0] + counted[1], 4_000, "{answers}");
+        assert_eq!(flows, 4, "{answers}: one a socket");
+    }
+}
+
+#[test]
+fn flows_are_in_the_last_document_and_ways_to_answer_that_cannot_be_are_refused() {
+    let served = run_json(&[
+        "serve",
+        "udp",
+        "127.0.0.1:0",
+        "--flows",
+        "--duration",
+        "100ms",
+        "--json",
+    ]);
+    assert_eq!(served["flows"], serde_json::json!([]));
+    assert_eq!(served["flows_uncounted"], 0);
+    let error = refused(&["serve", "udp", "--answers", "caller", "--model", "farm"], 2);
+    assert!(error.contains("--model exact"), "{error}");
+    let error = refused(&["serve", "udp", "0.0.0.0:0", "--flows"], 2);
+    assert!(error.contains("listen on one address"), "{error}");
+}
+
+#[test]
 fn planned_sources_hit_every_bucket_and_no_other() {
     let server = Server::start(&[
         "127.11.2.1:0",

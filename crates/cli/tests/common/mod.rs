@@ -81,6 +81,24 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Sends the server a signal, by its name without `SIG`.
+    pub fn signal(&self, name: &str) {
+        let target = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &target]).status();
+        assert!(
+            sent.expect("kill is there").success(),
+            "SIG{name} reaches the server"
+        );
+    }
+
+    /// What the server prints from now on, until it ends.
+    pub fn lines(&mut self) -> impl Iterator<Item = String> {
+        let output = self.process.stdout.as_mut().expect("standard output is piped");
+        BufReader::new(output).lines().map_while(Result::ok)
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.process.kill();

@@ -1,0 +1,270 @@
+//! `corelane bridge` end to end: captures through tables, refusals, signals, counts for Prometheus; nothing left on a device.
+
+mod common;
+
+use corelane_host::bed::{Bed, BedPlan};
+use corelane_link::capture::{CaptureLink, CaptureWriter};
+use corelane_link::{FrameLayout, Link};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A UDP datagram from an address, as a frame.
+fn frame(source: Ipv4Addr) -> Vec<u8> {
+    let mut frame = vec![0x02; 12];
+    frame.extend([0x08, 0x00, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
+    frame.extend(source.octets());
+    frame.extend([192, 0, 2, 1, 0x13, 0x88, 0x13, 0x89, 0, 26, 0, 0]);
+    frame.resize(60, 0);
+    frame
+}
+
+fn write_capture(path: &Path, frames: &[Vec<u8>]) {
+    let mut writer = CaptureWriter::create(path).unwrap();
+    for (number, frame) in (0u64..).zip(frames) {
+        writer
+            .write(1_700_000_000_000_000_000 + number, frame.len() as u32, frame)
+            .unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+fn read_capture(path: &Path) -> Vec<Vec<u8>> {
+    let mut link = CaptureLink::open(Some(path), None, FrameLayout::default()).unwrap();
+    let mut frames = Vec::new();
+    while !link.is_ended() {
+        frames.extend(link.receive(64).unwrap().iter().map(<[u8]>::to_vec));
+    }
+    frames
+}
+
+#[test]
+fn a_capture_passes_a_block_list_and_the_report_accounts_for_every_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let frames: Vec<Vec<u8>> = (0..5000u32)
+        .map(|number| frame(Ipv4Addr::from(0x0a00_0000 + number % 500)))
+        .collect();
+    write_capture(Path::new(&path("in.pcap")), &frames);
+    fs::write(path("list"), "# two ranges\n10.0.0.0/26 3\n10.0.1.7\n").unwrap();
+    let bridged = common::run_json(&[
+        "bridge",
+        "--link",
+        &format!("pcap:{}", path("in.pcap")),
+        "--link",
+        &format!("pcap:out={}", path("out.pcapng")),
+        "--table",
+        &path("list"),
+        "--match",
+        "src",
+        "--json",
+    ]);
+    let passing: Vec<Vec<u8>> = frames
+        .iter()
+        .filter(|frame| {
+            let source = u32::from_be_bytes(frame[26..30].try_into().unwrap()) - 0x0a00_0000;
+            source >= 64 && source != 0x107
+        })
+        .cloned()
+        .collect();
+    assert_eq!(read_capture(Path::new(&path("out.pcapng"))), passing);
+    assert_eq!(bridged["schema"], "corelane/bridge/1");
+    assert_eq!(bridged["received"], 5000);
+    assert_eq!(bridged["passed"], passing.len());
+    assert_eq!(bridged["dropped"]["table"], 5000 - passing.len());
+    assert_eq!(bridged["tables"][0]["rules"]["3"], 640);
+    assert_eq!(bridged["tables"][0]["rules"]["0"], 10);
+    assert_eq!(bridged["links"][1]["sent"], passing.len());
+}
+
+#[test]
+fn what_is_wrong_is_refused_by_flag_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list.txt").display().to_string();
+    fs::write(&list, "10.0.0.1\n10.0.0.300\n").unwrap();
+    let rings = ["bridge", "--link", "ring:refused-a", "--link", "ring:refused-b"];
+    let refused = |more: &[&str]| common::refused(&[&rings[..], more].concat(), 2);
+    let line = refused(&["--table", &list]);
+    assert!(
+        line.contains("--table:") && line.contains("list.txt: line 2") && line.contains("10.0.0.300"),
+        "{line}"
+    );
+    assert!(refused(&["--table", "absent.txt"]).contains("absent.txt"));
+    let uneven = refused(&[
+        "--table", &list, "--table", &list, "--table", &list, "--match", "src", "--match", "dst",
+    ]);
+    assert!(uneven.contains("--match: 2 are given for 3 tables"), "{uneven}");
+    assert!(refused(&["--workers", "2", "--cpus", "0"]).contains("--workers"));
+    assert!(refused(&["--metrics", "192.0.2.1:9100"]).contains("loopback"));
+    assert!(common::refused(&["bridge", "--link", "ring:one"], 2).contains("two links"));
+    assert!(
+        common::refused(&["bridge", "--link", "ring:a", "--link", "wire:b"], 2).contains("names no link")
+    );
+    assert!(
+        common::refused(&["bridge", "--link", "ring:a", "--link", "packet:absent0"], 2)
+            .contains("no device absent0")
+    );
+
+    let plan = common::run_json(
+        &[
+            &rings[..],
+            &["--table", &list, "--on-match", "count", "--dry-run"],
+        ]
+        .concat(),
+    );
+    assert_eq!(plan["tables"][0]["on_match"], "count");
+}
+
+/// A bridge in the background; ended when dropped.
+struct Running(Child);
+
+impl Running {
+    /// Waits until it says where its counts are.
+    fn start(arguments: &[&str]) -> (Running, String) {
+        let mut child = common::corelane(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = child.stdout.take().unwrap();
+        let running = Running(child);
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if let Some(address) = line.strip_prefix("counts at ") {
+                return (running, address.to_owned());
+            }
+        }
+        panic!("the bridge ended without saying where its counts are");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn counts(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: bridge\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    answer
+}
+
+#[test]
+fn a_hangup_reads_tables_again_and_prometheus_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list").display().to_string();
+    fs::write(&list, "10.0.0.1\n").unwrap();
+    let (running, address) = Running::start(&[
+        "bridge",
+        "--link",
+        "ring:hangup-a",
+        "--link",
+        "ring:hangup-b",
+        "--table",
+        &list,
+        "--no-reload",
+        "--metrics",
+        "127.0.0.1:0",
+    ]);
+    let entries = |number: u32| format!("corelane_bridge_table_entries{{table=\"{list}\"}} {number}\n");
+    assert!(counts(&address).contains(&entries(1)));
+    fs::write(&list, "10.0.0.1\n10.0.0.2\n").unwrap();
+    let killed = Command::new("kill")
+        .args(["-HUP", &running.0.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(killed.success());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !counts(&address).contains(&entries(2)) {
+        assert!(Instant::now() < deadline, "{}", counts(&address));
+    }
+    assert!(counts(&address).contains("outcome=\"taken\"} 2\n"));
+}
+
+/// Of each device of the server's namespace: its name, whether a program is on it, and who has it promiscuous.
+fn facts(bed: &Bed) -> Vec<(String, bool, u64)> {
+    let shown = bed.server.run(|| {
+        Command::new("ip")
+            .args(["-json", "-details", "link", "show"])
+            .output()
+            .unwrap()
+    });
+    let links: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let fact = |link: &Value| {
+        let name = link["ifname"].as_str().unwrap().to_owned();
+        (
+            name,
+            link["xdp"].is_object(),
+            link["promiscuity"].as_u64().unwrap_or(0),
+        )
+    };
+    links.as_array().unwrap().iter().map(fact).collect()
+}
+
+#[test]
+fn killed_it_leaves_nothing_on_the_device() {
+    let plan = BedPlan {
+        loopback_ok: false,
+        ..BedPlan::new(
+            "10.11.2.1".parse().unwrap(),
+            vec!["10.11.2.0/24".parse().unwrap()],
+        )
+    };
+    let bed = match Bed::build(&plan) {
+        Ok(bed) => bed,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+    };
+    if Command::new("ip").arg("-V").output().is_err() {
+        eprintln!("skipped: there is no ip command");
+        return;
+    }
+    let before = facts(&bed);
+    let mut running = bed.server.run(|| {
+        common::corelane(&["bridge", "--link", "xdp:server0", "--link", "tap:killed0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    });
+    let mut line = String::new();
+    BufReader::new(running.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    if !line.starts_with("bridging") {
+        let output = running.wait_with_output().unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(77),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let during = facts(&bed);
+    let bridged: Vec<&(String, bool, u64)> = during
+        .iter()
+        .filter(|(_, xdp, promiscuity)| *xdp && *promiscuity > 0)
+        .collect();
+    assert_eq!(bridged.len(), 1, "{during:?}");
+    assert!(during.iter().any(|(name, _, _)| name == "killed0"), "{during:?}");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    // The kernel takes down what the process had in its own time.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while facts(&bed) != before {
+        assert!(Instant::now() < deadline, "{:?}", facts(&bed));
+    }
+}

@@ -1,0 +1,127 @@
+//! A server of raw bytes: it takes requests apart by their empty lines alone, counts them, and answers what the test says,
+//! however wrong.
+
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// What to do with one request.
+#[derive(Clone)]
+pub enum Answer {
+    /// Send these bytes, and go on.
+    Bytes(Vec<u8>),
+    /// Send these bytes, and close.
+    BytesThenClose(Vec<u8>),
+    /// Reset the connection.
+    Reset,
+    /// Send these bytes, and then nothing for as long as the client waits.
+    BytesThenSilence(Vec<u8>),
+}
+
+/// A server in threads of the test; it ends with the test.
+pub struct RawServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Requests that it read to their empty line.
+    pub requests: Arc<AtomicU64>,
+    /// Addresses that connected.
+    pub peers: Arc<Mutex<Vec<SocketAddr>>>,
+    /// The head of the last request.
+    pub last: Arc<Mutex<Vec<u8>>>,
+}
+
+impl RawServer {
+    /// Answers the n-th request of all with `answer(n)`.
+    pub fn start(answer: impl Fn(u64) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Self {
+            address: listener.local_addr().unwrap(),
+            requests: Arc::default(),
+            peers: Arc::default(),
+            last: Arc::default(),
+        };
+        let (requests, peers, last) = (
+            Arc::clone(&server.requests),
+            Arc::clone(&server.peers),
+            Arc::clone(&server.last),
+        );
+        let answer = Arc::new(answer);
+        thread::spawn(move || {
+            while let Ok((connection, peer)) = listener.accept() {
+                peers.lock().unwrap().push(peer);
+                let (requests, last, answer) =
+                    (Arc::clone(&requests), Arc::clone(&last), Arc::clone(&answer));
+                thread::Builder::new()
+                    .stack_size(128 << 10)
+                    .spawn(move || attend(connection, &requests, &last, &*answer))
+                    .unwrap();
+            }
+        });
+        server
+    }
+
+    /// Answers everything with 200 and these bytes.
+    pub fn with_body(body: &'static str) -> Self {
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        Self::start(move |_| Answer::Bytes(answer.clone().into_bytes()))
+    }
+
+    /// The URL of its root.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// Requests so far.
+    pub fn count(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+fn attend(
+    mut connection: TcpStream,
+    requests: &AtomicU64,
+    last: &Mutex<Vec<u8>>,
+    answer: &(dyn Fn(u64) -> Answer + Send + Sync),
+) {
+    connection.set_nodelay(true).unwrap();
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        while let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") {
+            *last.lock().unwrap() = seen[..end].to_vec();
+            seen.drain(..end + 4);
+            let answered = match answer(requests.fetch_add(1, Ordering::SeqCst)) {
+                Answer::Bytes(bytes) => connection.write_all(&bytes),
+                Answer::BytesThenClose(bytes) => {
+                    let _ = connection.write_all(&bytes);
+                    return;
+                }
+                Answer::Reset => {
+                    // Closing with unread bytes resets; a linger of nothing does so too.
+                    socket2::SockRef::from(&connection)
+                        .set_linger(Some(Duration::ZERO))
+                        .unwrap();
+                    return;
+                }
+                Answer::BytesThenSilence(bytes) => {
+                    let _ = connection.write_all(&bytes);
+                    // Ends when the client gives up.
+                    let _ = connection.read(&mut buffer);
+                    return;
+                }
+            };
+            if answered.is_err() {
+                return;
+            }
+        }
+        match connection.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(length) => seen.extend_from_slice(&buffer[..length]),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! `corelane explain` names the CPU that a packet is then seen on: a packet is sent, and observed where it is received.
+
+mod common;
+
+use common::{refused, run_json};
+use corelane_host::bed::{Bed, BedError, BedPlan, Side};
+use corelane_host::{cpus, pin};
+use corelane_worker::locality::{Direction, Observer, ObserverError, ObserverSettings};
+use serde_json::Value;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+
+/// A bed of namespaces, or `None` after saying why this machine permits none.
+fn bed() -> Option<Bed> {
+    let mut plan = BedPlan::new(
+        "10.11.2.1".parse().unwrap(),
+        vec!["10.11.2.0/24".parse().unwrap()],
+    );
+    plan.loopback_ok = false;
+    match Bed::build(&plan) {
+        Err(error @ BedError::Namespace { .. }) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        built => Some(built.unwrap()),
+    }
+}
+
+/// Two CPUs to tell apart, or `None` after saying that there are not.
+fn two_cpus() -> Option<(u32, u32)> {
+    match cpus::allowed().unwrap().cpus[..] {
+        [first, second, ..] => Some((first, second)),
+        _ => {
+            eprintln!("skipped: two CPUs are needed to tell them apart");
+            None
+        }
+    }
+}
+
+/// Runs a shell line in a side of the bed with a `/sys` of its own, and returns what it printed.
+fn shell(side: &Side, line: String) -> String {
+    let output = side.run(move || {
+        let script = format!("mount -t sysfs sysfs /sys && {line}");
+        let words = ["--mount", "--propagation", "private", "sh", "-c", &script];
+        Command::new("unshare")
+            .args(words)
+            .output()
+            .expect("unshare starts")
+    });
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn explained(side: &Side, source: SocketAddr, destination: SocketAddr, more: &str) -> Value {
+    let program = env!("CARGO_BIN_EXE_corelane");
+    let line = format!("exec {program} explain {source} {destination} --proto udp --json {more}");
+    serde_json::from_str(&shell(side, line)).expect("one document")
+}
+
+/// Sends datagrams from `cpu` and returns the CPUs that they were received on, as the observer saw them.
+fn seen_on(bed: &Bed, source: SocketAddr, destination: SocketAddr, cpu: u32) -> Option<Vec<u32>> {
+    const COUNT: usize = 20;
+    let settings = ObserverSettings {
+        device: bed.server.device().to_owned(),
+        direction: Direction::Received,
+        address: destination,
+        one_in: 1,
+    };
+    let observer = bed.server.run(move || Observer::new(&settings));
+    let mut observer = match observer {
+        Err(error @ ObserverError::NotPermitted) => {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        observer => observer.unwrap(),
+    };
+    let receiver = bed.server.run(move || UdpSocket::bind(destination)).unwrap();
+    let sender = bed.client.spawn(move || {
+        pin::current_thread(cpu).unwrap();
+        let socket = UdpSocket::bind(source).unwrap();
+        for _ in 0..COUNT {
+            socket.send_to(&[7; 16], destination).unwrap();
+        }
+    });
+    sender.unwrap().join().unwrap();
+    // What was received was observed before.
+    receiver
+        .set_read_timeout(Some(std::time::Duration::from_secs(10)))
+        .unwrap();
+    for _ in 0..COUNT {
+        receiver.recv_from(&mut [0; 64]).unwrap();
+    }
+    let mut cpus = Vec::new();
+    observer
+        .drain(usize::MAX, |sighting| cpus.push(sighting.cpu))
+        .unwrap();
+    assert_eq!(cpus.len(), COUNT);
+    cpus.dedup();
+    Some(cpus)
+}
+
+#[test]
+fn on_veth_with_rps_the_packet_is_seen_on_the_cpu_that_was_named() {
+    let (Some(bed), Some((first, second))) = (bed(), two_cpus()) else {
+        return;
+    };
+    let ends: (SocketAddr, SocketAddr) = (
+        "10.11.2.7:4007".parse().unwrap(),
+        "10.11.2.1:9007".parse().unwrap(),
+    );
+    for (rps, sender) in [(first, second), (second, first)] {
+        let device = bed.server.device();
+        let mask = 1_u64 << rps;
+        shell(
+            &bed.server,
+            format!("echo {mask:x} > /sys/class/net/{device}/queues/rx-0/rps_cpus"),
+        );
+        let explanation = explained(&bed.server, ends.0, ends.1, "");
+        let there = &explanation["directions"][0];
+        assert_eq!(there["device"], device, "{there}");
+        assert_eq!(
+            (&there["cpu"], &there["cpu_confidence"]),
+            (&rps.into(), &"certain".into()),
+            "{there}"
+        );
+        let Some(seen) = seen_on(&bed, ends.0, ends.1, sender) else {
+            return;
+        };
+        assert_eq!(seen, [rps], "sent from {sender}");
+    }
+}
+
+#[test]
+fn on_veth_without_rps_the_packet_is_seen_on_the_sender_s_cpu_and_explain_says_so() {
+    let (Some(bed), Some((first, second))) = (bed(), two_cpus()) else {
+        return;
+    };
+    let ends: (SocketAddr, SocketAddr) = (
+        "10.11.2.8:4008".parse().unwrap(),
+        "10.11.2.1:9008".parse().unwrap(),
+    );
+    let unasked = explained(&bed.server, ends.0, ends.1, "");
+    let there = &unasked["directions"][0];
+    assert!(there["cpu"].is_null(), "{there}");
+    let steps = there["steps"].as_array().unwrap();
+    let cpu = steps.iter().find(|step| step["step"] == "cpu").unwrap();
+    assert!(
+        cpu["rule"].as_str().unwrap().contains("the CPU that sends"),
+        "{cpu}"
+    );
+    for sender in [first, second] {
+        let explanation = explained(&bed.server, ends.0, ends.1, &format!("--sender-cpu {sender}"));
+        assert_eq!(explanation["directions"][0]["cpu"], sender);
+        let Some(seen) = seen_on(&bed, ends.0, ends.1, sender) else {
+            return;
+        };
+        assert_eq!(seen, [sender]);
+    }
+}
+
+#[test]
+fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket() {
+    let Some((_, second)) = two_cpus() else { return };
+    let Some(bed) = bed() else { return };
+    // A thread bound to one CPU, which waits for the answer that comes at the end.
+    let (told, thread) = std::sync::mpsc::channel();
+    let (source, destination): (SocketAddr, SocketAddr) = (
+        "127.0.0.1:4009".parse().unwrap(),
+        "127.0.0.1:9009".parse().unwrap(),
+    );
+    let sender = bed.server.spawn(move || {
+        pin::current_thread(second).unwrap();
+        let socket = UdpSocket::bind(source).unwrap();
+        told.send(std::fs::read_link("/proc/thread-self").unwrap())
+            .unwrap();
+        socket.recv_from(&mut [0; 16]).unwrap();
+    });
+    let sender = sender.unwrap();
+    let call = std::path::Path::new("/proc")
+        .join(thread.recv().unwrap())
+        .join("syscall");
+    while std::fs::read_to_string(&call).unwrap().starts_with("running") {
+        std::thread::yield_now();
+    }
+    let explanation = explained(&bed.server, source, destination, "");
+    let answer = bed
+        .server
+        .run(move || UdpSocket::bind(destination)?.send_to(&[1], source));
+    answer.unwrap();
+    sender.join().unwrap();
+    let there = &explanation["directions"][0];
+    assert_eq!(there["role"], "keeps");
+    assert_eq!(
+        (&there["device"], &there["cpu"]),
+        (&"lo".into(), &second.into()),
+        "{there}"
+    );
+}
+
+#[test]
+fn another_machine_is_explained_from_its_saved_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("host.json");
+    let document = run_json(&["host", "--json"]);
+    std::fs::write(&file, document.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let explanation = run_json(&[
+        "explain",
+        "127.0.0.1:7",
+        "127.0.0.1:9",
+        "--config",
+        file,
+        "--json",
+    ]);
+    assert_eq!(explanation["schema"], "corelane/explain/1");
+    assert_eq!(explanation["directions"][1]["from"], "127.0.0.1:9");
+    std::fs::write(file, "{}").unwrap();
+    let error = refused(&["explain", "127.0.0.1:7", "127.0.0.1:9", "--config", file], 2);
+    assert!(error.contains("--config"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_explained_says_what_would_help() {
+    let error = refused(&["explain", "192.0.2.77:1", "198.51.100.77:2"], 2);
+    assert!(error.contains("--dev"), "{error}");
+    let error = refused(&["explain", "127.0.0.1:1", "[::1]:2"], 2);
+    assert!(error.contains("famil"), "{error}");
+    let error = refused(
+        &[
+            "explain",
+            "192.0.2.77:1",
+            "198.51.100.77:2",
+            "--dev",
+            "no-such-device",
+        ],
+        2,
+    );
+    assert!(error.contains("no-such-device"), "{error}");
+}

@@ -1,0 +1,122 @@
+//! `corelane infer` as a user runs it: samples of devices made up for the test.
+
+mod common;
+
+use common::{refused, run, run_json};
+use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
+use serde_json::Value;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// Key given to the devices.
+const GIVEN: &str = "c135f2a96e0b47d8812e9f5c3a60d7b4e81f4c96a2d35b70f9168ae34dc25b07961fe8a3d54c720b";
+
+/// Samples of a device that hashes TCP/IPv4 4-tuples under `key` with an initial value, and names eight queues in turn.
+fn samples(key: &Key, initial: u32, count: u32, show_hash: bool) -> String {
+    let toeplitz = Toeplitz::new(key);
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut end = || SocketAddr::from((Ipv4Addr::from(random.u32(..)), random.u16(..)));
+    let lines = (0..count).map(|_| {
+        let tuple = Tuple::new(end(), end()).unwrap();
+        let hash = toeplitz.hash(&tuple, HashFields::FourTuple) ^ initial;
+        let shown = if show_hash {
+            format!("{hash:#010x}")
+        } else {
+            "-".to_owned()
+        };
+        format!(
+            "{} {} tcp {shown} {}\n",
+            tuple.source(),
+            tuple.destination(),
+            hash % 8
+        )
+    });
+    lines.collect()
+}
+
+/// The samples in a file that lives as long as the folder.
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("samples");
+    fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn a_device_that_reverses_its_key_and_starts_from_ones_is_found_out() {
+    let mut reversed = GIVEN.parse::<Key>().unwrap().as_bytes().to_vec();
+    reversed.reverse();
+    let reversed = Key::from_bytes(&reversed).unwrap();
+    let (_folder, path) = file(&samples(&reversed, u32::MAX, 300, true));
+    let document = run_json(&[
+        "infer",
+        "--samples",
+        path.to_str().unwrap(),
+        "--key",
+        GIVEN,
+        "--json",
+    ]);
+    assert_eq!(document["schema"], "corelane/infer/1");
+    assert_eq!(document["verdict"], "settled");
+    assert_eq!(document["relation"], "bytes-reversed");
+    assert_eq!(document["initial_value"], "0xffffffff");
+    assert_eq!(document["transform"], "plain");
+    assert_eq!(document["kinds"][0]["kind"], "IPv4 TCP");
+    assert_eq!(document["kinds"][0]["hashed"].as_array().unwrap().len(), 4);
+    assert_eq!(document["table"]["period"], 8);
+    // An IPv4 4-tuple is hashed with the first 127 bits: the key is that of the device as far.
+    assert_eq!(document["key_bits_settled"], serde_json::json!([[0, 126]]));
+    assert_eq!(
+        document["key"].as_str().unwrap()[..30],
+        reversed.to_string()[..30]
+    );
+}
+
+#[test]
+fn queues_are_enough_with_the_key_and_say_so_without() {
+    let key = GIVEN.parse::<Key>().unwrap();
+    let (_folder, path) = file(&samples(&key, 0, 500, false));
+    let path = path.to_str().unwrap();
+    let document = run_json(&["infer", "--samples", path, "--key", GIVEN, "--json"]);
+    assert_eq!(
+        (&document["relation"], &document["table"]["period"]),
+        (&Value::from("same"), &Value::from(8))
+    );
+    let output = run(&["infer", "--samples", path, "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["verdict"], "not-enough");
+    assert_eq!(document["key_bits_settled"], serde_json::json!([[29, 126]]));
+}
+
+#[test]
+fn too_few_samples_are_not_guessed_from() {
+    let key = GIVEN.parse::<Key>().unwrap();
+    let (_folder, path) = file(&samples(&key, 0, 3, true));
+    let output = run(&["infer", "--samples", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("not enough: more samples of IPv4 TCP"), "{error}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("key"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn lines_that_are_no_samples_are_refused_where_they_stand() {
+    for (line, needed) in [
+        ("10.0.0.1:1 10.0.0.2:2 sctp 0x1", "sctp"),
+        ("10.0.0.1 10.0.0.2:2 tcp 0x1", "10.0.0.1"),
+        ("10.0.0.1:1 10.0.0.2:2 tcp 1g", "1g"),
+        ("10.0.0.1:1 10.0.0.2:2 tcp - -1", "-1"),
+        ("10.0.0.1:1 [::1]:2 tcp 0x1", "families"),
+    ] {
+        let (_folder, path) = file(&format!("# a comment\n{line}\n"));
+        let error = refused(&["infer", "--samples", path.to_str().unwrap()], 2);
+        assert!(
+            error.contains("line 2") && error.contains(needed),
+            "{needed}: {error}"
+        );
+    }
+}

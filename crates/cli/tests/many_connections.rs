@@ -1,0 +1,96 @@
+//! More connections than one descriptor table holds, opened, held, asked and closed: the million in small.
+
+mod common;
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+const CONNECTIONS: u64 = 30_000;
+
+/// Descriptors of each table: four buckets on either side are needed for all connections.
+const DESCRIPTORS: u64 = 8_192;
+
+/// The lab, where a table holds fewer descriptors than there are connections.
+fn lab(arguments: &[&str]) -> Option<Value> {
+    let program = env!("CARGO_BIN_EXE_corelane");
+    let limited = format!(
+        "ulimit -n {DESCRIPTORS} && exec {program} {}",
+        arguments.join(" ")
+    );
+    let output = Command::new("sh")
+        .args(["-c", &limited])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) {
+        eprintln!("skipped: {error}");
+        return None;
+    }
+    assert!(output.status.success(), "{error}");
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn more_connections_than_a_descriptor_table_holds_are_opened_held_and_answered() {
+    let connections = CONNECTIONS.to_string();
+    let Some(report) = lab(&[
+        "lab",
+        "scale",
+        "http",
+        "--bed",
+        "namespaces",
+        "--connections",
+        &connections,
+        "--size",
+        "10",
+        "--duration",
+        "1s",
+        "--rounds",
+        "1",
+        "--models",
+        "exact",
+        "--placements",
+        "aligned",
+        "--json",
+    ]) else {
+        return;
+    };
+    let steps = report["steps"].as_array().unwrap();
+    let (step, trial) = (&steps[steps.len() - 1], &report["trials"][0]);
+    assert!(
+        step["buckets_configured"].as_u64().unwrap() * DESCRIPTORS > CONNECTIONS,
+        "{step}"
+    );
+    assert!(
+        step["buckets_active"].as_u64().unwrap() >= 4,
+        "one table alone cannot hold them: {step}"
+    );
+    assert_eq!(trial["status"], "valid", "{}", trial["why"]);
+    let counted = &trial["connections"];
+    for count in ["asked", "opened", "held"] {
+        assert_eq!(counted[count], CONNECTIONS, "{count}: {counted}");
+    }
+    assert_eq!(counted["failed"].as_object().unwrap().len(), 0, "{counted}");
+    assert_eq!(
+        trial["errors"].as_object().unwrap().len(),
+        0,
+        "{}",
+        trial["errors"]
+    );
+    assert!(
+        trial["requests_ok"].as_u64().unwrap() >= CONNECTIONS,
+        "each was answered"
+    );
+    assert_eq!(step["steering_ok"], 1.0);
+    let memory = &trial["memory"];
+    assert_eq!(
+        memory["connections"], CONNECTIONS,
+        "as the kernel counted them while they were held"
+    );
+    for side in ["client_user_bytes", "server_user_bytes"] {
+        let each = memory[side].as_f64().unwrap() / CONNECTIONS as f64;
+        // What does not grow with connections, such as histograms, weighs more here than with a million.
+        assert!(each < 4096.0, "{side}: {each} bytes a connection");
+    }
+}

@@ -1,0 +1,68 @@
+//! `corelane lab nic`: on an emulated NIC that really does RSS every frame has the hash, the queue and the CPU that were
+//! computed, and wrong rules are caught. In the same guest, `host` and `explain` speak of the device as it is.
+
+mod common;
+
+use common::{run, run_json};
+use serde_json::Value;
+
+/// What the experiment found, or `None` after saying what this machine lacks.
+fn report(arguments: &[&str]) -> Option<Value> {
+    let output = run(arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) {
+        eprintln!("skipped: {error}");
+        return None;
+    }
+    assert!(
+        output.status.success(),
+        "{error}\n{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    Some(serde_json::from_slice(&output.stdout).expect("one document"))
+}
+
+#[test]
+fn every_frame_has_the_hash_the_queue_and_the_cpu_that_were_computed() {
+    let Some(report) = report(&["lab", "nic", "--json"]) else {
+        return;
+    };
+    assert_eq!(report["schema"], "corelane/nic/1");
+    let verdict = &report["verdict"];
+    assert!(verdict["frames"].as_u64().unwrap() >= 2_000, "{verdict}");
+    for count in ["sent", "right_hash", "right_queue", "right_cpu"] {
+        assert_eq!(verdict[count], verdict["frames"], "{count} of {verdict}");
+    }
+    let virtio = &report["models"][0];
+    assert_eq!(virtio["model"], "virtio-net");
+    let rounds = virtio["probed"]["rounds"].as_array().unwrap();
+    let types: std::collections::BTreeSet<&str> = rounds
+        .iter()
+        .flat_map(|round| round["types"].as_object().unwrap().keys())
+        .map(String::as_str)
+        .collect();
+    let expected = ["IPV4", "IPV6", "TCP_IPV4", "TCP_IPV6", "UDP_IPV4", "UDP_IPV6"];
+    assert_eq!(types.into_iter().collect::<Vec<_>>(), expected);
+    for round in rounds {
+        assert!(round["key"].as_str().unwrap().bytes().any(|digit| digit != b'0'));
+        assert_eq!(round["reads_back"], true);
+        let entries: std::collections::BTreeSet<u64> = round["entries_by_queue"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_u64)
+            .collect();
+        assert_eq!(entries.len(), 4, "unequal weights over four queues: {round}");
+        assert_eq!(round["wrong_table"]["misplaced"], round["frames"]);
+        assert!(round["wrong_key"]["misplaced"].as_u64().unwrap() > 0);
+    }
+    let igb = &report["models"][1];
+    assert_ne!(igb["skipped"].is_string(), igb["probed"].is_object(), "{igb}");
+}
+
+#[test]
+fn the_plan_can_be_seen_before() {
+    let plan = run_json(&["lab", "nic", "--dry-run", "--flows", "8"]);
+    assert_eq!(plan["flows"], 8);
+    assert_eq!(plan["rounds"][0]["table"].as_array().unwrap().len(), 128);
+}

@@ -1,0 +1,440 @@
+//! `corelane load packets` and `corelane serve packets` end to end: what one sends, the other accounts for.
+
+mod common;
+
+use corelane_host::bed::{Bed, BedPlan};
+use corelane_link::capture::CaptureLink;
+use corelane_link::{FaultPlan, Faulty, FrameLayout, Link};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn document(output: &Output) -> Value {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).expect("one JSON document and nothing else")
+}
+
+fn path(folder: &tempfile::TempDir, name: &str) -> String {
+    folder.path().join(name).display().to_string()
+}
+
+/// Every frame of a capture.
+fn frames(file: &str) -> Vec<Vec<u8>> {
+    let mut link = CaptureLink::open(Some(Path::new(file)), None, FrameLayout::default()).unwrap();
+    let mut frames = Vec::new();
+    while !link.is_ended() {
+        frames.extend(link.receive(64).unwrap().iter().map(<[u8]>::to_vec));
+    }
+    frames
+}
+
+#[test]
+fn what_is_written_to_a_capture_is_accounted_for_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (family, sizes) in [
+        ("198.18.0.0/24", ["60", "60-1514", "imix"]),
+        ("2001:db8::/64", ["80", "80-1514", "imix"]),
+    ] {
+        for size in sizes {
+            let file = path(&folder, "sent.pcap");
+            let sent = common::run_json(&[
+                "load",
+                "packets",
+                &format!("pcap:out={file}"),
+                "--from",
+                family,
+                "--to",
+                family,
+                "--size",
+                size,
+                "--count",
+                "1200",
+                "--json",
+            ]);
+            assert_eq!(
+                (&sent["sent"], &sent["schema"]),
+                (&1200.into(), &"corelane/loaded-packets/1".into())
+            );
+            let came = common::run_json(&["serve", "packets", &format!("pcap:{file}"), "--json"]);
+            assert_eq!(came["schema"], "corelane/received-packets/1");
+            let counts = ["received", "marked", "changed_or_foreign", "not_udp"]
+                .map(|name| came[name].as_u64().unwrap());
+            assert_eq!(counts, [1200, 1200, 0, 0], "{family} {size}");
+            let total = ["received", "lost", "duplicated", "reordered"]
+                .map(|name| came["total"][name].as_u64().unwrap());
+            assert_eq!(total, [1200, 0, 0, 0], "{family} {size}");
+            assert_eq!(came["received_bytes"], sent["sent_bytes"]);
+            assert!(
+                came["latency_unknown"]
+                    .as_str()
+                    .unwrap()
+                    .contains("another clock"),
+                "{came}"
+            );
+        }
+    }
+}
+
+#[test]
+fn tshark_finds_every_checksum_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "sent.pcapng");
+    for family in ["198.18.0.0/24", "2001:db8::/64"] {
+        common::run_json(&[
+            "load",
+            "packets",
+            &format!("pcap:out={file}"),
+            "--from",
+            family,
+            "--to",
+            family,
+            "--size",
+            "imix",
+            "--count",
+            "600",
+            "--json",
+        ]);
+        let output = Command::new("tshark")
+            .args([
+                "-r",
+                &file,
+                "-o",
+                "udp.check_checksum:TRUE",
+                "-o",
+                "ip.check_checksum:TRUE",
+            ])
+            .args([
+                "-Y",
+                "udp.checksum.status == 1 && !(ip && ip.checksum.status != 1)",
+            ])
+            .output();
+        match output {
+            Err(error) => eprintln!("skipped: tshark: {error}"),
+            Ok(output) => {
+                assert_eq!(
+                    String::from_utf8_lossy(&output.stdout).lines().count(),
+                    600,
+                    "{family}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn faults_on_the_way_come_out_under_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sent, harmed) = (path(&folder, "sent.pcap"), path(&folder, "harmed.pcap"));
+    common::run_json(&[
+        "load",
+        "packets",
+        &format!("pcap:out={sent}"),
+        "--count",
+        "5000",
+        "--json",
+    ]);
+    let plan = FaultPlan {
+        seed: 3,
+        drop: 0.05,
+        corrupt: 0.02,
+        duplicate: 0.03,
+        reorder: 0.04,
+        ..FaultPlan::default()
+    };
+    let read = CaptureLink::open(Some(Path::new(&sent)), None, FrameLayout::default()).unwrap();
+    let mut faulty = Faulty::new(read, plan);
+    let mut write = CaptureLink::open(None, Some(Path::new(&harmed)), FrameLayout::default()).unwrap();
+    while !faulty.is_ended() {
+        let burst = faulty.receive(64).unwrap();
+        write.send(burst.iter()).unwrap();
+    }
+    drop(write);
+    let injected = faulty.injected();
+    let came = common::run_json(&["serve", "packets", &format!("pcap:{harmed}"), "--json"]);
+    let number = |value: &Value| value.as_u64().unwrap();
+    // A changed bit in addresses or ports leaves the mark intact; one in the mark, or in what headers say of it, does not.
+    let foreign = number(&came["changed_or_foreign"]) + number(&came["not_udp"]);
+    assert!(
+        foreign > 20 && foreign <= injected.corrupted + injected.duplicated,
+        "{came} {injected:?}"
+    );
+    let total = &came["total"];
+    assert_eq!(
+        number(&total["received"]) + number(&total["lost"]),
+        5000,
+        "{total} {injected:?}"
+    );
+    let lost = number(&total["lost"]);
+    assert!(
+        lost >= injected.dropped && lost <= injected.dropped + injected.corrupted,
+        "{total} {injected:?}"
+    );
+    assert!(
+        number(&total["reordered"]) > 100 && number(&total["duplicated"]) > 80,
+        "{total} {injected:?}"
+    );
+}
+
+#[test]
+fn a_replay_keeps_the_pace_of_its_capture_or_goes_faster() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, again) = (path(&folder, "first.pcap"), path(&folder, "again.pcapng"));
+    common::run_json(&[
+        "load",
+        "packets",
+        &format!("pcap:out={first}"),
+        "--rate",
+        "1k",
+        "--count",
+        "300",
+        "--size",
+        "100",
+        "--json",
+    ]);
+    let replay = |more: &[&str]| {
+        let out = format!("pcap:out={again}");
+        common::run_json(&[&["load", "packets", &out, "--replay", &first, "--json"], more].concat())
+    };
+    let own = replay(&[]);
+    assert_eq!(own["sent"], 300);
+    assert_eq!(frames(&again), frames(&first));
+    // 299 gaps of a millisecond; a busy machine can only make it longer.
+    assert!(own["sending_s"].as_f64().unwrap() > 0.28, "{}", own["sending_s"]);
+    assert_eq!(own["schedule_lag"]["count"], 300);
+    let flood = replay(&["--speed", "flood", "--times", "3"]);
+    assert_eq!(flood["sent"], 900);
+    assert_eq!(
+        frames(&again),
+        [frames(&first), frames(&first), frames(&first)].concat()
+    );
+    assert!(flood["schedule_lag"].is_null());
+    assert_eq!(replay(&["--speed", "1000", "--count", "10"])["sent"], 10);
+}
+
+#[test]
+fn the_same_seed_sends_the_same_flows_and_planned_ones_fill_all_buckets() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "sent.pcap");
+    let flows = |more: &[&str]| -> Vec<Vec<u8>> {
+        let out = format!("pcap:out={file}");
+        common::run_json(&[&["load", "packets", &out, "--count", "64", "--json"], more].concat());
+        frames(&file).iter().map(|frame| frame[26..38].to_vec()).collect()
+    };
+    assert_eq!(flows(&["--seed", "5"]), flows(&["--seed", "5"]));
+    assert_ne!(flows(&["--seed", "5"]), flows(&["--seed", "6"]));
+    let four = flows(&["--flows", "4"]);
+    assert_eq!(four.iter().collect::<BTreeSet<_>>().len(), 4);
+
+    let plan = common::run_json(&[
+        "serve",
+        "udp",
+        "127.0.0.1:0",
+        "--buckets",
+        "4",
+        "--share-cpus",
+        "--dry-run",
+    ]);
+    let steering = path(&folder, "steering.json");
+    std::fs::write(&steering, plan["steering"].to_string()).unwrap();
+    let planned = flows(&["--flows", "16", "--steering", &steering]);
+    let mut buckets = [0; 4];
+    for flow in planned.iter().collect::<BTreeSet<_>>() {
+        let end = |at: usize, port: usize| {
+            let address = flow[at..at + 4]
+                .iter()
+                .map(u8::to_string)
+                .collect::<Vec<_>>()
+                .join(".");
+            format!("{address}:{}", u16::from_be_bytes([flow[port], flow[port + 1]]))
+        };
+        let told = common::run_json(&["hash", &end(0, 8), &end(4, 10), "--buckets", "4", "--json"]);
+        buckets[told["bucket_4tuple"].as_u64().unwrap() as usize] += 1;
+    }
+    assert_eq!(buckets, [4; 4]);
+}
+
+#[test]
+fn what_is_wrong_is_refused_by_its_flag() {
+    let refused = |arguments: &[&str]| common::refused(&[&["load", "packets"], arguments].concat(), 2);
+    assert!(refused(&["eth0"]).contains("LINK"));
+    assert!(refused(&["packet:absent0"]).contains("no device absent0"));
+    assert!(
+        refused(&["pcap:out=/dev/null", "--from", "10.0.0.1", "--to", "::1"]).contains("--from and --to")
+    );
+    assert!(refused(&["pcap:out=/dev/null", "--size", "59"]).contains("no frame size"));
+    assert!(refused(&["pcap:out=/dev/null", "--size", "9000"]).contains("too long"));
+    assert!(
+        refused(&[
+            "pcap:out=/dev/null",
+            "--from",
+            "::1",
+            "--to",
+            "::2",
+            "--size",
+            "60"
+        ])
+        .contains("too short")
+    );
+    assert!(refused(&["pcap:out=/dev/null", "--replay", "absent.pcap"]).contains("--replay"));
+    assert!(refused(&["pcap:out=/dev/null", "--destination-link", "02:03"]).contains("link address"));
+    assert!(refused(&["pcap:out=/dev/null", "--speed=-1"]).contains("factor"));
+}
+
+/// Sends in the client's namespace and receives in the server's.
+fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> {
+    let kind = receiver;
+    let (receiver, sender) = (
+        receiver.to_owned(),
+        sender.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>(),
+    );
+    let mut receiving = bed.server.run(move || {
+        common::corelane(&["serve", "packets", &receiver, "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    });
+    // A receiver has a bound packet socket, or one that makes the device promiscuous for its AF_XDP sockets.
+    let bound = kind.starts_with("packet");
+    let ready = || {
+        let shown = bed
+            .server
+            .run(|| std::fs::read_to_string("/proc/thread-self/net/packet").unwrap());
+        let sockets = shown
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().nth(4).map(str::to_owned));
+        sockets.flatten().any(|device| !bound || device != "0")
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !ready() {
+        if receiving.try_wait().unwrap().is_some() {
+            let output = receiving.wait_with_output().unwrap();
+            assert_eq!(
+                output.status.code(),
+                Some(77),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+            return None;
+        }
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the receiver does not open its link"
+        );
+        std::thread::yield_now();
+    }
+    let sent = bed.client.run(move || {
+        let arguments: Vec<&str> = sender.iter().map(String::as_str).collect();
+        common::run(&[&["load", "packets"], &arguments[..], &["--json"]].concat())
+    });
+    let sent = document(&sent);
+    let pid = receiving.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    Some((sent, document(&receiving.wait_with_output().unwrap())))
+}
+
+#[test]
+fn frames_across_devices_arrive_at_a_rate_and_from_several_queues() {
+    let plan = BedPlan {
+        loopback_ok: false,
+        queues: Some(2),
+        ..BedPlan::new(
+            "10.11.2.1".parse().unwrap(),
+            vec!["10.11.2.0/24".parse().unwrap()],
+        )
+    };
+    let bed = match Bed::build(&plan) {
+        Ok(bed) => bed,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+    };
+    for (receiver, sender, streams) in [
+        ("xdp:server0,frames=8192", "xdp:client0", 2),
+        ("packet:server0,frames=8192", "packet:client0", 1),
+        ("xdp:server0,frames=8192", "packet:client0,queues=2", 2),
+    ] {
+        let arguments = [
+            sender, "--rate", "20k", "--count", "4000", "--flows", "32", "--size", "imix",
+        ];
+        let Some((sent, came)) = across(&bed, receiver, &arguments) else {
+            return;
+        };
+        assert_eq!(sent["sent"], 4000, "{sender}");
+        assert_eq!(sent["streams"].as_array().unwrap().len(), streams, "{sender}");
+        assert_eq!(came["marked"], 4000, "{sender} to {receiver}: {came}");
+        assert_eq!(came["streams"].as_array().unwrap().len(), streams);
+        assert_eq!(
+            (&came["total"]["received"], &came["total"]["lost"]),
+            (&4000.into(), &0.into()),
+            "{came}"
+        );
+        assert_eq!(came["latency"]["count"], 4000);
+        assert_eq!(sent["schedule_lag"]["count"], 4000);
+    }
+}
+
+#[test]
+fn a_ring_joins_two_processes_whoever_comes_first() {
+    for receiver_first in [true, false] {
+        let ring = format!("ring:packets-{}-{receiver_first}", std::process::id());
+        let receive = || {
+            common::corelane(&["serve", "packets", &ring, "--json"])
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        let send = || {
+            let arguments = [
+                "load",
+                "packets",
+                &ring,
+                "--count",
+                "20k",
+                "--duration",
+                "20s",
+                "--json",
+            ];
+            common::corelane(&arguments)
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        let (receiving, sending) = match receiver_first {
+            true => {
+                let receiving = receive();
+                (receiving, send())
+            }
+            false => {
+                let sending = send();
+                (receive(), sending)
+            }
+        };
+        let sent = document(&sending.wait_with_output().unwrap());
+        let came = document(&receiving.wait_with_output().unwrap());
+        assert_eq!(
+            (&sent["sent"], &came["marked"]),
+            (&20_000.into(), &20_000.into()),
+            "{came}"
+        );
+        assert_eq!(
+            (&came["total"]["lost"], &came["total"]["reordered"]),
+            (&0.into(), &0.into())
+        );
+        assert_eq!(came["latency"]["count"], 20_000);
+    }
+}

@@ -1,0 +1,86 @@
+//! `corelane lab rebalance` as a user runs it.
+
+mod common;
+
+use common::{refused, run, run_json};
+use serde_json::Value;
+
+const QUICK: [&str; 11] = [
+    "lab",
+    "rebalance",
+    "--buckets",
+    "4",
+    "--share-cpus",
+    "--rounds",
+    "1",
+    "--duration",
+    "300ms",
+    "--rate",
+    "5k",
+];
+
+#[test]
+fn a_skewed_load_is_levelled_while_it_runs_and_nothing_is_lost() {
+    let document = run_json(&[&QUICK[..], &["--json"]].concat());
+    assert_eq!(document["schema"], "corelane/rebalance/1");
+    let phases = document["phases"].as_array().unwrap();
+    let names: Vec<_> = phases
+        .iter()
+        .map(|phase| phase["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["static", "before", "during", "after"]);
+    for phase in phases {
+        assert_eq!(
+            (&phase["lost"], &phase["refused"]),
+            (&Value::from(0), &Value::from(0)),
+            "{phase}"
+        );
+        assert_eq!(phase["bucket_datagrams"].as_array().unwrap().len(), 4);
+        let seen: u64 = phase["bucket_datagrams"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|seen| seen.as_u64().unwrap())
+            .sum();
+        assert_eq!(phase["sent"], seen, "{phase}");
+        // Where the table stands still, every datagram is where it says.
+        if phase["name"] != "during" {
+            assert_eq!(phase["steering_samples"], phase["steering_right"], "{phase}");
+        }
+    }
+    assert!(phases[2]["table_changes"].as_u64().unwrap() > 0, "{}", phases[2]);
+    let decided = &document["decisions"][0];
+    let load = |name: &str| decided[name].as_f64().unwrap();
+    assert!(load("fullest_after") <= 1.05 * load("bound"), "{decided}");
+    let fullest = |phase: usize| phases[phase]["fullest_over_mean"].as_f64().unwrap();
+    assert!(
+        fullest(3) < fullest(1),
+        "{} after, {} before",
+        fullest(3),
+        fullest(1)
+    );
+    assert_eq!(document["verdict"]["nothing_lost"], true);
+}
+
+#[test]
+fn the_text_fits_100_columns_and_ends_with_the_verdict() {
+    let output = run(&QUICK);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.lines().last().unwrap().contains("lost a million under"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn what_cannot_be_rebalanced_is_refused_by_flag() {
+    for (more, needed) in [
+        (&["--buckets", "1"][..], "--buckets"),
+        (&["--buckets", "2", "--share-cpus", "--exponent=-1"], "--exponent"),
+    ] {
+        let error = refused(&[&["lab", "rebalance"], more].concat(), 2);
+        assert!(error.contains(needed), "{needed}: {error}");
+    }
+}

@@ -1,0 +1,217 @@
+//! `corelane lab scale http`, end to end, as briefly as it goes.
+
+mod common;
+
+use common::{refused, run, run_json};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const QUICK: [&str; 9] = [
+    "lab",
+    "scale",
+    "http",
+    "--duration",
+    "150ms",
+    "--rounds",
+    "1",
+    "--connections",
+    "8",
+];
+
+fn lab(further: &[&str]) -> Value {
+    run_json(&[&QUICK[..], further, &["--json"]].concat())
+}
+
+/// Whether namespaces can be made here; says why not where they cannot.
+fn namespaces() -> bool {
+    let output = run(&["lab", "scale", "http", "--bed", "namespaces", "--dry-run"]);
+    if !output.status.success() {
+        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    output.status.success()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+/// What must hold of every trial with nothing in its way: both sides counted the same, and nothing failed.
+fn assert_whole(report: &Value) {
+    let steps = report["steps"].as_array().unwrap();
+    assert!(!steps.is_empty());
+    for trial in report["trials"].as_array().unwrap() {
+        let step = &steps[number(&trial["step"]) as usize];
+        let what = format!(
+            "{} {} x{}: {trial}",
+            step["server"], step["placement"], step["buckets_active"]
+        );
+        assert_eq!(trial["status"], "valid", "{what}");
+        assert!(number(&trial["requests_ok"]) > 0, "{what}");
+        let connections = &trial["connections"];
+        for count in ["opened", "held"] {
+            assert_eq!(connections[count], step["connections"], "{what}");
+        }
+        assert_eq!(trial["errors"].as_object().unwrap().len(), 0, "{what}");
+        assert_eq!(connections["failed"].as_object().unwrap().len(), 0, "{what}");
+    }
+}
+
+#[test]
+fn every_request_is_counted_on_both_sides_with_controls() {
+    if !namespaces() {
+        return;
+    }
+    let report = lab(&["--bed", "namespaces", "--size", "0,100KiB"]);
+    assert_eq!(report["schema"], "corelane/scale-http/1");
+    assert_whole(&report);
+    for step in report["steps"].as_array().unwrap() {
+        let exact = step["server"] == "exact";
+        assert_eq!(
+            step["steering_ok"],
+            if exact { 1.0.into() } else { Value::Null },
+            "{step}"
+        );
+        assert!(step["latency"]["p99_ns"].as_u64().unwrap() > 0);
+        for field in [
+            "requests_per_s",
+            "gbit_s",
+            "server_cpu_us_per_request",
+            "client_cpu_us_per_request",
+        ] {
+            assert!(step[field].as_f64().unwrap() > 0.0, "{field}: {step}");
+        }
+    }
+    let trials = report["trials"].as_array().unwrap();
+    assert!(trials.iter().all(|trial| trial["served_requests"].is_u64()));
+    assert!(report["limit"]["sentence"].as_str().unwrap().ends_with('.'));
+    assert_eq!(report["limit"]["suspects"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn a_saved_report_is_told_again_compared_and_made_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (json, html) = (file("run.json"), file("run.html"));
+    let saving = [
+        "--models", "exact", "--size", "10", "--json", &json, "--html", &html,
+    ];
+    let first = run(&[&QUICK[..], &saving].concat());
+    let again = run(&["report", "show", &json]);
+    assert_eq!(
+        String::from_utf8_lossy(&first.stdout),
+        String::from_utf8_lossy(&again.stdout)
+    );
+    let page = file("again.html");
+    assert!(run(&["report", "show", &json, "--html", &page]).status.success());
+    assert_eq!(
+        fs::read_to_string(&page).unwrap(),
+        fs::read_to_string(&html).unwrap()
+    );
+    let compared = run(&["report", "diff", &json, &json]);
+    let compared = String::from_utf8_lossy(&compared.stdout).into_owned();
+    assert!(
+        compared.contains("Nothing changed beyond the spread"),
+        "{compared}"
+    );
+}
+
+#[test]
+fn a_schedule_is_kept_and_its_lag_told() {
+    let report = lab(&[
+        "--rate",
+        "200",
+        "--models",
+        "exact",
+        "--placements",
+        "aligned",
+        "--size",
+        "10",
+    ]);
+    for step in report["steps"].as_array().unwrap() {
+        assert!(step["schedule_lag"]["count"].as_u64().unwrap() > 0, "{step}");
+    }
+}
+
+#[test]
+fn any_server_can_take_the_place_of_ours() {
+    if !Path::new("/usr/sbin/nginx").exists() {
+        eprintln!("skipped: nginx is not installed (tests/prepare.sh)");
+        return;
+    }
+    if !namespaces() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    let configuration = format!(
+        "daemon off; pid {place}/pid; error_log {place}/errors;\n\
+         events {{ worker_connections 512; }}\n\
+         http {{ access_log off; keepalive_requests 100000000; client_body_temp_path {place}; proxy_temp_path {place};\n\
+         fastcgi_temp_path {place}; uwsgi_temp_path {place}; scgi_temp_path {place};\n\
+         server {{ listen 8080; return 200 pong; }} }}\n"
+    );
+    fs::write(folder.path().join("nginx.conf"), configuration).unwrap();
+    let subject =
+        format!("nginx -e {place}/errors -c {place}/nginx.conf -g \"worker_processes $CORELANE_CPUS;\"");
+    let report = lab(&["--bed", "namespaces", "--subject", &subject]);
+    assert_eq!(report["subject"], subject);
+    assert_whole(&report);
+    for step in report["steps"].as_array().unwrap() {
+        assert_eq!(
+            (&step["server"], &step["object_bytes"]),
+            (&"subject".into(), &Value::Null)
+        );
+        assert!(
+            step["server_cpu_us_per_request"].as_f64().unwrap() > 0.0,
+            "its workers' time is counted"
+        );
+    }
+}
+
+#[test]
+fn a_subject_that_does_not_start_ends_the_run_with_its_own_words() {
+    if !namespaces() {
+        return;
+    }
+    let told = refused(
+        &[&QUICK[..], &["--subject", "echo no port for me >&2; false"]].concat(),
+        1,
+    );
+    assert!(told.contains("no port for me"), "{told}");
+}
+
+#[test]
+fn the_text_fits_a_hundred_columns_and_ends_with_the_limit() {
+    let output = run(&[&QUICK[..], &["--models", "exact", "--size", "10"]].concat());
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let (last, others) = lines.split_last().unwrap();
+    for line in others {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    assert!(
+        text.contains("who was the limit") && last.contains("the limit was"),
+        "{text}"
+    );
+}
+
+#[test]
+fn bad_input_is_refused_with_the_flag_named() {
+    for (flags, named) in [
+        (&["--active", "99"][..], "--active"),
+        (&["--connections", "0"], "--connections"),
+        (&["--models", "guess"], "--models"),
+        (&["--subject", "x", "--path", "y"], "--path"),
+        (&["--path", "/y"], "--subject"),
+    ] {
+        let told = refused(&[&["lab", "scale", "http"], flags].concat(), 2);
+        assert!(told.contains(named), "{told}");
+    }
+    let few = refused(
+        &["lab", "scale", "http", "--connections", "1", "--active", "2"],
+        2,
+    );
+    assert!(few.contains("fewer than one a bucket"), "{few}");
+}

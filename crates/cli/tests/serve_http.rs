@@ -1,0 +1,268 @@
+//! `serve http` and `serve tcp` under the clients that people use, as processes on loopback: same counts on both sides.
+
+mod common;
+
+use common::{corelane, refused, run, run_json};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server that ends with its document.
+struct Server {
+    process: Option<Child>,
+    port: u16,
+}
+
+impl Server {
+    fn start(what: &str, arguments: &[&str]) -> Self {
+        // Nobody else takes a port that was just given back, in all likelihood; a server that cannot have it says so.
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let address = format!("127.0.0.1:{port}");
+        let all = [
+            &[
+                "serve",
+                what,
+                &address,
+                "--buckets",
+                "2",
+                "--share-cpus",
+                "--json",
+            ],
+            arguments,
+        ]
+        .concat();
+        let process = corelane(&all).stdout(Stdio::piped()).spawn().unwrap();
+        let server = Self {
+            process: Some(process),
+            port,
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(&address).is_err() {
+            assert!(Instant::now() < deadline, "{what} does not listen");
+            std::thread::yield_now();
+        }
+        server
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Interrupts it, as the terminal does on ^C, and reads what it tells.
+    fn stop(mut self) -> Value {
+        let mut process = self.process.take().unwrap();
+        let id = process.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let mut text = String::new();
+        process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(process.wait().unwrap().success());
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.as_mut() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// A count of all buckets.
+fn sum(served: &Value, field: &str) -> u64 {
+    let buckets = served["buckets"].as_array().unwrap();
+    buckets.iter().map(|bucket| bucket[field].as_u64().unwrap()).sum()
+}
+
+/// What a client printed; none when it is not installed.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) => {
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{program}: {error}");
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Err(error) => {
+            eprintln!("skipped: {program}: {error} (tests/prepare.sh installs it)");
+            None
+        }
+    }
+}
+
+/// The number before or after these words.
+fn number(text: &str, pattern: (&str, &str)) -> u64 {
+    let (before, after) = pattern;
+    let line = text
+        .lines()
+        .find(|line| line.contains(before) && line.contains(after))
+        .expect(text);
+    let rest = &line[line.find(before).unwrap() + before.len()..];
+    rest.split_whitespace()
+        .next()
+        .unwrap()
+        .trim_end_matches(',')
+        .parse()
+        .expect(line)
+}
+
+#[test]
+fn known_clients_and_the_server_count_alike() {
+    for engine in ["epoll", "io_uring"] {
+        let server = Server::start("http", &["--engine", engine]);
+        let mut requests = 0;
+        if let Some(text) = output(
+            "curl",
+            &["-s", &server.url("/size/5"), &server.url("/chunks/3/4")],
+        ) {
+            assert_eq!(text, "01234".to_owned() + "0123456789ab");
+            requests += 2;
+        }
+        if let Some(text) = output("curl", &["-s", "-T", "/etc/hostname", &server.url("/echo")]) {
+            assert_eq!(text, std::fs::read_to_string("/etc/hostname").unwrap());
+            requests += 1;
+        }
+        let url = server.url("/size/1024");
+        if let Some(text) = output("h2load", &["--h1", "-n", "3000", "-c", "10", "-m", "4", &url]) {
+            assert_eq!(
+                number(
+                    &text,
+                    ("requests: 3000 total, 3000 started, 3000 done,", "succeeded")
+                ),
+                3_000,
+                "{text}"
+            );
+            requests += 3_000;
+        }
+        for keep in [&["-k"][..], &[]] {
+            let arguments = [keep, &["-q", "-n", "1000", "-c", "8", &url]].concat();
+            if let Some(text) = output("ab", &arguments) {
+                assert_eq!(number(&text, ("Complete requests:", "")), 1_000, "{text}");
+                assert_eq!(number(&text, ("Failed requests:", "")), 0, "{text}");
+                requests += 1_000;
+            }
+        }
+        let served = server.stop();
+        assert_eq!(served["engine"], engine);
+        assert_eq!(sum(&served, "requests"), requests, "{served}");
+        let answered = |bucket: &Value| bucket["answers"]["200"].as_u64().unwrap_or(0);
+        let answered: u64 = served["buckets"].as_array().unwrap().iter().map(answered).sum();
+        assert_eq!(answered, requests, "{served}");
+        assert!(
+            served["buckets"][0]["errors"].as_object().unwrap().is_empty(),
+            "{served}"
+        );
+    }
+}
+
+#[test]
+fn wrk_counts_no_more_than_the_server() {
+    let server = Server::start("http", &[]);
+    let arguments = ["-t", "1", "-c", "16", "-d", "1s", &server.url("/size/100")];
+    let Some(text) = output("wrk", &arguments) else {
+        return;
+    };
+    let line = text.lines().find(|line| line.contains("requests in")).unwrap();
+    let asked: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+    assert!(
+        !text.contains("Socket errors") && !text.contains("Non-2xx"),
+        "{text}"
+    );
+    let served = sum(&server.stop(), "requests");
+    // Those that were on their way when its time was over it does not count: one a connection.
+    assert!((asked..=asked + 16).contains(&served), "{asked} {served}");
+}
+
+#[test]
+fn files_and_certificates_satisfy_curl() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "a file\n").unwrap();
+    let root = folder.path().to_str().unwrap();
+    let server = Server::start("http", &["--root", root, "--tls"]);
+    let url = server.url("/a.txt").replace("http:", "https:");
+    let Some(text) = output("curl", &["-sk", "-r", "2-5", &url]) else {
+        return;
+    };
+    assert_eq!(text, "file");
+    let served = server.stop();
+    assert_eq!(sum(&served, "requests"), 1);
+}
+
+#[test]
+fn a_server_that_sees_no_one_ends_in_time_and_tells_its_plan() {
+    let served = run_json(&[
+        "serve",
+        "http",
+        "127.0.0.1:0",
+        "--buckets",
+        "1",
+        "--duration",
+        "50ms",
+        "--json",
+    ]);
+    assert_eq!(served["schema"], "corelane/served-http/1");
+    assert_eq!(sum(&served, "requests"), 0);
+    let plan = run_json(&[
+        "serve",
+        "http",
+        "127.0.0.1:0",
+        "--buckets",
+        "1",
+        "--max-head",
+        "4KiB",
+        "--dry-run",
+    ]);
+    assert_eq!(plan["limits"]["head_bytes"], 4_096);
+    let plan = run_json(&[
+        "serve",
+        "tcp",
+        "127.0.0.1:0",
+        "--buckets",
+        "1",
+        "--mode",
+        "echo",
+        "--dry-run",
+    ]);
+    assert_eq!(plan["mode"], "echo");
+    assert!(refused(&["serve", "tcp", "--mode", "drain"], 2).contains("sink, source or echo"));
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    assert!(refused(&["serve", "http", &address, "--buckets", "1"], 2).contains("is in use"));
+    let text = run(&[
+        "serve",
+        "tcp",
+        "127.0.0.1:0",
+        "--buckets",
+        "1",
+        "--duration",
+        "50ms",
+    ]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("listening on 127.0.0.1:"));
+}
+
+#[test]
+fn a_sink_counts_every_byte_by_either_engine() {
+    for engine in ["epoll", "io_uring"] {
+        let server = Server::start("tcp", &["--engine", engine]);
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        stream.write_all(&vec![1; 3_000_000]).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut nothing = Vec::new();
+        stream.read_to_end(&mut nothing).unwrap();
+        let served = server.stop();
+        assert_eq!(sum(&served, "bytes_received"), 3_000_000);
+        assert_eq!(served["mode"], "sink");
+    }
+}

@@ -1,0 +1,194 @@
+//! A server under test in the lab's keeping: Debian's nginx, and servers that do not start.
+
+use corelane_host::bed::{Bed, BedError, BedPlan};
+use corelane_host::counters::Family;
+use corelane_host::cpus;
+use corelane_lab::child::{SubjectPlan, SubjectProcess};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const PORT: u16 = 8080;
+
+/// A bed of namespaces, or `None` after saying why this machine permits none.
+fn bed() -> Option<Bed> {
+    let plan = BedPlan {
+        loopback_ok: false,
+        ..BedPlan::new(
+            "10.11.2.1".parse().unwrap(),
+            vec!["10.11.2.0/24".parse().unwrap()],
+        )
+    };
+    match Bed::build(&plan) {
+        Err(error @ BedError::Namespace { .. }) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        built => Some(built.unwrap()),
+    }
+}
+
+fn plan(bed: &Bed, command: &str) -> SubjectPlan {
+    SubjectPlan {
+        command: command.to_owned(),
+        address: SocketAddr::new(bed.server.address(), PORT),
+        cpus: vec![*cpus::allowed().unwrap().cpus.last().unwrap()],
+        ready_within_ms: 20_000,
+    }
+}
+
+fn start(bed: &Bed, plan: &SubjectPlan) -> Result<SubjectProcess, String> {
+    let program = Path::new(env!("CARGO_BIN_EXE_corelane"));
+    SubjectProcess::start(program, &bed.server, plan).map_err(|error| error.to_string())
+}
+
+/// nginx with its files in `folder`; `None` after saying that there is none.
+fn nginx(folder: &Path, daemon: &str) -> Option<String> {
+    if !Path::new("/usr/sbin/nginx").exists() {
+        eprintln!("skipped: nginx is not installed (tests/prepare.sh)");
+        return None;
+    }
+    let place = folder.display();
+    let configuration = format!(
+        "daemon {daemon}; worker_processes 2; pid {place}/pid; error_log {place}/errors;\n\
+         events {{ worker_connections 512; }}\n\
+         http {{ access_log off; client_body_temp_path {place}; proxy_temp_path {place};\n\
+         fastcgi_temp_path {place}; uwsgi_temp_path {place}; scgi_temp_path {place};\n\
+         server {{ listen 8080; return 200 pong; }} }}\n"
+    );
+    fs::write(folder.join("nginx.conf"), configuration).unwrap();
+    Some(format!("nginx -e {place}/errors -c {place}/nginx.conf"))
+}
+
+/// The processes of the subject, without its keeper.
+fn members(subject: &SubjectProcess) -> BTreeSet<u32> {
+    let members: BTreeSet<u32> = Family::below(subject.pid())
+        .unwrap()
+        .members
+        .into_keys()
+        .collect();
+    assert!(!members.contains(&subject.pid()));
+    members
+}
+
+fn get(bed: &Bed) -> String {
+    let server = bed.server.address();
+    bed.client.run(move || {
+        let mut stream = TcpStream::connect((server, PORT)).unwrap();
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    })
+}
+
+fn lives(process: u32) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
+}
+
+fn eventually(claim: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "not within 10 s: {claim}"
+        );
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn nginx_answers_on_the_cpus_it_was_given_and_ends_with_its_workers_in_front_or_behind() {
+    for daemon in ["off", "on"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (Some(bed), Some(command)) = (bed(), nginx(folder.path(), daemon)) else {
+            return;
+        };
+        let plan = plan(&bed, &command);
+        let subject = start(&bed, &plan).unwrap();
+        assert!(get(&bed).ends_with("pong"));
+        let members = members(&subject);
+        assert!(
+            members.len() >= 3,
+            "daemon {daemon}: a master and two workers: {members:?}"
+        );
+        for member in &members {
+            let status = fs::read_to_string(format!("/proc/{member}/status")).unwrap();
+            let allowed = status
+                .lines()
+                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            assert_eq!(allowed.unwrap().trim(), plan.cpus[0].to_string());
+        }
+        let family = Family::below(subject.pid()).unwrap();
+        assert!(family.cpu_ns() > 0 && family.memory_bytes().unwrap() > 0);
+        drop(subject);
+        assert!(!members.iter().any(|member| lives(*member)), "daemon {daemon}");
+        assert!(
+            !folder.path().join("pid").exists(),
+            "it was asked to end, and did so itself"
+        );
+    }
+}
+
+#[test]
+fn a_keeper_that_is_killed_takes_the_subject_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let (Some(bed), Some(command)) = (bed(), nginx(folder.path(), "on")) else {
+        return;
+    };
+    let subject = start(&bed, &plan(&bed, &command)).unwrap();
+    let members = members(&subject);
+    let killed = std::process::Command::new("kill")
+        .args(["-9", &subject.pid().to_string()])
+        .status()
+        .unwrap();
+    assert!(killed.success());
+    eventually("everything that the subject started has ended", || {
+        !members.iter().any(|member| lives(*member))
+    });
+}
+
+#[test]
+fn a_subject_that_does_not_start_is_told_in_its_own_words() {
+    let Some(bed) = bed() else { return };
+    let told = |command: &str| start(&bed, &plan(&bed, command)).err().unwrap();
+    let gone = told("echo cannot open the door >&2; exit 3");
+    assert!(
+        gone.contains("ended before it listened on 10.11.2.1:8080"),
+        "{gone}"
+    );
+    assert!(
+        gone.contains("exit code 3") && gone.contains("cannot open the door"),
+        "{gone}"
+    );
+    let missing = told("exec no-such-server-anywhere");
+    assert!(
+        missing.contains("exit code 127") && missing.contains("not found"),
+        "{missing}"
+    );
+    let killed = told("kill -9 $$");
+    assert!(killed.contains("signal SIGKILL"), "{killed}");
+}
+
+#[test]
+fn a_subject_that_listens_elsewhere_is_given_up_and_ended() {
+    let Some(bed) = bed() else { return };
+    let plan = SubjectPlan {
+        ready_within_ms: 200,
+        ..plan(
+            &bed,
+            "echo listening on $CORELANE_ADDRESS:1, $CORELANE_CPUS CPU; exec sleep 60",
+        )
+    };
+    let told = start(&bed, &plan).err().unwrap();
+    assert!(told.contains("accepts nothing on 10.11.2.1:8080"), "{told}");
+    assert!(
+        told.contains("it said: listening on 10.11.2.1:1, 1 CPU"),
+        "{told}"
+    );
+}

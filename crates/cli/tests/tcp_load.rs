@@ -1,0 +1,175 @@
+//! `load tcp` against sockets of the test, as a process on loopback.
+
+mod common;
+
+use common::{refused, run};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Attends to each connection, with its number, in a thread of its own.
+fn server(attend: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let attend = Arc::new(attend);
+    thread::spawn(move || {
+        for (number, connection) in listener.incoming().map_while(Result::ok).enumerate() {
+            let attend = Arc::clone(&attend);
+            thread::spawn(move || attend(number as u64, connection));
+        }
+    });
+    address
+}
+
+fn load(address: SocketAddr, arguments: &[&str]) -> Value {
+    let output = run(&[&["load", "tcp", &address.to_string(), "--json"], arguments].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|wrong| panic!("{wrong}: {error}"))
+}
+
+fn read_all(mut connection: TcpStream, count: &AtomicU64) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(length @ 1..) = connection.read(&mut buffer) {
+        count.fetch_add(length as u64, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_sink_receives_what_was_written_on_every_connection() {
+    let received = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&received);
+    let address = server(move |_, connection| read_all(connection, &count));
+    let loaded = load(
+        address,
+        &["--connections", "8", "--duration", "300ms", "--workers", "1"],
+    );
+    let total = &loaded["total"];
+    assert_eq!(
+        (&total["opened"], &total["open_at_end"], &total["stalls"]),
+        (&8.into(), &8.into(), &0.into())
+    );
+    let sent = total["sent_bytes"].as_u64().unwrap();
+    assert!(sent > 0 && loaded["sent_gbit_per_second"].as_f64().unwrap() > 0.0);
+    // What the kernel took may still be on its way when the process ends; the sink reads it all the same.
+    assert!(received.load(Ordering::SeqCst) <= sent + (8 << 20));
+    assert_eq!(loaded["rates"]["connections"], 8);
+}
+
+#[test]
+fn a_source_is_read() {
+    let address = server(|_, mut connection| {
+        let block = vec![7; 1 << 16];
+        while connection.write_all(&block).is_ok() {}
+    });
+    let loaded = load(
+        address,
+        &["--direction", "read", "--connections", "4", "--duration", "200ms"],
+    );
+    assert!(loaded["total"]["received_bytes"].as_u64().unwrap() > 1 << 16);
+    assert_eq!(loaded["total"]["sent_bytes"], 0);
+}
+
+#[test]
+fn a_rate_holds_for_every_connection() {
+    let received = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&received);
+    let address = server(move |_, connection| read_all(connection, &count));
+    let loaded = load(
+        address,
+        &["--connections", "5", "--rate", "100kB", "--duration", "500ms"],
+    );
+    let sent = loaded["total"]["sent_bytes"].as_f64().unwrap();
+    let allowed = 5.0 * 100_000.0 * loaded["running_s"].as_f64().unwrap();
+    assert!(sent > 0.0 && sent <= allowed, "{sent} of {allowed}");
+    assert_eq!(
+        loaded["total"]["stalls"], 0,
+        "a writer that waits for its rate does not stand still"
+    );
+}
+
+#[test]
+fn a_reader_that_stops_is_named_and_the_others_are_not() {
+    let address = server(|number, connection| match number {
+        0 => loop {
+            thread::park();
+            let _ = connection.peek(&mut [0]);
+        },
+        _ => read_all(connection, &AtomicU64::new(0)),
+    });
+    let loaded = load(
+        address,
+        &["--connections", "3", "--duration", "900ms", "--stall", "200ms"],
+    );
+    assert_eq!(
+        (&loaded["total"]["stalls"], &loaded["total"]["stalled_at_end"]),
+        (&1.into(), &1.into())
+    );
+    let stall = &loaded["stalled"][0];
+    assert!(
+        stall["local"].as_str().unwrap().starts_with("127.0.0.1:"),
+        "{stall}"
+    );
+    assert_eq!(
+        (&stall["peer"], &stall["ended"]),
+        (&address.to_string().into(), &false.into())
+    );
+    assert!(stall["for_s"].as_f64().unwrap() >= 0.2);
+}
+
+#[test]
+fn connections_that_the_server_resets_are_counted_as_such() {
+    let address = server(|number, connection| {
+        if number < 2 {
+            socket2::SockRef::from(&connection)
+                .set_linger(Some(std::time::Duration::ZERO))
+                .unwrap();
+        } else {
+            read_all(connection, &AtomicU64::new(0));
+        }
+    });
+    let loaded = load(address, &["--connections", "6", "--duration", "300ms"]);
+    let total = &loaded["total"];
+    assert_eq!(
+        (&total["broken"]["reset"], &total["open_at_end"]),
+        (&2.into(), &4.into()),
+        "{total}"
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_fails_the_run_by_name() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = run(&[
+        "load",
+        "tcp",
+        &address.to_string(),
+        "--json",
+        "--connections",
+        "3",
+    ]);
+    let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (output.status.code(), &loaded["total"]["not_opened"]["refused"]),
+        (Some(1), &3.into())
+    );
+    assert_eq!(loaded["limited_by"], "no connection could be opened: refused");
+}
+
+#[test]
+fn the_preset_is_the_posts_run_and_lasts_longer() {
+    let output = run(&["load", "tcp", "127.0.0.1:9000", "--preset", "smash", "--dry-run"]);
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let leases = plan["workers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|worker| worker["leases"].as_array().unwrap());
+    let connections: u64 = leases.map(|lease| lease["connections"].as_u64().unwrap()).sum();
+    assert_eq!(connections, 4 * 12_288);
+    assert!(plan["duration_s"].as_f64().unwrap() > 90.0);
+    let error = refused(&["load", "tcp", "127.0.0.1:9000", "--direction", "sideways"], 2);
+    assert!(error.contains("give write, read or both"), "{error}");
+}

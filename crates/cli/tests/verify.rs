@@ -1,0 +1,279 @@
+//! `corelane verify` as a user runs it: logs, captures, and both.
+
+mod common;
+
+use common::{refused, run, run_json};
+use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
+use pcap_file::pcap::{PcapPacket, PcapWriter};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
+use pcap_file::{DataLink, Endianness};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+const POST: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../rss/tests/vectors/post-wrong-ring.tsv"
+);
+
+/// Runs a verification that finds something misplaced, and reads its document.
+fn misplaced(arguments: &[&str]) -> Value {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("by another queue"), "{error}");
+    serde_json::from_slice(&output.stdout).expect("one JSON document")
+}
+
+#[test]
+fn every_frame_of_the_posts_log_is_misplaced_and_its_flow_named() {
+    let naming = ["--clients", "10.11.2.0/24", "--server", "10.11.2.1"];
+    let verify = ["verify", "--log", POST, "--queues", "4", "--json"];
+    let document = misplaced(&[&verify[..], &naming].concat());
+    assert_eq!(document["schema"], "corelane/verify/1");
+    assert_eq!(
+        (&document["frames"], &document["misplaced"]),
+        (&json!(9), &json!(9))
+    );
+    let found: Vec<_> = document["misplacements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| ["hash", "expected", "actual", "frames", "flows"].map(|name| row[name].clone()))
+        .collect();
+    let expected = [
+        ["0x21f7db62", "2", "3", "5", "10.11.2.32:0 -> 10.11.2.1:0"],
+        ["0x335a5c03", "3", "2", "4", "10.11.2.33:0 -> 10.11.2.1:0"],
+    ];
+    let expected = expected.map(|[hash, expected, actual, frames, flow]| {
+        let number = |text: &str| json!(text.parse::<u64>().unwrap());
+        [
+            json!(hash),
+            number(expected),
+            number(actual),
+            number(frames),
+            json!([flow]),
+        ]
+    });
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_text_names_queues_flows_and_causes_within_100_columns() {
+    let naming = ["--clients", "10.11.2.0/24", "--server", "10.11.2.1"];
+    let output = run(&[&["verify", "--log", POST, "--queues", "4"][..], &naming].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for needed in [
+        "10.11.2.32",
+        "10.11.2.33",
+        "0x335a5c03",
+        "9 of 9 frames misplaced",
+        "likely:",
+    ] {
+        assert!(text.contains(needed), "{needed} is missing:\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+/// A UDP datagram of 10.11.2.`client`:4000 to 10.11.2.1:8080 in its frame.
+fn frame(client: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
+    frame.extend([
+        0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 11, 2, client, 10, 11, 2, 1,
+    ]);
+    frame.extend([0x0f, 0xa0, 0x1f, 0x90, 0, 8, 0, 0]);
+    frame
+}
+
+fn hash(client: u8, fields: HashFields) -> u32 {
+    let source = format!("10.11.2.{client}:4000").parse().unwrap();
+    let tuple = Tuple::new(source, "10.11.2.1:8080".parse().unwrap()).unwrap();
+    Toeplitz::new(&Key::VERIFICATION).hash(&tuple, fields)
+}
+
+const CLIENTS: std::ops::Range<u8> = 2..250;
+
+fn write_pcap(path: &Path) {
+    let mut writer = PcapWriter::new(File::create(path).unwrap()).unwrap();
+    for client in CLIENTS {
+        let frame = frame(client);
+        let packet = PcapPacket::new(Duration::from_micros(client.into()), frame.len() as u32, &frame);
+        writer.write_packet(&packet).unwrap();
+    }
+}
+
+/// A capture in which the device says that it hashed `fields` and steered by that to four queues.
+fn write_pcapng(path: &Path, fields: HashFields) {
+    let file = File::create(path).unwrap();
+    let mut writer = PcapNgWriter::with_endianness(file, Endianness::Little).unwrap();
+    let interface = InterfaceDescriptionBlock {
+        linktype: DataLink::ETHERNET,
+        snaplen: 0,
+        options: vec![],
+    };
+    writer.write_pcapng_block(interface).unwrap();
+    for client in CLIENTS {
+        let (frame, hash) = (frame(client), hash(client, fields));
+        writer
+            .get_mut()
+            .write_all(&enhanced_packet(&frame, hash, hash % 128 % 4))
+            .unwrap();
+    }
+}
+
+/// An Enhanced Packet Block with the options `epb_hash` (Toeplitz) and `epb_queue`.
+fn enhanced_packet(frame: &[u8], hash: u32, queue: u32) -> Vec<u8> {
+    let words = |words: &[u32]| {
+        words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let length = frame.len() as u32;
+    let mut body = words(&[0, 0, 0, length, length]);
+    body.extend(frame);
+    body.resize(body.len().next_multiple_of(4), 0);
+    body.extend([3, 0, 5, 0, 5]);
+    body.extend(hash.to_be_bytes());
+    body.extend([0; 3]);
+    body.extend([6, 0, 4, 0]);
+    body.extend(words(&[queue, 0]));
+    let total = body.len() as u32 + 12;
+    [words(&[6, total]), body, words(&[total])].concat()
+}
+
+#[test]
+fn a_capture_that_says_hash_and_queue_is_verified_by_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("good.pcapng");
+    write_pcapng(&path, HashFields::FourTuple);
+    let path = path.to_str().unwrap();
+    let verify = ["verify", "--pcap", path, "--queues", "4", "--json"];
+    let good = run_json(&[&verify[..], &["--hash", "4tuple"]].concat());
+    let sum = |name: &str| -> u64 {
+        let buckets = good["buckets"].as_array().unwrap();
+        buckets.iter().map(|bucket| bucket[name].as_u64().unwrap()).sum()
+    };
+    let frames = CLIENTS.len() as u64;
+    assert_eq!(good["misplaced"], 0);
+    assert_eq!([sum("seen"), sum("right_hash"), sum("right_queue")], [frames; 3]);
+    // Taken for a device that hashes addresses, it is caught, and the cause named.
+    let bad = misplaced(&[&verify[..], &["--hash", "2tuple"]].concat());
+    assert!(bad["misplaced"].as_u64().unwrap() > frames / 2, "{bad}");
+    assert_eq!(bad["causes"][0]["cause"], "fields", "{bad}");
+    assert_eq!(bad["causes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_capture_alone_tells_what_each_bucket_should_see_and_with_a_log_what_it_saw() {
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, log) = (folder.path().join("frames.pcap"), folder.path().join("pairs"));
+    write_pcap(&capture);
+    let mut lines: Vec<_> = CLIENTS
+        .map(|client| hash(client, HashFields::TwoTuple))
+        .map(|hash| format!("{hash:#010x} {}", hash % 128 % 4))
+        .collect();
+    fs::write(&log, lines.join("\n")).unwrap();
+    let (capture, log) = (capture.to_str().unwrap(), log.to_str().unwrap());
+    let alone = ["verify", "--pcap", capture, "--queues", "4", "--json"];
+    let document = run_json(&alone);
+    assert_eq!(document["buckets"][0]["right_queue"], Value::Null);
+    assert_eq!(document["frames"], CLIENTS.len());
+    let both = [&alone[..], &["--log", log]].concat();
+    assert_eq!(run_json(&both)["misplaced"], 0);
+    lines[7] = format!("{:#010x} 9", hash(9, HashFields::TwoTuple));
+    fs::write(log, lines.join("\n")).unwrap();
+    let document = misplaced(&both);
+    assert_eq!(document["misplaced"], 1);
+    assert_eq!(document["misplacements"][0]["actual"], 9);
+    assert_eq!(
+        document["misplacements"][0]["flows"],
+        json!(["10.11.2.9:4000 -> 10.11.2.1:8080"])
+    );
+    lines.pop();
+    fs::write(log, lines.join("\n")).unwrap();
+    let error = refused(&both, 2);
+    assert!(error.contains("ends before the capture does"), "{error}");
+}
+
+#[test]
+fn reading_alone_counts_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("frames.pcap");
+    write_pcap(&capture);
+    let output = run(&["verify", "--pcap", capture.to_str().unwrap(), "--read-only"]);
+    assert_eq!(
+        output.stdout,
+        format!("{} frames read\n", CLIENTS.len()).as_bytes()
+    );
+}
+
+#[test]
+fn what_cannot_be_verified_is_refused_with_flag_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("pairs");
+    fs::write(&log, "0x1 0\nring 3\n").unwrap();
+    let log = log.to_str().unwrap();
+    for (arguments, needed) in [
+        (&["verify", "--log", log, "--queues", "4"][..], "line 2"),
+        (&["verify", "--pcap", log, "--queues", "4"], "--pcap"),
+        (&["verify", "--log", "absent", "--queues", "4"], "absent"),
+        (&["verify", "--log", log], "--queues"),
+        (&["verify", "--queues", "4"], "--log"),
+        (
+            &["verify", "--log", log, "--queues", "4", "--hash", "5tuple"],
+            "--hash",
+        ),
+    ] {
+        let error = refused(arguments, 2);
+        assert!(error.contains(needed), "{needed}: {error}");
+    }
+}
+
+#[test]
+fn a_device_is_read_as_it_receives() {
+    let to = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let from = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    from.connect(to.local_addr().unwrap()).unwrap();
+    let verify = [
+        "verify",
+        "--dev",
+        "lo",
+        "--queues",
+        "4",
+        "--frames",
+        "20",
+        "--duration",
+        "30s",
+        "--ignore-hash",
+        "--json",
+    ];
+    let mut child = common::corelane(&verify)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It ends by itself once it saw 20 frames, or says that it may not.
+    while child.try_wait().unwrap().is_none() {
+        from.send(&[0; 4]).unwrap();
+        std::thread::yield_now();
+    }
+    let output = child.wait_with_output().unwrap();
+    if output.status.code() == Some(77) {
+        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&document["frames"], &document["misplaced"]),
+        (&json!(20), &json!(0))
+    );
+    assert!(document["incomplete"].is_u64(), "{document}");
+    // Loopback has no queues: nothing can be wrong, and nothing is called right.
+    assert_eq!(document["buckets"][0]["right_queue"], Value::Null);
+    let error = refused(&["verify", "--dev", "none0", "--queues", "4"], 2);
+    assert!(error.contains("--dev") && error.contains("none0"), "{error}");
+}
