@@ -1,0 +1,58 @@
+# Sourced by the benchmarks: finding programs, medians, and saying whether a ratio meets its target.
+#
+# Results are lines of `verdict`; `conclude` ends a script with 0 when all were met, and 1 when not.
+
+missed=0
+
+# Ends the script when a program is not there; Debian's packages of those used here are named like them, or told.
+need() {
+  local tool
+  for tool in "$@"; do
+    command -v "$tool" >/dev/null && continue
+    case $tool in
+      unshare | nsenter | taskset) tool="$tool (apt install util-linux)" ;;
+      ip | ss) tool="$tool (apt install iproute2)" ;;
+      *) tool="$tool (apt install $tool)" ;;
+    esac
+    echo "skipped: $0 needs $tool" >&2
+    exit 77
+  done
+}
+
+# The program that is measured: $CORELANE, or this checkout's, built now.
+program() {
+  if [[ -n ${CORELANE:-} ]]; then
+    echo "$CORELANE"
+    return
+  fi
+  local root
+  root=$(dirname "${BASH_SOURCE[0]}")/..
+  cargo build --quiet --release --bin corelane --manifest-path "$root/Cargo.toml"
+  echo "$(realpath "${CARGO_TARGET_DIR:-$root/target}")/release/corelane"
+}
+
+# Waits until a command succeeds: at most 5 s.
+until_done() {
+  local _
+  for _ in {1..500}; do
+    "$@" && return
+    sleep 0.01
+  done
+  echo "gave up waiting for: $*" >&2
+  return 1
+}
+
+# The middle one of the numbers on standard input, one a line.
+median() { sort -g | awk '{ values[NR] = $1 } END { print values[int((NR + 1) / 2)] }'; }
+
+# One line: what, the figure, and whether it is on the right side (>= or <=) of its target.
+verdict() {
+  local what=$1 figure=$2 side=$3 target=$4 word=met
+  if ! awk -v figure="$figure" -v target="$target" "BEGIN { exit !(figure $side target) }"; then
+    word=MISSED
+    missed=1
+  fi
+  printf '%-56s %10s  target %s %-8s %s\n' "$what" "$figure" "$side" "$target" "$word"
+}
+
+conclude() { exit "$missed"; }

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# `corelane load http` against wrk, both against Debian's nginx: the server on one CPU, the client on another, taking turns.
+# Client CPU time is what the kernel charged the client's process (user and system).
+#
+# Also the lag of an open loop at half of saturation, against a bare clock_nanosleep loop; and whether its latency depends
+# on how long it is measured. About three minutes; ROUNDS and SECONDS_EACH shorten it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source bench/common.sh
+
+need nginx wrk taskset awk
+corelane=$(program)
+rounds=${ROUNDS:-5}
+seconds=${SECONDS_EACH:-3}
+
+# The first two CPUs that this process may use.
+allowed=$(awk '/^Cpus_allowed_list/ { print $2 }' /proc/self/status | tr ',' '\n' |
+  awk -F- '{ for (cpu = $1; cpu <= (NF > 1 ? $2 : $1); cpu++) print cpu }')
+client=$(sed -n 1p <<<"$allowed")
+server=$(sed -n 2p <<<"$allowed")
+if [[ -z $server ]]; then
+  echo "skipped: $0 needs two CPUs, one for the server and one for the client" >&2
+  exit 77
+fi
+
+folder=$(mktemp -d)
+port=${PORT:-9187}
+mkdir "$folder/root"
+head -c 1048576 /dev/zero >"$folder/root/large"
+cat >"$folder/nginx.conf" <<CONF
+daemon off; master_process off; worker_processes 1; pid $folder/pid; error_log $folder/error.log;
+events { worker_connections 4096; }
+http {
+  access_log off; keepalive_requests 1000000000; sendfile on; tcp_nodelay on;
+  client_body_temp_path $folder/body; proxy_temp_path $folder/proxy; fastcgi_temp_path $folder/fastcgi;
+  uwsgi_temp_path $folder/uwsgi; scgi_temp_path $folder/scgi;
+  server { listen 127.0.0.1:$port; root $folder/root; location = /tiny { return 200 "hello\n"; } }
+}
+CONF
+taskset -c "$server" nginx -c "$folder/nginx.conf" 2>"$folder/start.log" &
+nginx=$!
+trap 'kill $nginx 2>/dev/null; wait $nginx 2>/dev/null; rm -r "$folder"' EXIT
+until_done bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
+
+TIMEFORMAT='%U %S'
+
+# Runs a command on the client's CPU: its output in $folder/out, its CPU seconds on standard output.
+cpu_seconds() {
+  { time taskset -c "$client" "$@" >"$folder/out" 2>/dev/null; } 2>&1 | awk '{ print $1 + $2 }'
+}
+
+# A number of the document in $folder/out, by the name of its first occurrence after another name.
+number() {
+  awk -v after="\"$1\"" -v name="\"$2\":" '
+    index($0, after) { found = 1 }
+    found && index($0, name) { gsub(/[^0-9.eE+-]/, "", $2); print $2; exit }' "$folder/out"
+}
+
+# Requests (or, for large, bytes) a client CPU-second: one figure.
+with_wrk() {
+  local cpu
+  cpu=$(cpu_seconds wrk -t1 -c"$2" -d"${seconds}s" "http://127.0.0.1:$port/$1")
+  awk -v cpu="$cpu" '/requests in/ { print $1 / cpu }' "$folder/out"
+}
+
+with_corelane() {
+  local cpu
+  cpu=$(cpu_seconds "$corelane" load http "http://127.0.0.1:$port/$1" --connections "$2" --cpus "$client" --workers 1 \
+    --duration "${seconds}s" --json)
+  awk -v cpu="$cpu" -v ok="$(number requests ok)" 'BEGIN { print ok / cpu }'
+}
+
+compare() {
+  local object=$1 connections=$2 target=$3
+  : >"$folder/wrk"
+  : >"$folder/corelane"
+  for ((round = 0; round < rounds; round++)); do
+    with_wrk "$object" "$connections" >>"$folder/wrk"
+    with_corelane "$object" "$connections" >>"$folder/corelane"
+  done
+  local wrk ours
+  wrk=$(median <"$folder/wrk")
+  ours=$(median <"$folder/corelane")
+  printf '%s, %s connections: wrk %.0f, corelane %.0f requests a client CPU-second\n' "$object" "$connections" "$wrk" "$ours"
+  verdict "$object: against wrk" "$(awk -v a="$ours" -v b="$wrk" 'BEGIN { printf "%.3f", a / b }')" ">=" "$target"
+}
+
+# The open loop: 99th percentile of its lag, and of its latency, nanoseconds.
+open_loop() {
+  taskset -c "$client" "$corelane" load http "http://127.0.0.1:$port/tiny" --connections 64 --cpus "$client" --workers 1 \
+    --rate "$1" --duration "${2}s" --json >"$folder/out"
+}
+
+compare tiny 64 1.3
+compare large 8 1.0
+
+taskset -c "$client" "$corelane" load http "http://127.0.0.1:$port/tiny" --connections 64 --cpus "$client" --workers 1 \
+  --duration "${seconds}s" --json >"$folder/out"
+half=$(awk -v rate="$(awk '/"requests_per_second"/ { gsub(/[^0-9.]/, "", $2); print $2; exit }' "$folder/out")" \
+  'BEGIN { printf "%d", rate / 2 }')
+echo "half of saturation: $half requests a second"
+for file in bare lag short long; do : >"$folder/$file"; done
+for ((round = 0; round < rounds; round++)); do
+  taskset -c "$client" cargo bench --quiet --package corelane-load --bench nanosleep -- "$half" "$seconds" >>"$folder/bare"
+  open_loop "$half" "$seconds"
+  number schedule_lag p99_ns >>"$folder/lag"
+  number latency p99_ns >>"$folder/short"
+  open_loop "$half" "$((4 * seconds))"
+  number latency p99_ns >>"$folder/long"
+done
+bare=$(median <"$folder/bare")
+lag=$(median <"$folder/lag")
+echo "99th percentile of lag: clock_nanosleep $bare ns, corelane $lag ns"
+verdict "schedule lag against clock_nanosleep" "$(awk -v a="$lag" -v b="$bare" 'BEGIN { printf "%.2f", a / b }')" "<=" 2
+short=$(median <"$folder/short")
+long=$(median <"$folder/long")
+echo "99th percentile of latency: $short ns in $seconds s, $long ns in $((4 * seconds)) s"
+verdict "latency of the long run against the short, off by" \
+  "$(awk -v a="$long" -v b="$short" 'BEGIN { d = a / b - 1; printf "%.3f", d < 0 ? -d : d }')" "<=" 0.05
+conclude

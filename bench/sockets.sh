@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# What a client socket of `corelane load udp` costs in user space: resident memory of the process with 65,536 sockets,
+# less that with one, over the sockets between; with the descriptors that this machine allows, and with 20,000.
+#
+# usage: bench/sockets.sh
+#
+# 65,536 sockets are more than one address has ports, and more than a process may hold descriptors where the limit is
+# 20,000: workers then take descriptor tables of their own. Memory is read when every socket has sent (RssAnon: pages of
+# the program's own, not of its file). What the kernel keeps for a socket is not in it.
+#
+# Exit code: 0 when the target is met, 1 when not, 77 when it cannot run here.
+set -euo pipefail
+. "$(dirname "$0")/veth.sh"
+
+sockets=65536
+target_bytes=1024
+rate=70000
+
+corelane=$(program)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+client ip addr add 10.11.2.3/24 dev veth1
+server_in_background "$corelane" serve udp 10.11.2.1:8080 --sink --json
+receiver=$!
+until_done holds_udp 8080
+
+# Resident bytes of a generator with so many sockets, under a limit of descriptors.
+resident() {
+  local count=$1 limit=$2 generator
+  (
+    ulimit -n "$limit"
+    exec nsenter --net="/proc/$client_holder/ns/net" -- "$corelane" load udp 10.11.2.1:8080 --no-answers \
+      --sources 10.11.2.2,10.11.2.3 --sockets "$count" --workers 1 --rate "$rate" --duration 30s >"$scratch/lines" 2>&1
+  ) &
+  generator=$!
+  # Sockets take turns, so that twice their number of datagrams has used every one; opening them takes a while.
+  while (($(sent) < 2 * count)); do
+    kill -0 "$generator" 2>/dev/null || { cat "$scratch/lines" >&2; return 1; }
+    sleep 0.05
+  done
+  awk '/^RssAnon:/ { print $2 * 1024 }' "/proc/$generator/status"
+  end "$generator"
+}
+
+# Datagrams sent so far, as the last whole line of the running generator says.
+sent() {
+  local counted
+  counted=$(sed -n 's/.* in all *\([0-9,]*\) sent, .*/\1/p' "$scratch/lines" | tail -1 | tr -d ,)
+  echo "${counted:-0}"
+}
+
+most=$(ulimit -Hn)
+[[ $most == unlimited ]] && most=1048576
+for limit in "$most" 20000; do
+  ((limit > most)) && continue
+  : >"$scratch/lines"
+  one=$(resident 1 "$limit")
+  : >"$scratch/lines"
+  many=$(resident "$sockets" "$limit")
+  bytes=$(((many - one) / (sockets - 1)))
+  verdict "bytes a socket, $limit descriptors a table" "$bytes" "<=" "$target_bytes"
+  [[ $most == 20000 ]] && break
+done
+end "$receiver"
+conclude

@@ -1,0 +1,54 @@
+# Sourced by the benchmarks: two unnamed network namespaces joined by a veth pair, and what measuring in them takes.
+#
+# In: root, or a kernel that allows user namespaces; `unshare`, `nsenter` (util-linux) and `ip` (iproute2). Out: the
+# functions `server COMMAND …` and `client COMMAND …`, which run a command in either namespace; the server has
+# 10.11.2.1, the client 10.11.2.2. A namespace is held by a process that ends with the script, however that ends, and
+# goes with it: nothing has a name, and nothing is left.
+
+# Without privilege the whole script runs in a user namespace of its own.
+if [[ $EUID -ne 0 ]]; then
+  exec unshare --user --map-root-user -- "$BASH" "$0" "$@"
+fi
+
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+need unshare nsenter ip ss
+
+# Each holder reads a pipe that only this script writes to, so that it ends when the script does.
+exec {server_pipe}> >(exec unshare --net -- cat)
+server_holder=$!
+exec {client_pipe}> >(exec unshare --net -- cat)
+client_holder=$!
+
+server() { nsenter --net="/proc/$server_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&-; }
+client() { nsenter --net="/proc/$client_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&-; }
+
+# Starts a command in the server's namespace; $! is then the command itself, which signals reach.
+server_in_background() {
+  (exec nsenter --net="/proc/$server_holder/ns/net" -- "$@" {server_pipe}>&- {client_pipe}>&- >/dev/null) &
+}
+
+# Whether a port of the server is in use.
+holds_udp() { [[ -n $(server ss --no-header --all --udp --numeric "sport = :$1") ]]; }
+server_listens_tcp() { [[ -n $(server ss --no-header --listening --tcp --numeric "sport = :$1") ]]; }
+
+# Ends a process that this script started, stopped or not, and waits for it.
+end() {
+  kill -CONT "$1"
+  kill -TERM "$1"
+  wait "$1" || true
+}
+
+apart() { [[ $(readlink "/proc/$1/ns/net") != "$(readlink /proc/$$/ns/net)" ]]; }
+
+until_done apart "$server_holder" && until_done apart "$client_holder" || {
+  echo "skipped: network namespaces are not permitted here" >&2
+  exit 77
+}
+server ip link add veth0 type veth peer name veth1 netns "/proc/$client_holder/ns/net"
+server ip addr add 10.11.2.1/24 dev veth0
+client ip addr add 10.11.2.2/24 dev veth1
+for side in server client; do
+  "$side" ip link set lo up
+done
+server ip link set veth0 up
+client ip link set veth1 up
