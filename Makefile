@@ -25,6 +25,6 @@ bench: need-cargo
 
 need-cargo:
 	@command -v $(CARGO) >/dev/null || { \
-	  echo "cargo was not found. corelane is built with Rust 1.89 or newer: install it from rustup.rs,"; \
-	  echo "or with the distribution's package (Debian 13, Ubuntu 25.10: apt install cargo), and run make again."; \
+	  echo "cargo was not found. corelane is built with Rust 1.89 or newer: install it from rustup.rs"; \
+	  echo "(Debian 13 packages 1.85, which is too old; Debian has rustup: apt install rustup), and run make again."; \
 	  exit 1; }

@@ -3,7 +3,7 @@
 # that does.
 set -euo pipefail
 
-packages=(qemu-system-x86 busybox-static tshark)
+packages=(qemu-system-x86 busybox-static tshark nginx-light clang iproute2 nftables wrk nghttp2-client apache2-utils curl)
 
 missing=()
 for package in "${packages[@]}"; do
@@ -20,7 +20,7 @@ else
   echo "the tests need more packages: sudo $line"
 fi
 
-# The kernel of the guests that tests boot: taken out of Debian's package, not installed, as this machine keeps its own.
+# The kernel of the guests that tests boot, with the modules of their devices: taken out of Debian's package, not installed, as this machine keeps its own.
 guest="${XDG_CACHE_HOME:-$HOME/.cache}/corelane/guest"
 unpack_kernel() {
   local kernel download
@@ -28,11 +28,14 @@ unpack_kernel() {
   download=$(mktemp -d)
   mkdir -p "$guest"
   (cd "$download" && apt-get -o APT::Sandbox::User=root download -qq "$kernel") &&
-    dpkg-deb --fsys-tarfile "$download"/*.deb | tar -x -C "$guest" --wildcards './boot/vmlinuz-*'
+    dpkg-deb --fsys-tarfile "$download"/*.deb | tar -x -C "$guest" --wildcards './boot/vmlinuz-*' './lib/modules/*/kernel/drivers/virtio/*' \
+      './lib/modules/*/kernel/drivers/net/virtio_net.ko*' './lib/modules/*/kernel/drivers/net/net_failover.ko*' \
+      './lib/modules/*/kernel/net/core/failover.ko*'
   local outcome=$?
   rm -r "$download"
   return $outcome
 }
-if ! compgen -G "$guest/boot/vmlinuz-*cloud*" >/dev/null && ! unpack_kernel; then
+if { ! compgen -G "$guest/boot/vmlinuz-*cloud*" || ! compgen -G "$guest/lib/modules/*/kernel/drivers/net"; } >/dev/null &&
+  ! unpack_kernel; then
   echo "tests in an emulated machine are skipped: apt does not give linux-image-cloud-amd64 (run apt-get update?)"
 fi
