@@ -10,7 +10,7 @@ demo: need-cargo
 
 test: need-cargo
 	@./tests/prepare.sh
-	@$(CARGO) test --workspace --quiet -- --show-output
+	@$(CARGO) test --workspace --no-fail-fast --quiet -- --show-output
 
 check: need-cargo
 	$(CARGO) fmt --all --check
