@@ -21,6 +21,7 @@ use ring::{BufferRing, Completion, Ring};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::thread;
 use streams::Completions;
 
 /// Operations queued before a submission is forced.
@@ -341,7 +342,15 @@ pub(crate) fn unavailable() -> Option<String> {
         arena_bytes: 1,
         ..EngineSettings::default()
     };
-    let error = UringEngine::new(&settings).err()?;
+    // On a thread of its own: the kernel takes a ring down after its descriptor was closed, and interrupts the thread that
+    // had it then, which makes the caller's reads with a time limit fail with EINTR.
+    let tried = thread::scope(|scope| {
+        let attempt = thread::Builder::new().spawn_scoped(scope, || UringEngine::new(&settings).err())?;
+        attempt
+            .join()
+            .map_err(|_| io::Error::other("the attempt panicked"))
+    });
+    let error = tried.unwrap_or_else(Some)?;
     Some(match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has no io_uring, or a filter hides it".to_owned(),
         Some(libc::EPERM) => match std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled") {
