@@ -99,7 +99,8 @@ fn a_link_comes_back_with_its_device() {
         let refusal = open_in(&bed, spec).unwrap_err();
         assert!(refusal.is_lost(), "{refusal}");
         ip(&bed, &["link", "set", "server0", "up"]);
-        assert!(open_in(&bed, spec).is_ok());
+        let again = open_in(&bed, spec);
+        assert!(again.is_ok(), "{spec}: {}", again.unwrap_err());
     }
 }
 
@@ -130,11 +131,22 @@ fn what_cannot_be_opened_is_refused_by_name() {
         "{}",
         refusal("tap:server0")
     );
-    let first = open_in(&bed, "xdp:server0").unwrap();
+    let _first = open_in(&bed, "xdp:server0").unwrap();
     let second = refusal("xdp:server0");
     assert!(second.contains("in use"), "{second}");
-    drop(first);
-    assert!(open_in(&bed, "xdp:server0").is_ok(), "nothing stays attached");
+}
+
+#[test]
+fn a_queue_that_was_just_given_up_can_be_had_at_once() {
+    let Some(bed) = bed(2) else { return };
+    for round in 0..10 {
+        let opened = open_in(&bed, "xdp:server0");
+        assert_eq!(
+            opened.map(|links| links.len()).map_err(|error| error.to_string()),
+            Ok(2),
+            "round {round}"
+        );
+    }
 }
 
 #[test]

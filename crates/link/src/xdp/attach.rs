@@ -1,5 +1,6 @@
 //! Puts the program on a device: bpf(2) loads it, and a BPF link keeps it there for as long as its descriptor is open.
 
+use super::release::wait_for_release;
 use super::socket::refused;
 use super::{XdpHook, XdpOptions, program};
 use crate::error::LinkError;
@@ -188,7 +189,7 @@ fn attach(program: &OwnedFd, device: u32, flags: u32) -> io::Result<OwnedFd> {
         flags,
     };
     // SAFETY: the attributes are those of the command and hold no addresses.
-    unsafe { bpf_descriptor(LINK_CREATE, &attributes) }
+    wait_for_release(|| unsafe { bpf_descriptor(LINK_CREATE, &attributes) })
 }
 
 /// A command of bpf(2) that makes a descriptor.

@@ -10,6 +10,7 @@
 
 mod attach;
 mod program;
+mod release;
 mod ring;
 mod socket;
 

@@ -4,6 +4,7 @@
 //! burst, and again the fill ring. The other half sends: free, then in the transmit ring, then with the device, then in the
 //! completion ring, and free again.
 
+use super::release::wait_for_release;
 use super::ring::Ring;
 use super::{XdpMode, XdpOptions};
 use crate::burst::Extent;
@@ -102,7 +103,7 @@ impl XdpSocket {
             memory,
         };
         opened.give_back();
-        bind(opened.socket.as_fd(), device, queue, options)
+        wait_for_release(|| bind(opened.socket.as_fd(), device, queue, options))
             .map_err(|cause| bind_refused(link, options, cause))?;
         let bound: Result<libc::xdp_options, _> =
             calls::get(opened.socket.as_fd(), libc::SOL_XDP, libc::XDP_OPTIONS);
