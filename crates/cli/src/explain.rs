@@ -1,8 +1,8 @@
 //! `corelane explain`: where the packets of one flow go, both ways.
 
+use crate::machine;
 use crate::outcome::{Done, Outcome, usage};
 use crate::values::{Endpoint, endpoint};
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use corelane_host::explain::{
     Confidence, Direction, Ends, ExplainError, Explanation, Flow, Role, Step, explain,
@@ -12,7 +12,7 @@ use corelane_host::sockets::{self, Owner};
 use corelane_report::table::{Column, Table};
 use corelane_rss::{Protocol, Tuple};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane explain 127.0.0.1:40000 127.0.0.1:8080 --proto udp\n  \
@@ -38,7 +38,7 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "CPU")]
     pub sender_cpu: Option<u32>,
     /// Another machine: a document that `corelane host --json` wrote there
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", visible_alias = "host")]
     pub config: Option<PathBuf>,
     /// One JSON document on standard output
     #[arg(long)]
@@ -56,7 +56,8 @@ pub enum ProtocolArgument {
 }
 
 impl ProtocolArgument {
-    fn protocol(self) -> Protocol {
+    /// As tuples have it.
+    pub fn protocol(self) -> Protocol {
         match self {
             Self::Tcp => Protocol::Tcp,
             Self::Udp => Protocol::Udp,
@@ -74,7 +75,7 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
     let tuple = Tuple::new(source, destination).map_err(|error| usage("SRC and DST", error))?;
     let protocol = arguments.proto.protocol();
     let (inventory, ends) = match &arguments.config {
-        Some(path) => (saved(path)?, Ends::default()),
+        Some(path) => (machine::saved("--config", path)?, Ends::default()),
         None => {
             let inventory = inventory::inventory();
             let ends = ends(&inventory, &tuple, protocol);
@@ -98,20 +99,6 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
         write!(out, "{}", text(&explanation))?;
     }
     Ok(Done)
-}
-
-fn saved(path: &Path) -> anyhow::Result<Inventory> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("--config: {}", path.display()))?;
-    let wrong = |error: String| usage("--config", format!("{}: {error}", path.display()));
-    let inventory: Inventory = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    if inventory.schema != Inventory::SCHEMA {
-        let expected = Inventory::SCHEMA;
-        return Err(wrong(format!(
-            "a document of schema {:?}, and {expected:?} is read",
-            inventory.schema
-        )));
-    }
-    Ok(inventory)
 }
 
 /// The sockets at the ends that are here. Without sock_diag none is known, which the steps then say.

@@ -14,6 +14,7 @@ mod interrupt;
 mod key;
 mod lab;
 mod load;
+mod machine;
 mod outcome;
 mod plan;
 mod report;

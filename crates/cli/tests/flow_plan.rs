@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{refused, run, run_json};
+use common::{host_with_rss, refused, run, run_json};
 use corelane_rss::{Steering, Tuple};
 use std::fs;
 
@@ -118,5 +118,94 @@ fn what_cannot_be_planned_is_refused_by_flag() {
     ] {
         let error = refused(&[&PLAN[..], more].concat(), 2);
         assert!(error.contains(needed), "{needed}: {error}");
+    }
+}
+
+#[test]
+fn flows_are_planned_for_the_key_and_table_of_a_saved_device() {
+    const KEY: &str = "c135f2a96e0b47d8812e9f5c3a60d7b4e81f4c96a2d35b70f9168ae34dc25b07961fe8a3d54c720b";
+    let table = [0, 1, 2, 2, 3, 3, 3, 3];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("host.json");
+    let mut document = host_with_rss(KEY, &table);
+    fs::write(&file, document.to_string()).unwrap();
+    let plan = [
+        "plan",
+        "--server",
+        "10.11.2.1:80",
+        "--clients",
+        "10.12.0.0/24",
+        "--flows",
+        "400",
+        "--shape",
+        "one:3",
+        "--json",
+        "--host",
+        file.to_str().unwrap(),
+    ];
+    for (proto, fields) in [("tcp", "4tuple"), ("udp", "2tuple")] {
+        let planned = run_json(&[&plan[..], &["--proto", proto]].concat());
+        let steering: Steering = serde_json::from_value(planned["steering"].clone()).unwrap();
+        assert_eq!(steering.key.to_string(), KEY);
+        assert_eq!(planned["hash_fields"], fields, "{proto}");
+        let entries: Vec<_> = steering
+            .table
+            .entries()
+            .iter()
+            .map(|entry| entry.index())
+            .collect();
+        assert_eq!(entries, table.map(usize::from));
+        let flows = planned["buckets"][3]["flows"].as_array().unwrap();
+        let on_three = flows.iter().filter(|flow| {
+            let end = |at: usize| flow[at].as_str().unwrap().parse().unwrap();
+            steering
+                .steerer()
+                .bucket_of(&Tuple::new(end(0), end(1)).unwrap())
+                .index()
+                == 3
+        });
+        assert_eq!(on_three.count(), 400);
+    }
+    // Loopback has one queue, whose interrupt is nobody's: that is said, and flows are planned all the same.
+    let said = String::from_utf8(run(&plan).stderr).unwrap();
+    assert!(said.contains("queue 0 of lo"), "{said}");
+    let error = refused(&[&plan[..], &["--dev", "none0"]].concat(), 2);
+    assert!(
+        error.contains("--dev") && error.contains("none0") && error.contains("lo"),
+        "{error}"
+    );
+    let error = refused(&[&plan[..], &["--key", KEY]].concat(), 2);
+    assert!(error.contains("--key"), "{error}");
+    let mut second = document["devices"][0].clone();
+    second["name"] = "second0".into();
+    second["rss"] = document["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == "lo")
+        .unwrap()["rss"]
+        .clone();
+    document["devices"].as_array_mut().unwrap().push(second);
+    fs::write(&file, document.to_string()).unwrap();
+    let error = refused(&plan, 2);
+    assert!(error.contains("--dev") && error.contains("second0"), "{error}");
+}
+
+#[test]
+fn a_device_that_tells_no_rule_is_refused_with_what_is_missing() {
+    let plan = ["plan", "--server", "127.0.0.1:80", "--clients", "127.0.0.0/24"];
+    for (more, needed) in [
+        (&["--dev", "lo"][..], "rss of lo"),
+        (&["--dev", "none0"], "no device none0"),
+        (&["--proto", "udp"], "--host"),
+        (&["--host", "/none/host.json"], "/none/host.json"),
+    ] {
+        let output = run(&[&plan[..], more].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && error.contains(needed),
+            "{needed}: {error}"
+        );
+        assert!(output.stdout.is_empty());
     }
 }

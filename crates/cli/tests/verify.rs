@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{refused, run, run_json};
+use common::{host_with_rss, refused, run, run_json};
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use pcap_file::pcapng::PcapNgWriter;
@@ -272,8 +272,60 @@ fn a_device_is_read_as_it_receives() {
         (&json!(20), &json!(0))
     );
     assert!(document["incomplete"].is_u64(), "{document}");
+    // What loopback does not tell is said, and what stands for it.
+    let rule = &document["rule_from"];
+    assert_eq!(
+        [&rule["key"], &rule["hash_types"], &rule["table"]],
+        ["default", "default", "flag"]
+    );
+    assert!(
+        rule["not_read"][0].as_str().unwrap().contains("rss of lo"),
+        "{rule}"
+    );
+    let error = refused(&["verify", "--dev", "lo"], 2);
+    assert!(
+        error.contains("--queues") && error.contains("rss of lo"),
+        "{error}"
+    );
     // Loopback has no queues: nothing can be wrong, and nothing is called right.
     assert_eq!(document["buckets"][0]["right_queue"], Value::Null);
     let error = refused(&["verify", "--dev", "none0", "--queues", "4"], 2);
     assert!(error.contains("--dev") && error.contains("none0"), "{error}");
+}
+
+#[test]
+fn a_capture_is_held_to_the_rule_of_a_saved_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, host) = (
+        folder.path().join("frames.pcapng"),
+        folder.path().join("host.json"),
+    );
+    write_pcapng(&capture, HashFields::TwoTuple);
+    let table: Vec<u16> = (0..128).map(|entry| entry % 4).collect();
+    let key = Key::VERIFICATION.to_string();
+    fs::write(&host, host_with_rss(&key, &table).to_string()).unwrap();
+    let (capture, host) = (capture.to_str().unwrap(), host.to_str().unwrap());
+    let verify = ["verify", "--pcap", capture, "--host", host, "--json"];
+    let document = run_json(&verify);
+    assert_eq!(
+        (&document["frames"], &document["misplaced"]),
+        (&json!(CLIENTS.len()), &json!(0))
+    );
+    assert_eq!((&document["key"], &document["queues"]), (&json!(key), &json!(4)));
+    let from = &document["rule_from"];
+    assert_eq!(
+        from,
+        &json!({ "key": "device", "hash_types": "device", "table": "device", "not_read": [] })
+    );
+    // What is given goes before what the device tells.
+    let other = misplaced(&[&verify[..], &["--queues", "3"]].concat());
+    assert_eq!(
+        (&other["rule_from"]["table"], &other["rule_from"]["key"]),
+        (&json!("flag"), &json!("device"))
+    );
+    let turned: Vec<u16> = table.iter().map(|queue| (queue + 1) % 4).collect();
+    fs::write(host, host_with_rss(&key, &turned).to_string()).unwrap();
+    assert_eq!(misplaced(&verify)["misplaced"], CLIENTS.len());
+    let error = refused(&["verify", "--host", host, "--dev", "lo"], 2);
+    assert!(error.contains("--pcap"), "{error}");
 }

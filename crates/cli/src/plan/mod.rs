@@ -3,11 +3,14 @@
 
 mod flows;
 
+use crate::explain::ProtocolArgument;
+use crate::machine::{MachineDevice, flow_type};
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::RuleArguments;
 use crate::steering;
 use crate::values::{Endpoint, count, endpoint, port_range};
 use clap::Args;
+use corelane_host::inventory::{self, NoSteering};
 use corelane_load::pool::Pool;
 use corelane_report::table::{Column, Table};
 use corelane_rss::plan::{self as rss_plan, Shape};
@@ -44,6 +47,16 @@ pub struct PlanArguments {
     /// The server's steering document, instead of key, table and buckets
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash"])]
     pub steering: Option<PathBuf>,
+    /// A saved `corelane host --json`: plan for the key, the fields and the table of its device [default of --dev: its only
+    /// one with RSS]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["steering", "key", "table_size", "buckets", "hash"])]
+    pub host: Option<PathBuf>,
+    /// Plan for the key, the fields and the table of this device: of --host, or of this machine
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["steering", "key", "table_size", "buckets", "hash"])]
+    pub dev: Option<String>,
+    /// What the flows carry, since devices hash other fields of each [default: tcp]
+    #[arg(long, value_enum)]
+    pub proto: Option<ProtocolArgument>,
     /// Every source found, not only the first of each bucket
     #[arg(long, conflicts_with = "flows")]
     pub all: bool,
@@ -84,15 +97,7 @@ struct BucketPlan {
 
 /// Plans, prints, and refuses a pool that cannot reach every bucket.
 pub fn run(arguments: &PlanArguments) -> Outcome {
-    let default = if arguments.client.is_some() || arguments.flows.is_some() {
-        HashFields::FourTuple
-    } else {
-        HashFields::TwoTuple
-    };
-    let rule = match &arguments.steering {
-        Some(path) => steering::from_file(path)?,
-        None => steering::without_cpus(&arguments.rule, arguments.hash.unwrap_or(default))?,
-    };
+    let rule = rule(arguments)?;
     if let Some(total) = arguments.flows {
         return flows::run(arguments, &rule, total);
     }
@@ -123,6 +128,55 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
         print_table(&mut out, &document)?;
     }
     Ok(Done)
+}
+
+/// The steering to plan for: a document's, a device's, or that of the flags.
+fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
+    if arguments.host.is_some() || arguments.dev.is_some() {
+        return of_device(arguments);
+    }
+    if arguments.proto.is_some() {
+        return Err(usage(
+            "--proto",
+            "it chooses the fields of a device: give --dev or --host",
+        ));
+    }
+    let default = if arguments.client.is_some() || arguments.flows.is_some() {
+        HashFields::FourTuple
+    } else {
+        HashFields::TwoTuple
+    };
+    match &arguments.steering {
+        Some(path) => steering::from_file(path),
+        None => steering::without_cpus(&arguments.rule, arguments.hash.unwrap_or(default)),
+    }
+}
+
+/// The steering of a device. Where the CPU of a queue is not one, each queue has its own number as CPU, which is said: flows
+/// are planned for queues all the same.
+fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
+    let machine = MachineDevice::of_flags(arguments.host.as_deref(), arguments.dev.as_deref())?;
+    let protocol = arguments.proto.unwrap_or(ProtocolArgument::Tcp).protocol();
+    let to = arguments
+        .server
+        .first()
+        .ok_or_else(|| usage("--server", "give one"))?;
+    let flow_type = flow_type(protocol, to.address);
+    match inventory::steering(&machine.inventory, &machine.name, flow_type) {
+        Ok(steering) => Ok(steering),
+        Err(missing @ NoSteering::Queue { .. }) => {
+            eprintln!("corelane: {missing}; the plan's CPUs are the queues' numbers");
+            let rule = inventory::rule(&machine.inventory, &machine.name, flow_type)?;
+            Ok(Steering {
+                cpus: (0..rule.table.buckets() as u32).collect(),
+                key: rule.key,
+                hash_fields: rule.hash_fields,
+                table: rule.table,
+                generation: 0,
+            })
+        }
+        Err(error) => Err(usage("--dev", error)),
+    }
 }
 
 fn addresses(

@@ -2,17 +2,17 @@
 //! what each bucket saw, what was misplaced and why that is likely leaves.
 
 mod live;
+mod rule;
 mod text;
 
 use crate::capture::{self, Pairs};
 use crate::outcome::{Done, Outcome, usage};
-use crate::steering;
 use crate::values::{Endpoint, count, duration, endpoint, port_range};
 use clap::Args;
 use corelane_load::pool::Pool;
-use corelane_packet::HashTypes;
 use corelane_packet::verify::{Report, Rule, Verifier};
-use corelane_rss::{HashFields, HashType, Key, Toeplitz, Tuple};
+use corelane_rss::{HashFields, HashType, Toeplitz, Tuple};
+use rule::{RuleArguments, RuleSource};
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -23,7 +23,8 @@ use std::time::Duration;
 pub const EXAMPLES: &str = "Examples:\n  printf '0x21f7db62 3\\n0x335a5c03 2\\n' > pairs\n  \
     corelane verify --log pairs --queues 4 --clients 10.11.2.0/24 --server 10.11.2.1 || echo misplaced\n  \
     corelane verify --pcap capture.pcapng --queues 4 --hash 4tuple --json\n  \
-    corelane verify --dev eth0 --queues 8 --duration 5s\n\
+    corelane verify --dev eth0 --duration 5s\n  \
+    corelane verify --pcap capture.pcapng --host host.json --dev eth0\n\
     Exit code 1 when anything is misplaced.";
 
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ pub struct VerifyArguments {
     #[command(flatten)]
     source: SourceArguments,
     #[command(flatten)]
-    rule: VerifyRule,
+    rule: RuleArguments,
     #[command(flatten)]
     naming: NamingArguments,
     /// Only read the capture and count its frames: what verifying is measured against
@@ -49,8 +50,9 @@ struct SourceArguments {
     /// A log of `hash queue` pairs, one frame a line; with --pcap, of the capture's frames in order
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// A device: what it receives is read as it comes, with its hash and queue (needs CAP_NET_RAW)
-    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["log", "pcap"])]
+    /// A device: what it receives is read as it comes, with its hash and queue (needs CAP_NET_RAW). With --log or --pcap it
+    /// gives only the rule
+    #[arg(long, value_name = "DEVICE")]
     dev: Option<String>,
     /// With --dev: end after so long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
@@ -64,31 +66,6 @@ struct SourceArguments {
     /// A capture, pcap or pcapng of Ethernet; pcapng's epb_hash (Toeplitz) and epb_queue are what the device said
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-}
-
-/// How the device is set to steer.
-#[derive(Debug, Args)]
-struct VerifyRule {
-    /// Queues that the table names in turn
-    #[arg(
-        long,
-        value_name = "N",
-        required_unless_present_any = ["steering", "read_only"],
-        value_parser = clap::value_parser!(u16).range(1..)
-    )]
-    queues: Option<u16>,
-    /// Entries of the indirection table, a power of two up to 4096
-    #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
-    table_size: usize,
-    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
-    #[arg(long, value_name = "HEX")]
-    key: Option<Key>,
-    /// What is hashed: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4
-    #[arg(long, value_name = "TYPES", default_value = "driver", value_parser = hash_types)]
-    hash: HashTypes,
-    /// The device's steering document, instead of queues, table and key
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["queues", "table_size", "key", "hash"])]
-    steering: Option<PathBuf>,
 }
 
 /// Who may have sent what a log has only the hash of.
@@ -113,6 +90,7 @@ struct VerifyDocument<'a> {
     hash_types: String,
     table_size: usize,
     queues: usize,
+    rule_from: &'a RuleSource,
     /// Frames read from a device of which not all was told; none where a file was read.
     incomplete: Option<u64>,
     #[serde(flatten)]
@@ -131,7 +109,13 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         writeln!(out, "{frames} frames read")?;
         return Ok(Done);
     }
-    let rule = rule(&arguments.rule)?;
+    if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
+        return Err(usage(
+            "--host",
+            "it is for frames of elsewhere: give them with --log or --pcap",
+        ));
+    }
+    let (rule, source) = rule::rule(&arguments.rule, arguments.source.dev.as_deref())?;
     let mut verifier = Verifier::new(&rule);
     let incomplete = take_source(&arguments.source, &mut verifier)?;
     let mut report = verifier.report();
@@ -142,6 +126,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         hash_types: rule.hash_types.to_string(),
         table_size: rule.table.size(),
         queues: rule.table.buckets(),
+        rule_from: &source,
         incomplete,
         report: &report,
     };
@@ -149,6 +134,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
     } else {
         text::write(&mut out, &report, &rule)?;
+        text::not_read(&mut out, &source)?;
         if let Some(incomplete) = incomplete.filter(|incomplete| *incomplete > 0) {
             writeln!(out, "{incomplete} frames were left out: not all of them was told")?;
         }
@@ -160,23 +146,9 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     Ok(Done)
 }
 
-fn rule(arguments: &VerifyRule) -> anyhow::Result<Rule> {
-    if let Some(path) = &arguments.steering {
-        return Ok(Rule::from(&steering::from_file(path)?));
-    }
-    let queues = usize::from(arguments.queues.unwrap_or(1));
-    let table = corelane_rss::IndirectionTable::round_robin(arguments.table_size, queues)
-        .map_err(|error| usage("--table-size and --queues", error))?;
-    Ok(Rule {
-        key: arguments.key.clone().unwrap_or(Key::VERIFICATION),
-        hash_types: arguments.hash,
-        table,
-    })
-}
-
 /// Gives every frame of the source to the verifier; tells how many a device did not tell whole.
 fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Option<u64>> {
-    if let Some(device) = &source.dev {
+    if let (Some(device), None, None) = (&source.dev, &source.pcap, &source.log) {
         return live::take(device, source, verifier).map(Some);
     }
     match (&source.pcap, &source.log) {
@@ -220,17 +192,4 @@ fn name_flows(report: &mut Report, naming: &NamingArguments, rule: &Rule) -> any
         report.name_flows(&toeplitz, HashFields::FourTuple, flows);
     }
     Ok(())
-}
-
-/// Policies by name, or a list of NDIS types.
-fn hash_types(text: &str) -> Result<HashTypes, String> {
-    match text {
-        "2tuple" => Ok(HashTypes::TWO_TUPLE),
-        "4tuple" => Ok(HashTypes::FOUR_TUPLE),
-        "driver" => Ok(HashTypes::DRIVER_DEFAULT),
-        "all" => Ok(HashTypes::ALL),
-        names => names
-            .parse()
-            .map_err(|error| format!("{error}; or 2tuple, 4tuple, driver, all")),
-    }
 }

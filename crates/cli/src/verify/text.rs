@@ -1,5 +1,6 @@
 //! The verdict as text: a report enters, lines of at most 100 columns leave.
 
+use super::rule::{From, RuleSource};
 use corelane_packet::verify::{Report, Rule};
 use corelane_report::quantity::{count, or_missing};
 use corelane_report::table::{Column, Table};
@@ -53,6 +54,27 @@ pub fn write(out: &mut impl Write, report: &Report, rule: &Rule) -> io::Result<(
         rule.table.buckets(),
         rule.hash_types
     )
+}
+
+/// Says what the device did not tell, and what stands for it.
+pub fn not_read(out: &mut impl Write, source: &RuleSource) -> io::Result<()> {
+    for missing in &source.not_read {
+        writeln!(out, "not read: {missing}")?;
+    }
+    let device_asked = !source.not_read.is_empty();
+    if device_asked && source.key == From::Default {
+        writeln!(
+            out,
+            "the key is the verification suite's: give the device's with --key"
+        )?;
+    }
+    if device_asked && source.hash_types == From::Default {
+        writeln!(
+            out,
+            "hash types are those of most drivers: give the device's with --hash"
+        )?;
+    }
+    Ok(())
 }
 
 fn buckets(out: &mut impl Write, report: &Report) -> io::Result<()> {

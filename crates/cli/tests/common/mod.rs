@@ -47,6 +47,25 @@ pub fn refused(arguments: &[&str], code: i32) -> String {
     error
 }
 
+/// This machine's `host --json`, as it were if loopback did RSS by this key and table, and hashed ports of TCP alone.
+pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
+    let mut document = run_json(&["host", "--json"]);
+    let devices = document["devices"].as_array_mut().expect("devices");
+    let known = |value: Value| serde_json::json!({ "value": value, "source": "the test" });
+    for device in devices.iter_mut() {
+        device["rss"] = serde_json::json!({ "value": null, "source": "the test", "absent_because": "none" });
+    }
+    let loopback = devices.iter_mut().find(|device| device["name"] == "lo");
+    let loopback = loopback.expect("loopback is there");
+    loopback["rss"] = known(serde_json::json!({
+        "context": 0, "function": "toeplitz", "transforms": [], "key": key, "table": table,
+    }));
+    let two = ["source_address", "destination_address"];
+    let four = [&two[..], &["source_port", "destination_port"]].concat();
+    loopback["fields"] = known(serde_json::json!({ "tcp4": four, "udp4": two, "tcp6": four, "udp6": two }));
+    document
+}
+
 /// A server in the background; ended when dropped.
 pub struct Server {
     process: Child,

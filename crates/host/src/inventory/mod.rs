@@ -20,7 +20,7 @@ pub use check::check;
 pub use device::Device;
 pub use links::{Bond, Link, Route, Xdp};
 pub use queues::{ReceiveQueue, TransmitQueue};
-pub use steering::{NoSteering, mismatch, steering};
+pub use steering::{DeviceRule, NoSteering, mismatch, rule, steering};
 
 pub use crate::ethtool::ioctl::Driver;
 pub use crate::fact::Fact;

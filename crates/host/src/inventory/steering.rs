@@ -1,9 +1,10 @@
 //! The steering document of a device, for sockets that are to take what its queues receive.
 //!
 //! What enters: an [`Inventory`], a device's name, a type of flow. What leaves: the [`Steering`] that the device itself
-//! follows, a bucket a queue, each with the CPU that its packets are seen on; or the fact that is in the way, by name.
+//! follows, a bucket a queue, each with the CPU that its packets are seen on; the same without CPUs, a [`DeviceRule`]; or the
+//! fact that is in the way, by name.
 
-use corelane_rss::{HashFields, Steering};
+use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use thiserror::Error;
 
 use super::{Device, Inventory, ReceiveQueue};
@@ -69,17 +70,26 @@ pub enum NoSteering {
     },
 }
 
-/// The document that a device follows for one type of flow. What may override it (rules, XDP) is for
+/// How a device chooses the queue of one type of flow, whoever works on its queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceRule {
+    /// Its key.
+    pub key: Key,
+    /// What it hashes of this type of flow.
+    pub hash_fields: HashFields,
+    /// Its table, whose buckets are queues.
+    pub table: IndirectionTable,
+}
+
+/// The rule that a device follows for one type of flow. What may override it (ntuple rules, XDP) is for
 /// [`explain`](crate::explain) to tell.
 ///
 /// # Errors
 ///
-/// See [`NoSteering`].
-pub fn steering(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<Steering, NoSteering> {
+/// See [`NoSteering`], whose [`Queue`](NoSteering::Queue) is not among them.
+pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<DeviceRule, NoSteering> {
+    let device = device(inventory, name)?;
     let named = || name.to_owned();
-    let device = inventory
-        .device(name)
-        .ok_or_else(|| NoSteering::NoDevice { device: named() })?;
     let rss = device.rss.value.as_ref().ok_or_else(|| NoSteering::NoRss {
         device: named(),
         because: device.rss.reason().unwrap_or("not known").to_owned(),
@@ -95,14 +105,36 @@ pub fn steering(inventory: &Inventory, name: &str, flow_type: FlowType) -> Resul
         device: named(),
         error,
     };
-    let (key, table) = (rss.key().map_err(unusable)?, rss.table().map_err(unusable)?);
-    let cpus: Result<Vec<u32>, NoSteering> = (0..table.buckets()).map(|queue| cpu(device, queue)).collect();
-    Ok(Steering {
-        key,
+    Ok(DeviceRule {
+        key: rss.key().map_err(unusable)?,
         hash_fields: fields(device, flow_type)?,
-        table,
+        table: rss.table().map_err(unusable)?,
+    })
+}
+
+/// The document that a device follows for one type of flow: its [`rule`], and the CPU of each queue.
+///
+/// # Errors
+///
+/// See [`NoSteering`].
+pub fn steering(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<Steering, NoSteering> {
+    let rule = rule(inventory, name, flow_type)?;
+    let device = device(inventory, name)?;
+    let cpus: Result<Vec<u32>, NoSteering> = (0..rule.table.buckets())
+        .map(|queue| cpu(device, queue))
+        .collect();
+    Ok(Steering {
+        key: rule.key,
+        hash_fields: rule.hash_fields,
+        table: rule.table,
         cpus: cpus?,
         generation: 0,
+    })
+}
+
+fn device<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Device, NoSteering> {
+    inventory.device(name).ok_or_else(|| NoSteering::NoDevice {
+        device: name.to_owned(),
     })
 }
 

@@ -1,0 +1,194 @@
+//! The rule that frames are held to: flags, a steering document and a device enter; key, hash types and table leave, each
+//! with where it came from, and what a device did not tell.
+
+use crate::machine::MachineDevice;
+use crate::outcome::usage;
+use crate::steering;
+use clap::Args;
+use corelane_host::ethtool::FlowType;
+use corelane_host::inventory::{self, NoSteering};
+use corelane_packet::HashTypes;
+use corelane_packet::verify::Rule;
+use corelane_rss::{HashFields, HashType, IndirectionTable, Key};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Entries of a table that nothing tells the size of: what most devices have.
+const ENTRIES: usize = 128;
+
+/// How the device is set to steer. What is not given is the device's own, where --dev or --host name one.
+#[derive(Debug, Args)]
+pub(super) struct RuleArguments {
+    /// Queues that the table names in turn [default: the device's table]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    queues: Option<u16>,
+    /// Entries of the table that names --queues in turn, a power of two up to 4096 [default: 128]
+    #[arg(long, value_name = "ENTRIES", requires = "queues")]
+    table_size: Option<usize>,
+    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the device's, or the verification suite's]
+    #[arg(long, value_name = "HEX")]
+    key: Option<Key>,
+    /// What is hashed: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4 [default: what
+    /// the device hashes, or driver]
+    #[arg(long, value_name = "TYPES", value_parser = hash_types)]
+    hash: Option<HashTypes>,
+    /// The device's steering document, instead of queues, table and key
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["queues", "table_size", "key", "hash", "host"])]
+    steering: Option<PathBuf>,
+    /// A saved `corelane host --json`: the rule of its device --dev, or of its only one with RSS
+    #[arg(long, value_name = "FILE")]
+    pub(super) host: Option<PathBuf>,
+}
+
+/// Where a part of the rule came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum From {
+    /// The device.
+    Device,
+    /// A flag.
+    Flag,
+    /// A steering document.
+    Steering,
+    /// What is taken where nothing tells: the verification suite's key, the hash types of most drivers.
+    Default,
+}
+
+/// Where each part came from, and what is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct RuleSource {
+    pub(super) key: From,
+    pub(super) hash_types: From,
+    pub(super) table: From,
+    /// What the device did not tell, with the reason.
+    pub(super) not_read: Vec<String>,
+}
+
+/// The rule of these flags; `dev` is the device that `--dev` names.
+pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Result<(Rule, RuleSource)> {
+    if let Some(path) = &arguments.steering {
+        let source = RuleSource {
+            key: From::Steering,
+            hash_types: From::Steering,
+            table: From::Steering,
+            not_read: Vec::new(),
+        };
+        return Ok((Rule::from(&steering::from_file(path)?), source));
+    }
+    let device = match (&arguments.host, dev) {
+        (None, None) => Told::default(),
+        (host, dev) => told(&MachineDevice::of_flags(host.as_deref(), dev)?),
+    };
+    let (table, table_from) = table(arguments, &device)?;
+    let (key, key_from) = match (&arguments.key, device.key) {
+        (Some(key), _) => (key.clone(), From::Flag),
+        (None, Some(key)) => (key, From::Device),
+        (None, None) => (Key::VERIFICATION, From::Default),
+    };
+    let (hash_types, types_from) = match (arguments.hash, device.hash_types) {
+        (Some(types), _) => (types, From::Flag),
+        (None, Some(types)) => (types, From::Device),
+        (None, None) => (HashTypes::DRIVER_DEFAULT, From::Default),
+    };
+    let rule = Rule {
+        key,
+        hash_types,
+        table,
+    };
+    let source = RuleSource {
+        key: key_from,
+        hash_types: types_from,
+        table: table_from,
+        not_read: device.not_read,
+    };
+    Ok((rule, source))
+}
+
+fn table(arguments: &RuleArguments, device: &Told) -> anyhow::Result<(IndirectionTable, From)> {
+    match (arguments.queues, &device.table) {
+        (Some(queues), _) => {
+            let entries = arguments.table_size.unwrap_or(ENTRIES);
+            let table = IndirectionTable::round_robin(entries, usize::from(queues))
+                .map_err(|error| usage("--table-size and --queues", error))?;
+            Ok((table, From::Flag))
+        }
+        (None, Some(table)) => Ok((table.clone(), From::Device)),
+        (None, None) if device.not_read.is_empty() => Err(usage(
+            "--queues",
+            "give the queues that the table names in turn, or a device that tells its table (--dev, --host), or --steering",
+        )),
+        (None, None) => Err(usage(
+            "--queues",
+            format!(
+                "give it, since the device tells no table: {}",
+                device.not_read.join("; ")
+            ),
+        )),
+    }
+}
+
+/// What a device tells of its rule.
+#[derive(Default)]
+struct Told {
+    key: Option<Key>,
+    hash_types: Option<HashTypes>,
+    table: Option<IndirectionTable>,
+    not_read: Vec<String>,
+}
+
+/// The flow types whose fields are hashed apart, and the hash types that stand for their ports.
+const PORTS: [(FlowType, HashType); 4] = [
+    (FlowType::Tcp4, HashType::TCP_IPV4),
+    (FlowType::Udp4, HashType::UDP_IPV4),
+    (FlowType::Tcp6, HashType::TCP_IPV6),
+    (FlowType::Udp6, HashType::UDP_IPV6),
+];
+
+fn told(machine: &MachineDevice) -> Told {
+    let mut told = Told::default();
+    let mut hash_types = HashTypes::TWO_TUPLE;
+    let mut all = true;
+    for (flow_type, hash_type) in PORTS {
+        match inventory::rule(&machine.inventory, &machine.name, flow_type) {
+            Ok(rule) => {
+                if rule.hash_fields == HashFields::FourTuple {
+                    hash_types = hash_types.with(hash_type);
+                }
+                (told.key, told.table) = (Some(rule.key), Some(rule.table));
+            }
+            // Of this type alone: key and table may be told all the same.
+            Err(error @ NoSteering::Fields { .. }) => {
+                told.not_read.push(error.to_string());
+                all = false;
+            }
+            Err(error) => {
+                told.not_read.push(error.to_string());
+                return told;
+            }
+        }
+    }
+    let device = machine.inventory.device(&machine.name);
+    let fields = device.map(|device| &device.fields);
+    match fields.filter(|fields| fields.value.is_none()) {
+        Some(fields) => told.not_read.push(format!(
+            "hashed fields of {}: {}",
+            machine.name,
+            fields.reason().unwrap_or("not known")
+        )),
+        None => told.hash_types = all.then_some(hash_types),
+    }
+    told
+}
+
+/// Policies by name, or a list of NDIS types.
+fn hash_types(text: &str) -> Result<HashTypes, String> {
+    match text {
+        "2tuple" => Ok(HashTypes::TWO_TUPLE),
+        "4tuple" => Ok(HashTypes::FOUR_TUPLE),
+        "driver" => Ok(HashTypes::DRIVER_DEFAULT),
+        "all" => Ok(HashTypes::ALL),
+        names => names
+            .parse()
+            .map_err(|error| format!("{error}; or 2tuple, 4tuple, driver, all")),
+    }
+}
