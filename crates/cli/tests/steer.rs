@@ -1,17 +1,21 @@
-//! `corelane steer` on a server that knows nothing of it: Debian's nginx with two pinned workers, on loopback.
+//! `corelane steer` on a server that knows nothing of it: Debian's nginx with two pinned workers, on loopback and over veth.
 
 mod common;
 
 use common::{corelane, refused, run_json};
+use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_rss::{Steering, Tuple};
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// nginx in the foreground, ended when dropped.
@@ -24,26 +28,39 @@ struct Nginx {
 impl Nginx {
     /// Starts two workers, pinned to the first two CPUs that this process may use, that answer with their process number.
     fn start(cpus: [u32; 2], reuseport: &str) -> Nginx {
-        let folder = tempfile::tempdir().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let answers = || ask(None, address).is_ok();
+        Self::start_at(address, cpus, reuseport, |mut nginx| nginx.spawn(), answers)
+    }
+
+    /// As [`start`](Self::start), on the server's side of a bed.
+    fn start_in(bed: &Bed, cpus: [u32; 2]) -> Nginx {
+        let address = SocketAddr::new(bed.server.address(), 8080);
+        let spawn = |mut nginx: Command| bed.server.run(move || nginx.spawn());
+        let answers = || bed.client.run(move || ask(None, address).is_ok());
+        Self::start_at(address, cpus, "reuseport", spawn, answers)
+    }
+
+    fn start_at(
+        address: SocketAddr,
+        cpus: [u32; 2],
+        reuseport: &str,
+        spawn: impl FnOnce(Command) -> io::Result<Child>,
+        answers: impl Fn() -> bool,
+    ) -> Nginx {
+        let folder = tempfile::tempdir().unwrap();
         let configuration = configuration(folder.path(), address, cpus, reuseport);
         let path = folder.path().join("nginx.conf");
         fs::write(&path, configuration).unwrap();
-        let process = Command::new("nginx")
-            .arg("-p")
-            .arg(folder.path())
-            .arg("-c")
-            .arg(&path)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("nginx starts");
+        let mut command = Command::new("nginx");
+        command.arg("-p").arg(folder.path()).arg("-c").arg(&path);
+        command.stderr(Stdio::null());
         let nginx = Nginx {
-            process,
+            process: spawn(command).expect("nginx starts"),
             address,
             _folder: folder,
         };
-        let started = || ask(nginx.address).is_ok() && children(nginx.process.id()) == 2;
-        wait_until("nginx serves", started);
+        wait_until("nginx serves", || answers() && children(nginx.process.id()) == 2);
         nginx
     }
 
@@ -98,9 +115,14 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// One connection: where it came from, and the process that answered.
-fn ask(server: SocketAddr) -> io::Result<(SocketAddr, u32)> {
-    let mut connection = TcpStream::connect(server)?;
+/// One connection, from `source` where one is given: where it came from, and the process that answered.
+fn ask(source: Option<SocketAddr>, server: SocketAddr) -> io::Result<(SocketAddr, u32)> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
+    if let Some(source) = source {
+        socket.bind(&source.into())?;
+    }
+    socket.connect(&server.into())?;
+    let mut connection = TcpStream::from(socket);
     connection.set_read_timeout(Some(Duration::from_secs(10)))?;
     let source = connection.local_addr()?;
     connection.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
@@ -147,55 +169,66 @@ fn json(arguments: &[String]) -> Value {
     run_json(&arguments)
 }
 
+/// The process of the worker that the hash of a connection names.
+fn named(document: &Value, source: SocketAddr, server: SocketAddr) -> u32 {
+    let steering: Steering = serde_json::from_value(document["steering"].clone()).unwrap();
+    let bucket = steering.steerer().bucket_of(&Tuple::new(source, server).unwrap());
+    let members = document["members"].as_array().unwrap();
+    let mut of_bucket = members.iter().filter(|member| member["bucket"] == bucket.index());
+    let member = of_bucket.next().expect("every bucket has a socket");
+    member["workers"][0]["process"].as_u64().unwrap() as u32
+}
+
 /// Of so many connections, those that another worker answered than the hash names.
 fn misplaced(nginx: &Nginx, document: &Value, connections: u32) -> u32 {
-    let steering: Steering = serde_json::from_value(document["steering"].clone()).unwrap();
-    let steerer = steering.steerer();
     let mut misplaced = 0;
     for _ in 0..connections {
-        let (source, pid) = ask(nginx.address).expect("no connection is refused or reset");
-        let bucket = steerer.bucket_of(&Tuple::new(source, nginx.address).unwrap());
-        let members = document["members"].as_array().unwrap();
-        let member = members
-            .iter()
-            .find(|member| member["bucket"] == bucket.index())
-            .unwrap();
-        misplaced += u32::from(member["workers"][0]["process"] != pid);
+        let (source, pid) = ask(None, nginx.address).expect("no connection is refused or reset");
+        misplaced += u32::from(named(document, source, nginx.address) != pid);
     }
     misplaced
+}
+
+/// Steers and undoes it, several times, while two clients connect all the time; `start` starts such a client's thread. Panics
+/// when a connection of theirs is refused, reset, or not answered.
+fn attach_and_undo_under_load(nginx: &Nginx, start: impl Fn(Box<dyn FnOnce() + Send>) -> JoinHandle<()>) {
+    let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let address = nginx.address;
+    let traffic = || -> Box<dyn FnOnce() + Send> {
+        let (stop, answered) = (Arc::clone(&stop), Arc::clone(&answered));
+        Box::new(move || {
+            while !stop.load(Ordering::Relaxed) {
+                ask(None, address).expect("no connection is refused or reset");
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    };
+    let clients = [start(traffic()), start(traffic())];
+    let more = || {
+        let before = answered.load(Ordering::Relaxed);
+        let gone = || clients.iter().any(JoinHandle::is_finished);
+        wait_until("connections go on", || {
+            gone() || answered.load(Ordering::Relaxed) > before + 50
+        });
+    };
+    for _ in 0..5 {
+        more();
+        assert_eq!(json(&nginx.steer(&[]))["action"], "attached");
+        more();
+        assert_eq!(json(&nginx.steer(&["--undo"]))["action"], "detached");
+    }
+    more();
+    stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.join().expect("every connection was answered");
+    }
 }
 
 #[test]
 fn every_new_connection_reaches_the_worker_that_the_hash_names_and_none_is_lost_on_the_way() {
     let cpus = needs!();
     let nginx = Nginx::start(cpus, "reuseport");
-    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-    thread::scope(|scope| {
-        let traffic = || {
-            while !stop.load(Ordering::Relaxed) {
-                ask(nginx.address).expect("no connection is refused or reset");
-                answered.fetch_add(1, Ordering::Relaxed);
-            }
-        };
-        let clients = [scope.spawn(traffic), scope.spawn(traffic)];
-        let more = || {
-            let before = answered.load(Ordering::Relaxed);
-            let gone = || clients.iter().any(thread::ScopedJoinHandle::is_finished);
-            wait_until("connections go on", || {
-                gone() || answered.load(Ordering::Relaxed) > before + 50
-            });
-        };
-        let mut document = Value::Null;
-        for _ in 0..5 {
-            more();
-            document = json(&nginx.steer(&[]));
-            more();
-            assert_eq!(json(&nginx.steer(&["--undo"]))["action"], "detached");
-        }
-        more();
-        stop.store(true, Ordering::Relaxed);
-        assert_eq!(document["action"], "attached");
-    });
+    attach_and_undo_under_load(&nginx, |client| thread::spawn(client));
     let unsteered = json(&nginx.steer(&["--dry-run"]));
     assert_eq!(unsteered["action"], "none");
     assert!(
@@ -213,6 +246,63 @@ fn every_new_connection_reaches_the_worker_that_the_hash_names_and_none_is_lost_
         .collect();
     assert_eq!(pinned, cpus.map(Value::from));
     assert_eq!(misplaced(&nginx, &document, 300), 0);
+}
+
+/// A bed of namespaces, or `None` after saying why this machine permits none.
+fn bed() -> Option<Bed> {
+    let mut plan = BedPlan::new(
+        "10.11.2.1".parse().unwrap(),
+        vec!["10.11.2.0/24".parse().unwrap()],
+    );
+    plan.loopback_ok = false;
+    match Bed::build(&plan) {
+        Err(error @ BedError::Namespace { .. }) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        built => Some(built.unwrap()),
+    }
+}
+
+/// Clients of a pool, as many for each bucket, planned for the steering that `steer` told.
+fn planned_clients(document: &Value, server: SocketAddr) -> Vec<SocketAddr> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("steering.json");
+    fs::write(&path, document["steering"].to_string()).unwrap();
+    let (path, server) = (path.to_str().unwrap(), server.to_string());
+    let pool = ["--clients", "10.11.2.2-10.11.2.250", "--flows", "300", "--json"];
+    let plan = ["plan", "--server", &server, "--steering", path];
+    let planned = run_json(&[&plan[..], &pool].concat());
+    let buckets = planned["buckets"].as_array().unwrap().iter();
+    let flows = buckets.flat_map(|bucket| bucket["flows"].as_array().unwrap());
+    flows
+        .map(|flow| flow[0].as_str().unwrap().parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn over_veth_planned_clients_reach_the_workers_that_they_were_planned_for() {
+    let cpus = needs!();
+    let Some(bed) = bed() else { return };
+    let nginx = Nginx::start_in(&bed, cpus);
+    attach_and_undo_under_load(&nginx, |client| bed.client.spawn(client).unwrap());
+    let document = json(&nginx.steer(&[]));
+    assert_eq!(document["mismatches"], serde_json::json!([]));
+    let (address, clients) = (nginx.address, planned_clients(&document, nginx.address));
+    assert_eq!(clients.len(), 300);
+    let reached = |clients: Vec<SocketAddr>| {
+        bed.client.run(move || {
+            let connect = |source| ask(Some(source), address).expect("no connection is refused or reset");
+            clients.into_iter().map(connect).collect::<Vec<_>>()
+        })
+    };
+    let mut of_worker: BTreeMap<u32, u32> = BTreeMap::new();
+    for (source, pid) in reached(clients) {
+        assert_eq!(pid, named(&document, source, address), "{source}");
+        *of_worker.entry(pid).or_default() += 1;
+    }
+    let shares: Vec<u32> = of_worker.into_values().collect();
+    assert_eq!(shares, [150, 150]);
 }
 
 #[test]
