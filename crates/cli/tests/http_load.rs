@@ -117,6 +117,49 @@ fn every_misbehaviour_is_counted_under_its_own_name() {
 }
 
 #[test]
+fn a_terminal_sees_the_run_and_nothing_else_does() {
+    let server = RawServer::with_body("hello");
+    let folder = tempfile::tempdir().unwrap();
+    let document = folder.path().join("run.json");
+    let url = server.url();
+    let arguments = [
+        "load",
+        "http",
+        &url,
+        "--connections",
+        "3",
+        "--duration",
+        "1s",
+        "--json",
+    ];
+    let command = format!(
+        "{} {} > {}",
+        env!("CARGO_BIN_EXE_corelane"),
+        arguments.join(" "),
+        document.display()
+    );
+    // `script` (util-linux) is the terminal: what is written to it comes out of its standard output.
+    let shown = std::process::Command::new("script")
+        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success(), "{text}");
+    for part in ["hold (1 of 1)", "3 of 3 connections open", "answered", "latency"] {
+        assert!(text.contains(part), "{part} is not in {text:?}");
+    }
+    let loaded: Value = serde_json::from_str(&std::fs::read_to_string(&document).unwrap()).unwrap();
+    assert!(loaded["requests"]["ok"].as_u64().unwrap() > 0);
+    let quiet = run(&arguments);
+    assert!(
+        quiet.status.success() && quiet.stderr.is_empty(),
+        "a pipe is no terminal"
+    );
+}
+
+#[test]
 fn one_bad_answer_in_three_leaves_the_others() {
     let good = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec();
     let server = RawServer::start(move |request| match request % 3 {

@@ -9,9 +9,11 @@ pub mod http;
 pub mod pace;
 pub mod packets;
 pub mod pool;
+mod showing;
 pub mod sources;
 pub mod tcp;
 pub mod udp;
 
 pub use crew::CrewError;
 pub use failure::{Failure, Failures};
+pub use showing::Seen;

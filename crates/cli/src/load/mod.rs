@@ -1,9 +1,11 @@
 //! `corelane load`: generators in the foreground, a file each.
 
 mod http;
+mod live;
 mod packets;
 mod tcp;
 mod udp;
+mod words;
 
 use crate::outcome::Outcome;
 use clap::Subcommand;

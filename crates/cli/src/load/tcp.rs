@@ -2,6 +2,7 @@
 
 use crate::interrupt::Interrupt;
 use crate::load::http::AlignArgument;
+use crate::load::live::{self, Growing, Unit, View, Watched};
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::{MemoryArguments, check_memory};
 use crate::steering::{self, Asking};
@@ -9,14 +10,14 @@ use crate::values::{count, duration, size};
 use clap::{Args, ValueEnum};
 use corelane_host::limits;
 use corelane_load::pool::Pool;
-use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpProgress, TcpRequest};
+use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpRequest};
 use corelane_report::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_worker::engine::EngineKind;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "Examples, with `corelane serve tcp 127.0.0.1:9000` running:\n  \
@@ -35,9 +36,6 @@ const DEFAULT_CONNECTIONS: u64 = 64;
 
 /// Without `--duration` and `--preset`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
-
-/// How often the running generator is looked at.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Stalled connections listed in the human form; `--json` has more.
 const STALLS_SHOWN: usize = 8;
@@ -110,7 +108,9 @@ pub fn run(arguments: &LoadTcpArguments) -> Outcome {
         return Ok(Done);
     }
     let interrupt = Interrupt::catch()?;
-    let loaded = attend(TcpLoad::start(plan).map_err(name_flag)?, &interrupt)?;
+    let mut load = TcpLoad::start(plan).map_err(name_flag)?;
+    live::attend(&mut load, &interrupt);
+    let loaded = load.finish()?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&loaded)?)?;
@@ -124,21 +124,47 @@ pub fn run(arguments: &LoadTcpArguments) -> Outcome {
     }
 }
 
-/// Shows progress until the run has ended.
-fn attend(mut load: TcpLoad, interrupt: &Interrupt) -> anyhow::Result<TcpLoaded> {
-    let show = std::io::stderr().is_terminal();
-    let (mut last, mut shown) = (TcpProgress::default(), Instant::now());
-    while !load.wait(LOOK) {
-        if interrupt.asked() {
-            load.stop();
-        }
-        if show && shown.elapsed() >= Duration::from_secs(1) {
-            let progress = load.progress();
-            eprintln!("{}", line(last, progress, shown.elapsed().as_secs_f64()));
-            (last, shown) = (progress, Instant::now());
+impl Watched for TcpLoad {
+    fn wait(&mut self, timeout: Duration) -> bool {
+        Self::wait(self, timeout)
+    }
+
+    fn stop(&self) {
+        Self::stop(self);
+    }
+
+    fn view(&mut self) -> View {
+        let (progress, left) = (self.progress(), self.left());
+        let counted = |name, count, unit| Growing { name, count, unit };
+        let stage = match (progress.opening, left) {
+            (true, _) => "connecting".to_owned(),
+            (false, Some(left)) if left.is_zero() => "ending".to_owned(),
+            _ => self.plan().direction.to_string(),
+        };
+        let growing = if progress.opening {
+            vec![counted("opened", progress.open, Unit::Events)]
+        } else {
+            vec![
+                counted("sent", progress.sent_bytes, Unit::Bytes),
+                counted("received", progress.received_bytes, Unit::Bytes),
+            ]
+        };
+        let connections = quantity::count(self.plan().connections() as u64);
+        View {
+            stage,
+            left: left.filter(|left| !left.is_zero()),
+            growing,
+            facts: vec![
+                format!(
+                    "{} of {connections} connections open",
+                    quantity::count(progress.open)
+                ),
+                format!("{} stand still", quantity::count(progress.stalled)),
+            ],
+            measured: "opening",
+            seen: self.seen(),
         }
     }
-    Ok(load.finish()?)
 }
 
 fn request(arguments: &LoadTcpArguments) -> anyhow::Result<TcpRequest> {
@@ -185,20 +211,6 @@ fn name_flag(error: TcpLoadError) -> anyhow::Error {
         TcpLoadError::Source(_) => usage("--sources, --align", error),
         TcpLoadError::Crew(_) => error.into(),
     }
-}
-
-fn line(last: TcpProgress, now: TcpProgress, seconds: f64) -> String {
-    if now.opening {
-        return format!("opening: {} connections open", quantity::count(now.open));
-    }
-    let gbit =
-        |now: u64, last: u64| quantity::fixed(now.saturating_sub(last) as f64 * 8.0 / seconds / 1e9, 3);
-    format!(
-        "sent {:>9} Gbit/s  received {:>9} Gbit/s  {} connections stand still",
-        gbit(now.sent_bytes, last.sent_bytes),
-        gbit(now.received_bytes, last.received_bytes),
-        quantity::count(now.stalled),
-    )
 }
 
 fn summary(loaded: &TcpLoaded) -> String {

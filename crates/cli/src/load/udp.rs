@@ -1,6 +1,8 @@
 //! `corelane load udp`: the generator of datagrams in the foreground.
 
 use crate::interrupt::Interrupt;
+use crate::load::live::{self, Growing, Unit, View, Watched};
+use crate::load::words::times;
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
 use crate::steering::{self, Asking};
@@ -9,8 +11,7 @@ use clap::{Args, ValueEnum};
 use corelane_host::limits;
 use corelane_load::pace::Pace;
 use corelane_load::pool::Pool;
-use corelane_load::udp::{Progress, Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpRequest, Until};
-use corelane_report::histogram::Summary;
+use corelane_load::udp::{Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpRequest, Until};
 use corelane_report::quantity;
 use corelane_report::scale::Skew;
 use corelane_report::table::{Column, Table};
@@ -83,12 +84,6 @@ pub struct LoadUdpArguments {
     pub json: bool,
 }
 
-/// How often the running generator is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// Lines a second: one.
-const LOOKS_A_LINE: u32 = 20;
-
 /// Source addresses listed in the human form; `--json` has them all.
 const SOURCES_SHOWN: usize = 16;
 
@@ -104,19 +99,7 @@ pub fn run(arguments: &LoadUdpArguments) -> Outcome {
     }
     let interrupt = Interrupt::catch()?;
     let mut load = UdpLoad::start(plan).map_err(name_flag)?;
-    let mut last = Progress::default();
-    let mut looks = 0;
-    while !load.wait(LOOK) {
-        if interrupt.asked() {
-            load.stop();
-        }
-        looks += 1;
-        if !arguments.json && looks % LOOKS_A_LINE == 0 {
-            let progress = load.progress();
-            writeln!(std::io::stdout(), "{}", line(last, progress))?;
-            last = progress;
-        }
-    }
+    live::attend(&mut load, &interrupt);
     let loaded = load.finish()?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
@@ -125,6 +108,42 @@ pub fn run(arguments: &LoadUdpArguments) -> Outcome {
         write!(out, "{}", summary(&loaded))?;
     }
     Ok(Done)
+}
+
+impl Watched for UdpLoad {
+    fn wait(&mut self, timeout: Duration) -> bool {
+        Self::wait(self, timeout)
+    }
+
+    fn stop(&self) {
+        Self::stop(self);
+    }
+
+    fn view(&mut self) -> View {
+        let progress = self.progress();
+        let counted = |name, count| Growing {
+            name,
+            count,
+            unit: Unit::Events,
+        };
+        let ended = self.sending_ended();
+        View {
+            stage: if ended {
+                "waiting for the last answers"
+            } else {
+                "sending"
+            }
+            .to_owned(),
+            left: self.left(),
+            growing: vec![
+                counted("sent", progress.sent),
+                counted("returned", progress.returned),
+            ],
+            facts: Vec::new(),
+            measured: "round trip",
+            seen: self.seen(),
+        }
+    }
 }
 
 fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
@@ -194,16 +213,6 @@ fn name_flag(error: UdpLoadError) -> anyhow::Error {
     usage(flag, error)
 }
 
-fn line(last: Progress, now: Progress) -> String {
-    format!(
-        "sent {:>12}  returned {:>12}  in all {:>13} sent, {:>13} returned",
-        quantity::rate((now.sent - last.sent) as f64),
-        quantity::rate((now.returned - last.returned) as f64),
-        quantity::count(now.sent),
-        quantity::count(now.returned),
-    )
-}
-
 fn summary(loaded: &UdpLoaded) -> String {
     let total = &loaded.total;
     let per_second = |count: u64| quantity::rate(count as f64 / loaded.sending_s.max(f64::MIN_POSITIVE));
@@ -259,21 +268,6 @@ fn summary(loaded: &UdpLoaded) -> String {
         text.push_str(&format!("limited by the generator: {limit}\n"));
     }
     text
-}
-
-fn times(what: &str, summary: Option<&Summary>) -> String {
-    let Some(summary) = summary else {
-        return String::new();
-    };
-    let show = |nanoseconds: u64| quantity::duration(nanoseconds as f64);
-    format!(
-        "{what}: median {}, p90 {}, p99 {}, p99.9 {}, longest {}\n",
-        show(summary.p50_ns),
-        show(summary.p90_ns),
-        show(summary.p99_ns),
-        show(summary.p999_ns),
-        show(summary.max_ns),
-    )
 }
 
 fn sources(loaded: &UdpLoaded) -> String {

@@ -9,9 +9,11 @@ use super::group::{Group, Prepared};
 use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
 use crate::crew::Duty;
-use crate::failure::Failure;
+use crate::failure::{Failure, Failures};
+use crate::showing::{Showing, Shown};
 use crate::sources::Release;
 use corelane_host::usage::{self, Usage};
+use corelane_report::histogram::Histogram;
 use corelane_worker::engine::{Engine, Ops};
 use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Counter, Time};
@@ -54,6 +56,7 @@ pub(super) struct LiveCounters {
     pub(super) received_bytes: Counter,
     /// 1 when no more requests are made.
     pub(super) draining: Counter,
+    pub(super) shown: Showing<Shown>,
 }
 
 /// What all workers share.
@@ -277,6 +280,7 @@ impl Generator {
             self.fire_timers(engine.ops(), now);
             let until = give_up.min(self.wheel.next_due()).min(now + LONGEST_TURN);
             engine.turn(until, self)?;
+            self.show();
         }
         self.show();
         Ok(())
@@ -297,6 +301,23 @@ impl Generator {
         self.live
             .received_bytes
             .set(sum(|group| group.counts.bytes.received));
+        self.live.shown.show(|| self.shown());
+    }
+
+    /// What one who watches sees.
+    fn shown(&self) -> Shown {
+        let (mut times, mut failures, mut not_opened) =
+            (Histogram::new(), Failures::default(), Failures::default());
+        for group in &self.groups {
+            times.merge(&group.latency);
+            failures.add(&group.counts.failures);
+            not_opened.add(&group.counts.connections.failed);
+        }
+        Shown {
+            times: Some(times),
+            failures,
+            not_opened,
+        }
     }
 }
 

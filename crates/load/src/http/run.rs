@@ -9,6 +9,7 @@ use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
 use super::sum::Run;
 use crate::crew::{Crew, News};
+use crate::showing::Seen;
 use corelane_host::usage;
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::{CachePadded, Time, WorkerSettings};
@@ -111,6 +112,34 @@ impl HttpLoad {
             sum.received_bytes += live.received_bytes.get();
         }
         sum
+    }
+
+    /// What only the workers know, as of the last time that this was asked: for one who watches.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        Seen::sum(self.live.iter().map(|live| live.shown.look()))
+    }
+
+    /// The phase that runs, by its place among those of the plan; and the time left of the run, or of this phase where no
+    /// more is known.
+    #[must_use]
+    pub fn phase(&self) -> Option<(usize, Option<Duration>)> {
+        let (phase, _) = self.phase?;
+        self.common.plan.phases.get(phase)?;
+        let times = &self.common.phases;
+        let end = times.end().min(times.began(phase + 1));
+        let end = if times.end() < Time::NEVER {
+            times.end()
+        } else {
+            end
+        };
+        Some((phase, (end < Time::NEVER).then(|| end.since(Time::now()))))
+    }
+
+    /// The plan that runs.
+    #[must_use]
+    pub fn plan(&self) -> &HttpPlan {
+        &self.common.plan
     }
 
     /// Waits at most `timeout` for the run's end; says whether it has ended. This is what starts the requests when all

@@ -7,6 +7,7 @@ use super::loaded::{Stall, TcpCounts};
 use super::plan::TcpPlan;
 use crate::crew::Duty;
 use crate::failure::Failure;
+use crate::showing::{Showing, Shown};
 use crate::sources::{PortPool, Release, Source};
 use corelane_host::usage::{self, Usage};
 use corelane_report::histogram::Histogram;
@@ -40,6 +41,7 @@ pub(super) struct LiveCounters {
     pub(super) sent: Counter,
     pub(super) received: Counter,
     pub(super) stalled: Counter,
+    pub(super) shown: Showing<Shown>,
 }
 
 /// One connection: about 90 bytes, no allocation.
@@ -205,6 +207,19 @@ impl Generator {
         self.live.sent.set(self.counts.sent_bytes + sent);
         self.live.received.set(self.counts.received_bytes + received);
         self.live.stalled.set(stalled);
+        self.show();
+    }
+
+    /// Tells those who watch.
+    fn show(&self) {
+        self.live
+            .open
+            .set(self.counts.opened - self.counts.broken.total());
+        self.live.shown.show(|| Shown {
+            times: Some(self.connect.clone()),
+            failures: self.counts.broken,
+            not_opened: self.counts.not_opened,
+        });
     }
 
     fn begin_stall(&mut self, ops: &Ops, index: usize) {
@@ -295,7 +310,7 @@ impl Duty for Generator {
                 next += 1;
             }
             engine.turn(now + LOOK, self)?;
-            self.live.open.set(self.counts.opened);
+            self.show();
         }
         Ok(())
     }

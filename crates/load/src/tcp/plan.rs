@@ -105,6 +105,14 @@ impl TcpPlannedWorker {
     }
 }
 
+impl TcpPlan {
+    /// Connections over all workers.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.workers.iter().map(TcpPlannedWorker::connections).sum()
+    }
+}
+
 /// What a user asks of the TCP generator.
 #[derive(Debug, Clone)]
 pub struct TcpRequest {

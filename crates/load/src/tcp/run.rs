@@ -5,6 +5,7 @@ use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::{TcpLoadError, TcpPlan};
 use crate::crew::{Crew, News};
 use crate::failure::Failure;
+use crate::showing::Seen;
 use corelane_report::histogram::Histogram;
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
 use corelane_worker::{CachePadded, Time, WorkerSettings};
@@ -24,6 +25,7 @@ pub struct TcpLoad {
     live: Vec<Arc<CachePadded<LiveCounters>>>,
     began: Instant,
     opening: Option<Duration>,
+    begun: Option<Instant>,
 }
 
 /// What was moved so far.
@@ -31,7 +33,7 @@ pub struct TcpLoad {
 pub struct TcpProgress {
     /// Whether connections are still being opened.
     pub opening: bool,
-    /// Connections opened.
+    /// Connections that are open.
     pub open: u64,
     /// Bytes that the kernel took.
     pub sent_bytes: u64,
@@ -55,6 +57,7 @@ impl TcpLoad {
             live: Vec::new(),
             began: Instant::now(),
             opening: None,
+            begun: None,
         };
         let plan = Arc::clone(&load.plan);
         for (place, planned) in plan.workers.iter().enumerate() {
@@ -90,6 +93,26 @@ impl TcpLoad {
         sum
     }
 
+    /// What only the workers know, as of the last time that this was asked: for one who watches. Its times are those that
+    /// connections took to open.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        Seen::sum(self.live.iter().map(|live| live.shown.look()))
+    }
+
+    /// The time left in which bytes are moved; `None` before they are.
+    #[must_use]
+    pub fn left(&self) -> Option<Duration> {
+        let duration = Duration::from_secs_f64(self.plan.duration_s);
+        Some(duration.saturating_sub(self.begun?.elapsed()))
+    }
+
+    /// The plan that runs.
+    #[must_use]
+    pub fn plan(&self) -> &TcpPlan {
+        &self.plan
+    }
+
     /// Waits at most `timeout` for the run's end; says whether it has ended. When all connections are open, this is what
     /// lets them begin.
     pub fn wait(&mut self, timeout: Duration) -> bool {
@@ -102,6 +125,7 @@ impl TcpLoad {
                         // Nothing could be measured: the report says why.
                         self.stop();
                     }
+                    self.begun = Some(Instant::now());
                     self.crew.begin(|_| {});
                 }
                 News::AllEnded => return true,

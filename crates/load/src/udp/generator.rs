@@ -7,6 +7,7 @@ use super::loaded::Counts;
 use super::mix::Mix;
 use super::plan::UdpPlan;
 use crate::pace::{Pace, Schedule};
+use crate::showing::{Showing, Shown};
 use corelane_proto::probe::{Arrival, Probe, Stamp};
 use corelane_report::histogram::Histogram;
 use corelane_worker::engine::{Engine, Event, FailureCounts, Handler, Id, Ops};
@@ -31,6 +32,7 @@ pub(super) struct LiveCounters {
     pub(super) returned: Counter,
     /// 1 once nothing more will be sent.
     pub(super) sending_ended: Counter,
+    pub(super) shown: Showing<Shown>,
 }
 
 /// One worker's generator.
@@ -280,6 +282,10 @@ impl Generator {
         let live = &self.lives[self.place];
         live.sent.set(ops.counters().sent);
         live.returned.set(self.counts.returned);
+        live.shown.show(|| Shown {
+            times: Some(self.round_trip.clone()),
+            ..Shown::default()
+        });
     }
 
     fn take_answer(&mut self, flow: usize, payload: &[u8], now: Time) {

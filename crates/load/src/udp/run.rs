@@ -5,6 +5,7 @@ use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
 use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan};
 use crate::pace::Pace;
+use crate::showing::Seen;
 use corelane_proto::probe::Stamp;
 use corelane_report::histogram::Histogram;
 use corelane_report::memory::WorkerMemory;
@@ -35,6 +36,8 @@ pub struct UdpLoad {
     workers: Vec<Running>,
     ended: mpsc::Receiver<()>,
     ended_workers: usize,
+    /// When the sending begins.
+    start: Time,
 }
 
 struct Running {
@@ -70,6 +73,7 @@ impl UdpLoad {
             workers: Vec::new(),
             ended,
             ended_workers: 0,
+            start: Time::NEVER,
         };
         let mut starts = Vec::new();
         for place in 0..load.plan.workers.len() {
@@ -78,6 +82,7 @@ impl UdpLoad {
             starts.push(start);
         }
         let start = Time::now() + HEAD_START;
+        load.start = start;
         for sender in starts {
             // A worker that is gone already tells why when it is joined.
             let _ = sender.send(start);
@@ -139,6 +144,19 @@ impl UdpLoad {
             sent: sum.sent + live.sent.get(),
             returned: sum.returned + live.returned.get(),
         })
+    }
+
+    /// What only the workers know, as of the last time that this was asked: for one who watches.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        Seen::sum(self.lives.iter().map(|live| live.shown.look()))
+    }
+
+    /// The time left in which datagrams are sent, where time ends it.
+    #[must_use]
+    pub fn left(&self) -> Option<Duration> {
+        let duration = Duration::from_secs_f64(self.plan.until.duration_s?);
+        (!self.sending_ended()).then(|| (self.start + duration).since(Time::now()))
     }
 
     /// Whether every worker has sent its last datagram; answers may still be waited for.

@@ -5,18 +5,14 @@ mod text;
 
 pub use arguments::{AlignArgument, EXAMPLES, LoadHttpArguments};
 
+use super::live::{self, Growing, Unit, View, Watched};
 use crate::interrupt::Interrupt;
 use crate::outcome::{Done, GateFailed, Outcome, usage};
-use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, HttpProgress, Needs};
+use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, Needs};
 use corelane_report::gate::Gate;
-use std::io::{IsTerminal, Write};
-use std::time::{Duration, Instant};
-
-/// How often the running generator is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// Between two lines of progress.
-const LINE: Duration = Duration::from_secs(1);
+use corelane_report::quantity;
+use std::io::Write;
+use std::time::Duration;
 
 /// `corelane load http`.
 pub fn run(arguments: &LoadHttpArguments) -> Outcome {
@@ -41,7 +37,9 @@ pub fn run(arguments: &LoadHttpArguments) -> Outcome {
         eprintln!("corelane: {note}");
     }
     let interrupt = Interrupt::catch()?;
-    let mut loaded = attend(HttpLoad::start(plan).map_err(name_flag)?, &interrupt)?;
+    let mut load = HttpLoad::start(plan).map_err(name_flag)?;
+    live::attend(&mut load, &interrupt);
+    let mut loaded = load.finish()?;
     loaded.notes.extend(notes);
     let mut out = std::io::stdout().lock();
     if arguments.json {
@@ -53,21 +51,52 @@ pub fn run(arguments: &LoadHttpArguments) -> Outcome {
     judge(&loaded, &gates)
 }
 
-/// Shows progress until the run has ended.
-fn attend(mut load: HttpLoad, interrupt: &Interrupt) -> anyhow::Result<HttpLoaded> {
-    let show = std::io::stderr().is_terminal();
-    let (mut last, mut shown) = (HttpProgress::default(), Instant::now());
-    while !load.wait(LOOK) {
-        if interrupt.asked() {
-            load.stop();
+impl Watched for HttpLoad {
+    fn wait(&mut self, timeout: Duration) -> bool {
+        Self::wait(self, timeout)
+    }
+
+    fn stop(&self) {
+        Self::stop(self);
+    }
+
+    fn view(&mut self) -> View {
+        let (progress, plan) = (self.progress(), self.plan());
+        let counted = |name, count, unit| Growing { name, count, unit };
+        let connections = format!(
+            "{} of {} connections open",
+            quantity::count(progress.open),
+            quantity::count(plan.connections() as u64)
+        );
+        let (stage, left) = match self.phase() {
+            _ if progress.draining => ("draining: waiting for the last answers".to_owned(), None),
+            Some((place, left)) => {
+                let phase = &plan.phases[place];
+                (
+                    format!("{} ({} of {})", phase.name, place + 1, plan.phases.len()),
+                    left,
+                )
+            }
+            None if progress.opening => ("connecting".to_owned(), None),
+            None => ("ending".to_owned(), None),
+        };
+        let mut growing = vec![counted("answered", progress.ok, Unit::Events)];
+        if progress.failed > 0 {
+            growing.push(counted("failed", progress.failed, Unit::Events));
         }
-        if show && shown.elapsed() >= LINE {
-            let progress = load.progress();
-            eprintln!("{}", text::line(last, progress, shown.elapsed()));
-            (last, shown) = (progress, Instant::now());
+        growing.push(counted("received", progress.received_bytes, Unit::Bytes));
+        if progress.opening {
+            growing = vec![counted("opened", progress.open, Unit::Events)];
+        }
+        View {
+            stage,
+            left,
+            growing,
+            facts: vec![connections],
+            measured: "latency",
+            seen: self.seen(),
         }
     }
-    Ok(load.finish()?)
 }
 
 fn gates(texts: &[String]) -> anyhow::Result<Vec<Gate>> {

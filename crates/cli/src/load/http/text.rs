@@ -1,31 +1,9 @@
-//! What `corelane load http` tells people: a line a second while it runs, and a summary.
+//! What `corelane load http` tells people at its end.
 
-use corelane_load::http::{ConnectionCounts, HttpLoaded, HttpProgress, RequestCounts};
-use corelane_report::histogram::Summary;
+use crate::load::words::{bits, times};
+use corelane_load::http::{ConnectionCounts, HttpLoaded, RequestCounts};
 use corelane_report::quantity;
 use corelane_report::table::{Column, Table};
-use std::time::Duration;
-
-/// Progress since the last line.
-pub fn line(last: HttpProgress, now: HttpProgress, passed: Duration) -> String {
-    let rate = |now: u64, last: u64| quantity::rate((now - last) as f64 / passed.as_secs_f64());
-    if now.opening {
-        return format!(
-            "opening: {:>11} connections open, {:>10}",
-            quantity::count(now.open),
-            rate(now.open, last.open.min(now.open))
-        );
-    }
-    format!(
-        "ok {:>10}  failed {:>10}  received {:>12}  open {:>11}  in all {:>13} ok, {} failed",
-        rate(now.ok, last.ok),
-        rate(now.failed, last.failed),
-        bits(now.received_bytes - last.received_bytes, passed.as_secs_f64()),
-        quantity::count(now.open),
-        quantity::count(now.ok),
-        quantity::count(now.failed),
-    )
-}
 
 /// The whole run.
 pub fn summary(loaded: &HttpLoaded) -> String {
@@ -54,7 +32,7 @@ pub fn summary(loaded: &HttpLoaded) -> String {
     text.push_str(&format!(
         "received {} ({}), sent {}\n",
         quantity::bytes(loaded.bytes.received),
-        bits(loaded.bytes.received, loaded.running_s),
+        bits(loaded.bytes.received as f64 / loaded.running_s.max(f64::MIN_POSITIVE)),
         quantity::bytes(loaded.bytes.sent),
     ));
     text.push_str(&cost(loaded));
@@ -110,21 +88,6 @@ fn connections(counts: &ConnectionCounts) -> String {
     text
 }
 
-fn times(what: &str, summary: Option<&Summary>) -> String {
-    let Some(summary) = summary else {
-        return String::new();
-    };
-    let show = |nanoseconds: u64| quantity::duration(nanoseconds as f64);
-    format!(
-        "{what}: median {}, p90 {}, p99 {}, p99.9 {}, longest {}\n",
-        show(summary.p50_ns),
-        show(summary.p90_ns),
-        show(summary.p99_ns),
-        show(summary.p999_ns),
-        show(summary.max_ns),
-    )
-}
-
 fn cost(loaded: &HttpLoaded) -> String {
     let client = &loaded.client;
     let mut text = format!(
@@ -142,23 +105,4 @@ fn cost(loaded: &HttpLoaded) -> String {
         ));
     }
     text
-}
-
-/// Bits a second.
-fn bits(bytes: u64, seconds: f64) -> String {
-    format!(
-        "{}bit/s",
-        with_space(&quantity::metric(
-            bytes as f64 * 8.0 / seconds.max(f64::MIN_POSITIVE)
-        ))
-    )
-}
-
-/// `1.5 G` as it is, `15` with the space that a prefix brings.
-fn with_space(number: &str) -> String {
-    if number.contains(' ') {
-        number.to_owned()
-    } else {
-        format!("{number} ")
-    }
 }

@@ -1,0 +1,222 @@
+//! The live view of a generator: what a terminal shows of it while it runs, renewed in place a few times a second. It goes
+//! to standard error, and to nothing but a terminal.
+
+use super::words::{bits, percentiles};
+use crate::interrupt::Interrupt;
+use corelane_load::{Failures, Seen};
+use corelane_report::quantity;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+/// Between two views: quick enough to see a change come, slow enough to be read.
+const RENEWAL: Duration = Duration::from_millis(250);
+
+/// A generator that runs in the foreground, as its view and the wait for its end need it.
+pub trait Watched {
+    /// Waits at most `timeout` for its end; says whether it has ended.
+    fn wait(&mut self, timeout: Duration) -> bool;
+
+    /// Ends it early.
+    fn stop(&self);
+
+    /// Everything that the view shows.
+    fn view(&mut self) -> View;
+}
+
+/// What is shown; nothing of it where there is nothing to tell.
+#[derive(Debug, Default)]
+pub struct View {
+    /// What it does, and for how long it will.
+    pub stage: String,
+    pub left: Option<Duration>,
+    /// Counts that are shown with how fast they grow.
+    pub growing: Vec<Growing>,
+    /// Further facts of this moment.
+    pub facts: Vec<String>,
+    /// What took how long: the name of it, and what only the workers know.
+    pub measured: &'static str,
+    pub seen: Seen,
+}
+
+/// A count that grows.
+#[derive(Debug, Clone, Copy)]
+pub struct Growing {
+    pub name: &'static str,
+    pub count: u64,
+    pub unit: Unit,
+}
+
+/// In what a count is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Events: how many, and how many a second.
+    Events,
+    /// Bytes: how many, and how many bits a second.
+    Bytes,
+}
+
+/// How often the running generator is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Waits until the generator has ended, or ends it when the user asks; shows it meanwhile.
+pub fn attend(generator: &mut impl Watched, interrupt: &Interrupt) {
+    let shown = io::stderr().is_terminal();
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+        .with_style(ProgressStyle::with_template("{msg}").expect("a template of known fields"));
+    let (mut last, mut renewed) = (Vec::new(), Instant::now());
+    while !generator.wait(LOOK) {
+        if interrupt.asked() {
+            generator.stop();
+        }
+        if shown && renewed.elapsed() >= RENEWAL {
+            let view = generator.view();
+            bar.set_message(view.render(&last, renewed.elapsed()));
+            (last, renewed) = (view.growing, Instant::now());
+        }
+    }
+    // What it came to is told by the summary.
+    bar.finish_and_clear();
+}
+
+impl View {
+    /// The lines of the view, of at most 100 columns; `last` are the growing counts of the view before.
+    fn render(&self, last: &[Growing], passed: Duration) -> String {
+        let left = self
+            .left
+            .map(|left| format!(", {:.1} s left", left.as_secs_f64()));
+        let mut lines = vec![format!("{}{}", self.stage, left.unwrap_or_default())];
+        if !self.facts.is_empty() {
+            lines[0].push_str(&format!("   {}", self.facts.join("   ")));
+        }
+        for (place, growing) in self.growing.iter().enumerate() {
+            let before = last.get(place).map_or(growing.count, |last| last.count);
+            lines.push(growing.line(before, passed));
+        }
+        if let Some(times) = &self.seen.times {
+            lines.push(format!("{:<12}{}", self.measured, percentiles(times)));
+        }
+        for (what, failures) in [
+            ("failed", &self.seen.failures),
+            ("not opened", &self.seen.not_opened),
+        ] {
+            if failures.total() > 0 {
+                lines.push(format!("{what:<12}{}", by_cause(failures)));
+            }
+        }
+        lines.join("\n")
+    }
+}
+
+impl Growing {
+    fn line(&self, before: u64, passed: Duration) -> String {
+        let per_second =
+            self.count.saturating_sub(before) as f64 / passed.as_secs_f64().max(f64::MIN_POSITIVE);
+        let (rate, count) = match self.unit {
+            Unit::Events => (quantity::rate(per_second), quantity::count(self.count)),
+            Unit::Bytes => (bits(per_second), quantity::bytes(self.count)),
+        };
+        format!("{:<12}{rate:>13}   {count:>15} in all", self.name)
+    }
+}
+
+/// The causes that occurred most; how many others there are.
+fn by_cause(failures: &Failures) -> String {
+    /// As many as fit one line.
+    const SHOWN: usize = 3;
+    let mut causes: Vec<_> = failures.occurred().collect();
+    causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let told = causes.iter().take(SHOWN).map(|(failure, count)| {
+        let name = failure.name().replace('_', " ");
+        format!("{name} {}", quantity::count(*count))
+    });
+    let mut text = told.collect::<Vec<_>>().join(", ");
+    if causes.len() > SHOWN {
+        text.push_str(&format!(", {} other causes", causes.len() - SHOWN));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_load::Failure;
+    use corelane_report::histogram::Histogram;
+
+    #[test]
+    fn a_view_tells_rates_times_and_causes_in_lines_that_fit() {
+        let (mut times, mut failures) = (Histogram::new(), Failures::default());
+        times.record_many(1_200_000, 99);
+        times.record(90_000_000_000);
+        for failure in Failure::ALL {
+            (0..1_234_567).for_each(|_| failures.count(failure));
+        }
+        failures.count(Failure::FirstByteTimeout);
+        let view = View {
+            stage: "hold (2 of 3)".to_owned(),
+            left: Some(Duration::from_millis(4_230)),
+            growing: vec![
+                Growing {
+                    name: "answered",
+                    count: 1_030_000_000,
+                    unit: Unit::Events,
+                },
+                Growing {
+                    name: "received",
+                    count: 64 << 30,
+                    unit: Unit::Bytes,
+                },
+            ],
+            facts: vec!["1,000,000 connections open".to_owned()],
+            measured: "latency",
+            seen: Seen {
+                times: times.summary(),
+                failures,
+                not_opened: Failures::default(),
+            },
+        };
+        let last: Vec<Growing> = view
+            .growing
+            .iter()
+            .map(|growing| Growing {
+                count: growing.count - 500_000,
+                ..*growing
+            })
+            .collect();
+        let text = view.render(&last, Duration::from_millis(250));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                "hold (2 of 3), 4.2 s left   1,000,000 connections open",
+                "answered         2.00 M/s     1,030,000,000 in all",
+                "received      16.0 Mbit/s            64 GiB in all",
+            ]
+        );
+        assert!(lines[3].starts_with("latency     median 1.2 ms"), "{text}");
+        assert!(
+            lines[4].starts_with("failed      first byte timeout 1,234,568, "),
+            "{text}"
+        );
+        assert!(lines[4].ends_with(", 12 other causes"), "{text}");
+        assert!(lines.iter().all(|line| line.len() <= 100), "{text}");
+    }
+
+    #[test]
+    fn the_first_view_knows_no_rate() {
+        let growing = Growing {
+            name: "sent",
+            count: 7,
+            unit: Unit::Events,
+        };
+        let view = View {
+            growing: vec![growing],
+            ..View::default()
+        };
+        assert!(
+            view.render(&[], RENEWAL).contains(" 0/s "),
+            "{}",
+            view.render(&[], RENEWAL)
+        );
+    }
+}
