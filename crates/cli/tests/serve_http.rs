@@ -54,17 +54,16 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
+    fn signal(&self, name: &str) {
+        let id = self.process.as_ref().unwrap().id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Interrupts it, as the terminal does on ^C, and reads what it tells.
     fn stop(mut self) -> Value {
+        self.signal("INT");
         let mut process = self.process.take().unwrap();
-        let id = process.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-INT", &id])
-                .status()
-                .unwrap()
-                .success()
-        );
         let mut text = String::new();
         process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         assert!(process.wait().unwrap().success());
@@ -265,4 +264,108 @@ fn a_sink_counts_every_byte_by_either_engine() {
         assert_eq!(sum(&served, "bytes_received"), 3_000_000);
         assert_eq!(served["mode"], "sink");
     }
+}
+
+/// The lines of a log, once there are so many.
+fn lines(path: &std::path::Path, count: usize) -> Vec<String> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        if text.lines().count() >= count {
+            return text.lines().map(str::to_owned).collect();
+        }
+        assert!(Instant::now() < deadline, "{count} lines are not in {text:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn each_answer_has_its_line_in_the_access_log_which_may_be_rotated() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, old) = (
+        folder.path().join("access.log"),
+        folder.path().join("access.log.1"),
+    );
+    let server = Server::start("http", &["--access-log", log.to_str().unwrap()]);
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let mut answer = [0; 4096];
+    for request in [
+        "GET /size/10 HTTP/1.1\r\nHost: a\r\nUser-Agent: a \"b\"\r\nReferer: http://a/\r\n\r\n",
+        "HEAD /size/10 HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /chunks/2/3 HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
+        "no request\r\n\r\n",
+    ] {
+        stream.write_all(request.as_bytes()).unwrap();
+        assert!(stream.read(&mut answer).unwrap() > 0);
+    }
+    let written = lines(&log, 5);
+    let told: Vec<String> = written.iter().map(|line| without_times(line)).collect();
+    assert_eq!(
+        told,
+        [
+            r#"127.0.0.1 - - "GET /size/10 HTTP/1.1" 200 10 "http://a/" "a \"b\"""#,
+            r#"127.0.0.1 - - "HEAD /size/10 HTTP/1.1" 200 0 "-" "-""#,
+            r#"127.0.0.1 - - "GET /chunks/2/3 HTTP/1.1" 200 21 "-" "-""#,
+            r#"127.0.0.1 - - "GET /none HTTP/1.1" 404 0 "-" "-""#,
+            r#"127.0.0.1 - - "-" 400 47 "-" "-""#,
+        ]
+    );
+    std::fs::rename(&log, &old).unwrap();
+    server.signal("USR1");
+    lines(&log, 0);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !log.exists() {
+        assert!(Instant::now() < deadline, "the log was not opened again");
+        std::thread::yield_now();
+    }
+    drop(TcpStream::connect(("127.0.0.1", server.port)).map(|mut stream| {
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        stream.read(&mut answer).unwrap()
+    }));
+    assert_eq!(lines(&log, 1).len(), 1);
+    assert_eq!(lines(&old, 5).len(), 5, "the renamed file is left as it was");
+    let served = server.stop();
+    let logged = &served["access_log"];
+    assert_eq!(
+        (
+            &logged["lines"],
+            &logged["dropped"],
+            &logged["unwritten"],
+            &logged["reopened"]
+        ),
+        (&6.into(), &0.into(), &0.into(), &1.into()),
+        "{logged}"
+    );
+}
+
+/// A line of the log without its date and the time taken, which have to be of the right form.
+fn without_times(line: &str) -> String {
+    let (before, rest) = line.split_once(" [").expect(line);
+    let (date, rest) = rest.split_once(']').expect(line);
+    assert!(date.len() == 26 && date.ends_with(" +0000"), "{line}");
+    let (rest, seconds) = rest.rsplit_once(' ').expect(line);
+    assert!(
+        seconds.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0),
+        "{line}"
+    );
+    format!("{before}{rest}")
+}
+
+#[test]
+fn an_access_log_that_cannot_be_is_refused_by_its_flag() {
+    let address = "127.0.0.1:0";
+    let refused_log = |arguments: &[&str]| {
+        let all = [
+            &["serve", "http", address, "--buckets", "1", "--access-log"],
+            arguments,
+        ]
+        .concat();
+        refused(&all, 2)
+    };
+    assert!(
+        refused_log(&["/nowhere/access.log"])
+            .contains("--access-log: cannot write the access log /nowhere/access.log")
+    );
+    assert!(refused_log(&["-", "--json"]).contains("--access-log"));
 }

@@ -105,6 +105,14 @@ pub trait Foreground: Sized {
     /// The end of the story.
     fn table(served: &Self::Served) -> String;
 
+    /// Does what signals have asked for since the last look.
+    fn look(&mut self) {}
+
+    /// Whether its counts are only told at the end.
+    fn is_quiet(&self) -> bool {
+        false
+    }
+
     /// Ends it.
     fn stop(self) -> anyhow::Result<Self::Served>;
 }
@@ -151,6 +159,7 @@ pub fn attend<S: Foreground>(
     let over = |duration| started.elapsed() >= duration;
     while !interrupt.asked() && !arguments.duration.is_some_and(over) {
         thread::sleep(LOOK);
+        server.look();
         match followed.as_mut().map_or(Ok(None), Followed::changed) {
             Ok(None) => {}
             Ok(Some(table)) => server.change_table(table)?,
@@ -159,7 +168,7 @@ pub fn attend<S: Foreground>(
                 break;
             }
         }
-        if !arguments.json && Instant::now() >= line_due {
+        if !arguments.json && !server.is_quiet() && Instant::now() >= line_due {
             let served = server.served();
             writeln!(std::io::stdout(), "{}", S::line(&served, &last))?;
             last = served;

@@ -1,15 +1,17 @@
 //! `corelane serve http`: the HTTP server in the foreground.
 
 use super::buckets::{self, BucketArguments, Foreground};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Asked, Interrupt};
 use crate::outcome::{Outcome, usage};
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_report::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_rss::IndirectionTable;
-use corelane_serve::http::{HttpLimits, HttpPlan, HttpServeError, HttpServed, HttpServer, TlsPlan};
-use std::path::PathBuf;
+use corelane_serve::http::{
+    AccessLogged, HttpLimits, HttpPlan, HttpServeError, HttpServed, HttpServer, TlsPlan,
+};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -30,6 +32,10 @@ pub struct ServeHttpArguments {
     pub private_key: Option<PathBuf>,
     #[command(flatten)]
     pub limits: LimitArguments,
+    /// A line an answer, in the Combined Log Format with the seconds taken at the end; - is standard output. SIGUSR1 opens
+    /// the file again
+    #[arg(long, value_name = "FILE")]
+    pub access_log: Option<PathBuf>,
 }
 
 impl ServeHttpArguments {
@@ -99,6 +105,13 @@ impl LimitArguments {
 
 /// `corelane serve http`.
 pub fn run(arguments: &ServeHttpArguments) -> Outcome {
+    let lines_shown = arguments.access_log.as_deref() == Some(Path::new("-"));
+    if lines_shown && arguments.buckets.json {
+        return Err(usage(
+            "--access-log",
+            "standard output has the document of --json: name a file",
+        ));
+    }
     let followed = arguments.buckets.followed()?;
     let plan = HttpPlan {
         free_bind: arguments.buckets.free_bind,
@@ -107,6 +120,7 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
         root: arguments.root.clone(),
         tls: arguments.tls(),
         limits: arguments.limits.limits()?,
+        access_log: arguments.access_log.clone(),
         ..HttpPlan::new(
             arguments.buckets.address,
             arguments.buckets.steering(followed.as_ref())?,
@@ -117,9 +131,15 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     }
     corelane_host::limits::open_descriptors()?;
     let interrupt = Interrupt::catch()?;
+    let reopen = arguments
+        .access_log
+        .as_ref()
+        .map(|_| Asked::catch())
+        .transpose()?;
     let server = HttpServer::start(plan).map_err(|error| match error {
         HttpServeError::Listen(error) => buckets::cannot_listen(error),
         HttpServeError::Tls(error) => usage("--certificate", error),
+        HttpServeError::AccessLog(error) => usage("--access-log", error),
         error => error.into(),
     })?;
     if !arguments.buckets.json {
@@ -127,14 +147,28 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
         let reason = served.engine_reason.as_deref();
         buckets::announce(served.address, &served.engine, reason, &served.steering)?;
     }
+    let server = Logging {
+        server,
+        reopen,
+        lines_shown,
+    };
     buckets::attend(server, followed, &arguments.buckets, &interrupt)
 }
 
-impl Foreground for HttpServer {
+/// The server, and what its access log asks of the foreground.
+struct Logging {
+    server: HttpServer,
+    /// Whether the file is to be opened again.
+    reopen: Option<Asked>,
+    /// Whether the log is what standard output shows.
+    lines_shown: bool,
+}
+
+impl Foreground for Logging {
     type Served = HttpServed;
 
     fn served(&self) -> HttpServed {
-        Self::served(self)
+        self.server.served()
     }
 
     fn line(served: &HttpServed, last: &HttpServed) -> String {
@@ -179,15 +213,43 @@ impl Foreground for HttpServer {
                 quantity::count(count)
             ));
         }
+        if let Some(log) = &served.access_log {
+            text.push_str(&access_log(log));
+        }
         text
     }
 
     fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<()> {
-        Self::change_table(self, table)?;
+        self.server.change_table(table)?;
         Ok(())
     }
 
     fn stop(self) -> anyhow::Result<HttpServed> {
-        Ok(Self::stop(self)?)
+        Ok(self.server.stop()?)
     }
+
+    fn look(&mut self) {
+        if self.reopen.as_ref().is_some_and(Asked::taken) {
+            self.server.reopen_access_log();
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.lines_shown
+    }
+}
+
+fn access_log(log: &AccessLogged) -> String {
+    let mut text = format!(
+        "access log {}: {} lines, {} dropped, {} not written, opened again {} times\n",
+        log.file.display(),
+        quantity::count(log.lines),
+        quantity::count(log.dropped),
+        quantity::count(log.unwritten),
+        log.reopened,
+    );
+    if let Some(error) = &log.last_error {
+        text.push_str(&format!("access log: {error}\n"));
+    }
+    text
 }

@@ -21,6 +21,20 @@ pub fn write(seconds: u64) -> String {
     )
 }
 
+/// The date of a moment as access logs spell it: `06/Nov/1994:08:49:37 +0000`.
+#[must_use]
+pub fn write_log(seconds: u64) -> String {
+    let (days, second) = (seconds / DAY, seconds % DAY);
+    let (year, month, day) = civil(days);
+    format!(
+        "{day:02}/{}/{year:04}:{:02}:{:02}:{:02} +0000",
+        MONTHS[month as usize - 1],
+        second / 3_600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
 /// The moment of a date in the preferred form or in one of the two obsolete ones, none of which may be before 1970.
 #[must_use]
 pub fn read(text: &[u8]) -> Option<u64> {

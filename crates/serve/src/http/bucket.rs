@@ -1,5 +1,6 @@
 //! The connections of one bucket: what the engine tells of them goes in, each goes on with its own part of it.
 
+use super::access::Lines;
 use super::connection::Connection;
 use super::counters::{Fault, HttpCounters};
 use super::exchange::Stamp;
@@ -8,12 +9,13 @@ use super::output::Output;
 use super::plan::HttpPlan;
 use super::tls;
 use crate::workers::Tenant;
-use corelane_proto::http::request::Limits;
+use corelane_proto::http::request::{Head, Limits};
 use corelane_worker::engine::{Event, Handler, Id, Ops};
 use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Time};
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// One bucket.
@@ -34,6 +36,7 @@ struct Parts {
     stamp: Stamp,
     scratch: Vec<u8>,
     files: Option<Files>,
+    log: Option<Lines>,
 }
 
 /// What a connection has to do with while it is at work.
@@ -47,6 +50,8 @@ pub(super) struct Room<'a> {
     pub(super) scratch: &'a mut Vec<u8>,
     /// The folder that is served; none where objects are.
     pub(super) files: Option<&'a mut Files>,
+    /// The access log; none where none is kept.
+    log: Option<&'a mut Lines>,
     pub(super) now: Time,
     pub(super) out: Output<'a>,
 }
@@ -56,6 +61,7 @@ impl Bucket {
         plan: Arc<HttpPlan>,
         tls: Option<Arc<ServerConfig>>,
         counters: Arc<CachePadded<HttpCounters>>,
+        log: Option<Lines>,
     ) -> Self {
         Self {
             connections: Vec::new(),
@@ -67,6 +73,7 @@ impl Bucket {
                 stamp: Stamp::new(Time::default()),
                 scratch: Vec::new(),
                 files: None,
+                log,
             },
             tls,
             sessions: Vec::new(),
@@ -87,8 +94,11 @@ impl Bucket {
 }
 
 impl Bucket {
-    fn opened(&mut self, ops: &mut Ops, id: Id) {
+    fn opened(&mut self, ops: &mut Ops, id: Id, peer: SocketAddr) {
         let slot = id.slot();
+        if let Some(log) = &mut self.parts.log {
+            log.opened(slot, peer.ip());
+        }
         if self.connections.len() <= slot {
             self.connections.resize_with(slot + 1, || None);
         }
@@ -139,6 +149,38 @@ fn decrypt(connection: &mut Connection, mut bytes: &[u8], room: &mut Room<'_>) {
     room.out.flush();
 }
 
+impl Room<'_> {
+    /// Counts an answer by its status, which is what its line in the access log says.
+    pub(super) fn count_status(&mut self, status: u16) {
+        self.counters.count_status(status);
+        if let Some(log) = &mut self.log {
+            log.status(self.out.id.slot(), status, self.now);
+        }
+    }
+
+    /// A request's head was read: its line in the access log begins.
+    pub(super) fn begin_line(&mut self, head: &Head<'_>) {
+        if let Some(log) = &mut self.log {
+            log.begin(self.out.id.slot(), head, self.now);
+        }
+    }
+
+    /// Adds what was queued of an answer's body to its line.
+    fn add_to_line(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.add(self.out.id.slot(), self.out.take_body_bytes());
+        }
+    }
+
+    /// The answer or the connection has ended, and with it the line.
+    pub(super) fn end_line(&mut self) {
+        self.add_to_line();
+        if let Some(log) = &mut self.log {
+            log.end(self.out.id.slot(), self.now);
+        }
+    }
+}
+
 impl Parts {
     fn room<'a>(&'a mut self, out: Output<'a>, now: Time) -> Room<'a> {
         Room {
@@ -149,6 +191,7 @@ impl Parts {
             stamp: &mut self.stamp,
             scratch: &mut self.scratch,
             files: self.files.as_mut(),
+            log: self.log.as_mut(),
             now,
             out,
         }
@@ -157,8 +200,8 @@ impl Parts {
 
 impl Handler for Bucket {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
-        if let Event::Opened { .. } = event {
-            self.opened(ops, id);
+        if let Event::Opened { peer, .. } = event {
+            self.opened(ops, id, peer);
         }
         let Some((connection, mut room)) = self.at_work(ops, now, id) else {
             return;
@@ -175,9 +218,11 @@ impl Handler for Bucket {
                 if let Some(session) = self.sessions.get_mut(id.slot()) {
                     *session = None;
                 }
+                return;
             }
             _ => {}
         }
+        room.add_to_line();
     }
 }
 
@@ -185,6 +230,9 @@ impl Tenant for Bucket {
     fn begin(&mut self, _listener: Id, now: Time) -> io::Result<()> {
         self.parts.wheel = Wheel::new(now);
         self.parts.stamp = Stamp::new(now);
+        if let Some(log) = &mut self.parts.log {
+            log.set_clock(self.parts.stamp.offset());
+        }
         if let Some(root) = &self.parts.plan.root {
             // Here, as the worker may have a descriptor table of its own.
             let told =
@@ -202,8 +250,12 @@ impl Tenant for Bucket {
         while let Some(id) = self.parts.wheel.expired(now) {
             if let Some((connection, mut room)) = self.at_work(ops, now, id) {
                 connection.fired(&mut room);
+                room.add_to_line();
             }
         }
         self.parts.counters.publish(&ops.counters());
+        if let Some(log) = &mut self.parts.log {
+            log.hand_over();
+        }
     }
 }

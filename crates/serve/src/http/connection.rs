@@ -84,6 +84,7 @@ impl Connection {
         if let Some(timer) = self.timer.take() {
             room.wheel.cancel(timer);
         }
+        room.end_line();
         self.input = Vec::new();
         self.phase = Phase::Lingering;
     }
@@ -240,6 +241,7 @@ impl Connection {
     /// A head was read.
     fn begin(&mut self, head: &Head<'_>, room: &mut Room<'_>) {
         room.counters.requests.add(1);
+        room.begin_line(head);
         self.requests += 1;
         let limits = &room.plan.limits;
         let terms = Terms {
@@ -264,8 +266,8 @@ impl Connection {
         };
         let object = object.unwrap_or(Object::refusal(404));
         if head.framing == Framing::None && object.delay.is_zero() {
+            room.count_status(object.status);
             let stamp = room.stamp.fields(room.now);
-            room.counters.count_status(object.status);
             let left = begin_answer(&object, terms, Framing::None, room.scratch, stamp, &mut room.out);
             match left {
                 None => self.finish(terms, room),
@@ -306,7 +308,7 @@ impl Connection {
                 (status, object, left)
             }
         };
-        room.counters.count_status(status);
+        room.count_status(status);
         match left {
             None => self.finish(terms, room),
             Some(producer) => {
@@ -323,13 +325,14 @@ impl Connection {
             return self.answer(exchange, room);
         }
         if std::mem::take(&mut exchange.expects_continue) {
-            room.out.write(b"HTTP/1.1 100 Continue\r\n\r\n");
+            let interim = b"HTTP/1.1 100 Continue\r\n\r\n";
+            room.out.write_head(interim, interim.len());
             room.counters.count_status(100);
         }
         if exchange.echoes() {
             // The answer begins with the body, so that neither side has to hold it.
+            room.count_status(exchange.object.status);
             let stamp = room.stamp.fields(room.now);
-            room.counters.count_status(exchange.object.status);
             let (object, terms, framing) = (&exchange.object, exchange.terms, exchange.framing);
             begin_answer(object, terms, framing, room.scratch, stamp, &mut room.out);
         }
@@ -402,8 +405,8 @@ impl Connection {
     }
 
     fn answer(&mut self, mut exchange: Box<Exchange>, room: &mut Room<'_>) {
+        room.count_status(exchange.object.status);
         let stamp = room.stamp.fields(room.now);
-        room.counters.count_status(exchange.object.status);
         let (object, terms) = (&exchange.object, exchange.terms);
         match begin_answer(object, terms, Framing::None, room.scratch, stamp, &mut room.out) {
             None => self.finish(terms, room),
@@ -450,6 +453,7 @@ impl Connection {
 
     /// The answer is queued to its end.
     fn finish(&mut self, terms: Terms, room: &mut Room<'_>) {
+        room.end_line();
         if terms.keep_alive {
             self.phase = Phase::Head;
         } else {
@@ -463,8 +467,8 @@ impl Connection {
         // Within an echo, whose head is out, nothing can be said any more.
         let begun = matches!(&self.phase, Phase::Body(exchange) if exchange.echoes());
         if !begun {
+            room.count_status(status);
             let stamp = room.stamp.fields(room.now);
-            room.counters.count_status(status);
             room.scratch.clear();
             answer::begin(room.scratch, status);
             room.scratch.extend_from_slice(stamp);
@@ -472,10 +476,12 @@ impl Connection {
             answer::field(room.scratch, "Content-Type", b"text/plain");
             answer::number(room.scratch, "Content-Length", text.len() as u64 + 1);
             answer::end(room.scratch);
+            let head_bytes = room.scratch.len();
             room.scratch.extend_from_slice(text.as_bytes());
             room.scratch.push(b'\n');
-            room.out.write(room.scratch);
+            room.out.write_head(room.scratch, head_bytes);
         }
+        room.end_line();
         self.linger(room);
     }
 

@@ -34,6 +34,11 @@ impl Stamp {
         }
     }
 
+    /// Nanoseconds from the worker's clock to 1970.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     pub(super) fn fields(&mut self, now: Time) -> &[u8] {
         let second = now.nanoseconds().wrapping_add(self.offset) / 1_000_000_000;
         if second != self.second {
@@ -153,6 +158,7 @@ pub(super) fn begin_answer(
         framing_fields(object, terms, echoed, scratch)
     };
     answer::end(scratch);
+    let head_bytes = scratch.len();
     let mut left = body.filter(|_| !terms.head_only && object.status != 304);
     if object.content == Content::Index && left.is_some() {
         scratch.extend_from_slice(INDEX.as_bytes());
@@ -164,7 +170,7 @@ pub(super) fn begin_answer(
         scratch.extend_from_slice(pattern(offset, end - offset));
         left = None;
     }
-    out.write(scratch);
+    out.write_head(scratch, head_bytes);
     left
 }
 
@@ -244,7 +250,7 @@ pub(super) fn begin_file(
         answer::number(scratch, "Content-Length", left);
     }
     answer::end(scratch);
-    out.write(scratch);
+    out.write_head(scratch, scratch.len());
     let body = (left > 0 && !terms.head_only).then(|| Producer::File {
         file: std::sync::Arc::clone(&found.file),
         offset: part.start,

@@ -3,6 +3,7 @@
 //! In: an [`HttpPlan`]. Out: a running [`HttpServer`], whose [`HttpServed`] tells per bucket what was asked, answered and
 //! refused, by cause.
 
+mod access;
 mod bucket;
 mod connection;
 mod counters;
@@ -16,6 +17,7 @@ mod served;
 mod server;
 mod tls;
 
+pub use access::{AccessLogError, AccessLogged};
 pub use object::{INDEX, Object};
 pub use plan::{HttpLimits, HttpPlan, HttpServeError};
 pub use producer::{PATTERN_PERIOD, pattern_byte};

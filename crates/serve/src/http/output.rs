@@ -20,6 +20,8 @@ pub(super) struct Output<'a> {
     pub(super) ops: &'a mut Ops,
     pub(super) id: Id,
     session: Option<&'a mut ServerConnection>,
+    /// Bytes of answers' bodies queued since they were last asked for.
+    body_bytes: u64,
     /// What could not be queued: the connection is then of no more use.
     pub(super) overflowed: bool,
 }
@@ -30,11 +32,28 @@ impl<'a> Output<'a> {
             ops,
             id,
             session,
+            body_bytes: 0,
             overflowed: false,
         }
     }
 
+    /// Bytes of answers' bodies queued since this was last asked.
+    pub(super) fn take_body_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.body_bytes)
+    }
+
+    /// Queues bytes of which the first `head` are no body's.
+    pub(super) fn write_head(&mut self, bytes: &[u8], head: usize) {
+        self.body_bytes += (bytes.len() - head) as u64;
+        self.queue(bytes);
+    }
+
+    /// Queues bytes of a body.
     pub(super) fn write(&mut self, bytes: &[u8]) {
+        self.write_head(bytes, 0);
+    }
+
+    fn queue(&mut self, bytes: &[u8]) {
         if let Some(session) = self.session.as_mut() {
             self.overflowed |= session.writer().write_all(bytes).is_err();
             self.flush();
@@ -47,6 +66,7 @@ impl<'a> Output<'a> {
         if self.session.is_some() {
             self.write(bytes);
         } else {
+            self.body_bytes += bytes.len() as u64;
             self.ops.write_static(self.id, bytes);
         }
     }
@@ -56,6 +76,7 @@ impl<'a> Output<'a> {
     pub(super) fn write_file(&mut self, file: &Arc<File>, offset: u64, length: u64) -> io::Result<u64> {
         use std::os::unix::fs::FileExt;
         if self.session.is_none() {
+            self.body_bytes += length;
             self.ops.write_file(self.id, file, offset, length);
             return Ok(length);
         }

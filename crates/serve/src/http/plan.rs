@@ -1,5 +1,6 @@
 //! What an HTTP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
 
+use super::access::AccessLogError;
 use super::tls::TlsError;
 use super::tls::TlsPlan;
 use crate::listeners::ListenError;
@@ -39,6 +40,9 @@ pub struct HttpPlan {
     pub tls: Option<TlsPlan>,
     /// What requests and connections may take.
     pub limits: HttpLimits,
+    /// The file that each answer is told in, by one line; `-` is standard output. `None` keeps no log.
+    #[serde(default)]
+    pub access_log: Option<PathBuf>,
 }
 
 /// What requests and connections may take.
@@ -106,6 +110,7 @@ impl HttpPlan {
             root: None,
             tls: None,
             limits: HttpLimits::default(),
+            access_log: None,
         }
     }
 }
@@ -124,6 +129,9 @@ pub enum HttpServeError {
     /// There is no TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// There is no access log.
+    #[error(transparent)]
+    AccessLog(#[from] AccessLogError),
     /// The threads could not start or go on.
     #[error(transparent)]
     Workers(#[from] WorkersError),

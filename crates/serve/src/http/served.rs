@@ -1,5 +1,6 @@
 //! What an HTTP server was asked and answered, per bucket: the document that `serve http` ends with.
 
+use super::access::AccessLogged;
 use corelane_rss::Steering;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ pub struct HttpServed {
     pub steering: Steering,
     /// One entry a bucket, in order.
     pub buckets: Vec<BucketHttp>,
+    /// What became of the lines of the access log, where one is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_log: Option<AccessLogged>,
 }
 
 /// The counts of one bucket.

@@ -1,5 +1,6 @@
 //! The running HTTP server: starts a worker a bucket, tells their counts, stops them.
 
+use super::access::AccessLog;
 use super::bucket::Bucket;
 use super::counters::HttpCounters;
 use super::output::QUEUE_BYTES;
@@ -23,6 +24,7 @@ pub struct HttpServer {
     /// One block a worker.
     counters: Vec<Arc<CachePadded<HttpCounters>>>,
     workers: Workers,
+    log: Option<AccessLog>,
     /// None where no program steers.
     group: Option<SteeredGroup>,
 }
@@ -58,13 +60,26 @@ impl HttpServer {
         };
         let counters: Vec<_> = listeners.iter().map(|_| Arc::default()).collect();
         let plan = Arc::new(plan);
-        let bucket = |index: usize| Bucket::new(Arc::clone(&plan), tls.clone(), Arc::clone(&counters[index]));
+        let log = plan.access_log.as_deref();
+        let log = log
+            .map(|path| AccessLog::open(path, listeners.len()))
+            .transpose()?;
+        let bucket = |index: usize| {
+            let lines = log.as_ref().map(|log| log.lines(index));
+            Bucket::new(
+                Arc::clone(&plan),
+                tls.clone(),
+                Arc::clone(&counters[index]),
+                lines,
+            )
+        };
         Ok(Self {
             workers: Workers::start(&settings, listeners, bucket)?,
             plan,
             address,
             engine,
             counters,
+            log,
             group,
         })
     }
@@ -94,6 +109,13 @@ impl HttpServer {
             .map_or(&self.plan.steering, SteeredGroup::steering)
     }
 
+    /// Opens the file of the access log again, as is due after it was renamed. Nothing where none is kept.
+    pub fn reopen_access_log(&self) {
+        if let Some(log) = &self.log {
+            log.reopen();
+        }
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -110,6 +132,7 @@ impl HttpServer {
             engine_reason: self.engine.reason.clone(),
             steering: self.steering().clone(),
             buckets: (0..self.counters.len()).map(|index| self.bucket(index)).collect(),
+            access_log: self.log.as_ref().map(AccessLog::logged),
         }
     }
 
@@ -140,6 +163,9 @@ impl HttpServer {
     /// What ended a thread before it was told to stop.
     pub fn stop(mut self) -> Result<HttpServed, HttpServeError> {
         self.workers.stop()?;
+        if let Some(log) = &mut self.log {
+            log.stop();
+        }
         Ok(self.served())
     }
 }

@@ -1,0 +1,247 @@
+//! One worker's part of the log: what its connections ask and get in, whole lines handed over out.
+
+use super::line::{self, Answered, CLIENT_CLOSED};
+use corelane_proto::http::request::{Head, Version};
+use corelane_worker::{Counter, Time};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of lines that wait at a worker, and again as many that wait to be written: five seconds of a worker that answers
+/// 2,000 requests a second, and a tenth of one that answers 100,000 while the writer gets no time.
+const MOST_WAITING: usize = 1 << 20;
+
+/// What a worker has handed over, until the writer takes it; and what became of its lines.
+#[derive(Debug, Default)]
+pub(super) struct Handed {
+    waiting: Mutex<Vec<u8>>,
+    /// Lines handed over.
+    pub(super) lines: Counter,
+    /// Lines for which there was no room.
+    pub(super) dropped: Counter,
+}
+
+impl Handed {
+    /// Everything handed over since the last time; `empty` is what the next is put in.
+    pub(super) fn take(&self, empty: &mut Vec<u8>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut *waiting, empty);
+    }
+}
+
+/// The lines of one worker.
+pub(in crate::http) struct Lines {
+    handed: Arc<Handed>,
+    /// Whole lines that are not handed over yet, and how many.
+    whole: Vec<u8>,
+    count: u64,
+    /// Nanoseconds from the worker's clock to 1970.
+    offset: u64,
+    /// One a connection, in its slot.
+    clients: Vec<Client>,
+}
+
+/// One connection's client, and its request that is being answered.
+struct Client {
+    address: IpAddr,
+    /// Whether there is such a request.
+    asking: bool,
+    since: Time,
+    /// The request line, and behind it the two fields, quoted.
+    text: Vec<u8>,
+    request_bytes: usize,
+    status: Option<u16>,
+    body_bytes: u64,
+}
+
+impl Client {
+    fn new(address: IpAddr) -> Self {
+        Self {
+            address,
+            asking: false,
+            since: Time::default(),
+            text: Vec::new(),
+            request_bytes: 0,
+            status: None,
+            body_bytes: 0,
+        }
+    }
+
+    fn begin(&mut self, now: Time, request: &[&[u8]], fields: [Option<&[u8]>; 2]) {
+        (self.asking, self.since, self.status, self.body_bytes) = (true, now, None, 0);
+        self.text.clear();
+        line::quote(&mut self.text, request);
+        self.request_bytes = self.text.len();
+        for (place, field) in fields.iter().enumerate() {
+            if place > 0 {
+                self.text.push(b' ');
+            }
+            line::quote(&mut self.text, field.as_slice());
+        }
+    }
+}
+
+impl Lines {
+    /// The lines of a worker that hands them over here, and whose clock is so many nanoseconds behind 1970's.
+    pub(super) fn new(handed: Arc<Handed>) -> Self {
+        Self {
+            handed,
+            whole: Vec::new(),
+            count: 0,
+            offset: 0,
+            clients: Vec::new(),
+        }
+    }
+
+    /// The worker's clock is so many nanoseconds behind that which counts from 1970.
+    pub(in crate::http) fn set_clock(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    /// A connection came.
+    pub(in crate::http) fn opened(&mut self, slot: usize, address: IpAddr) {
+        if self.clients.len() <= slot {
+            let nobody = || Client::new(Ipv4Addr::UNSPECIFIED.into());
+            self.clients.resize_with(slot + 1, nobody);
+        }
+        self.clients[slot] = Client::new(address);
+    }
+
+    /// The head of a request was read.
+    pub(in crate::http) fn begin(&mut self, slot: usize, head: &Head<'_>, now: Time) {
+        let Some(client) = self.clients.get_mut(slot) else {
+            return;
+        };
+        let version: &[u8] = match head.version {
+            Version::Http10 => b"HTTP/1.0",
+            Version::Http11 => b"HTTP/1.1",
+        };
+        let fields = [head.field("Referer"), head.field("User-Agent")];
+        client.begin(now, &[head.method, head.target, version], fields);
+    }
+
+    /// It is answered with this status; without a head that could be read, its line is `"-"`.
+    pub(in crate::http) fn status(&mut self, slot: usize, status: u16, now: Time) {
+        let Some(client) = self.clients.get_mut(slot) else {
+            return;
+        };
+        if !client.asking {
+            client.begin(now, &[], [None, None]);
+        }
+        client.status = Some(status);
+    }
+
+    /// So many bytes of the answer's body were queued.
+    pub(in crate::http) fn add(&mut self, slot: usize, body_bytes: u64) {
+        if let Some(client) = self.clients.get_mut(slot) {
+            client.body_bytes += body_bytes;
+        }
+    }
+
+    /// The answer, or the connection, has ended: a request that was being answered gets its line.
+    pub(in crate::http) fn end(&mut self, slot: usize, now: Time) {
+        let Some(client) = self.clients.get_mut(slot) else {
+            return;
+        };
+        if !std::mem::take(&mut client.asking) {
+            return;
+        }
+        if self.whole.len() >= MOST_WAITING {
+            self.handed.dropped.add(1);
+            return;
+        }
+        let answered = Answered {
+            status: client.status.unwrap_or(CLIENT_CLOSED),
+            body_bytes: client.body_bytes,
+            microseconds: now.since(client.since).as_micros() as u64,
+        };
+        let second = client.since.nanoseconds().wrapping_add(self.offset) / 1_000_000_000;
+        let (request, fields) = client.text.split_at(client.request_bytes);
+        line::write(&mut self.whole, client.address, second, request, fields, answered);
+        self.count += 1;
+    }
+
+    /// Hands whole lines over. When the writer is at it just now, or has not come for the last ones, the next turn does.
+    pub(in crate::http) fn hand_over(&mut self) {
+        if self.whole.is_empty() {
+            return;
+        }
+        if let Ok(mut waiting) = self.handed.waiting.try_lock()
+            && waiting.len() < MOST_WAITING
+        {
+            waiting.append(&mut self.whole);
+            drop(waiting);
+            self.handed.lines.add(std::mem::take(&mut self.count));
+        }
+    }
+}
+
+impl Drop for Lines {
+    /// The worker ends: what is left of its lines goes with it, however long the writer holds the lock, which is not long.
+    fn drop(&mut self) {
+        let mut waiting = self.handed.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.append(&mut self.whole);
+        self.handed.lines.add(std::mem::take(&mut self.count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT: usize = 3;
+
+    fn answer(lines: &mut Lines, status: u16) {
+        lines.status(SLOT, status, Time::default());
+        lines.end(SLOT, Time::default());
+    }
+
+    #[test]
+    fn what_finds_no_room_is_dropped_and_counted() {
+        let handed = Arc::<Handed>::default();
+        let mut lines = Lines::new(Arc::clone(&handed));
+        lines.opened(SLOT, Ipv4Addr::LOCALHOST.into());
+        let mut made = 0;
+        // Nobody takes anything: what was handed over fills up, then what waits here.
+        while handed.dropped.get() < 3 {
+            answer(&mut lines, 200);
+            made += 1;
+            if made % 1_000 == 0 {
+                lines.hand_over();
+            }
+        }
+        let mut taken = Vec::new();
+        handed.take(&mut taken);
+        lines.hand_over();
+        let mut rest = Vec::new();
+        handed.take(&mut rest);
+        taken.append(&mut rest);
+        let written = taken.iter().filter(|byte| **byte == b'\n').count() as u64;
+        assert_eq!(written + handed.dropped.get(), made);
+        assert_eq!(handed.lines.get(), written);
+    }
+
+    #[test]
+    fn a_client_that_leaves_before_its_answer_has_a_line_of_its_own() {
+        let handed = Arc::<Handed>::default();
+        let mut lines = Lines::new(Arc::clone(&handed));
+        lines.opened(SLOT, Ipv4Addr::LOCALHOST.into());
+        lines.end(SLOT, Time::default());
+        let head =
+            corelane_proto::http::request::read(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &Default::default());
+        lines.begin(SLOT, &head.unwrap().unwrap(), Time::default());
+        lines.end(SLOT, Time::default());
+        drop(lines);
+        let mut text = Vec::new();
+        handed.take(&mut text);
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(
+            text.lines().count(),
+            1,
+            "a connection that asked nothing has no line: {text}"
+        );
+        assert!(
+            text.contains("\"GET / HTTP/1.1\" 499 0 \"-\" \"-\" 0.000000"),
+            "{text}"
+        );
+    }
+}
