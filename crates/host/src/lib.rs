@@ -6,7 +6,7 @@
 //! ([`pin`]), what was started ended with all it started ([`processes`]), what this process cost ([`usage`]), and a test bed of two namespaces joined by a veth pair ([`bed`]).
 //!
 //! It is the only room that changes the machine. What it makes lives in unnamed namespaces that end with the process;
-//! outside them nothing is written.
+//! outside them nothing is written, but in a namespace that the user calls the run's own, where it is put back.
 #![deny(unsafe_code)]
 
 pub mod bed;

@@ -18,6 +18,7 @@
 mod addresses;
 mod connections;
 mod namespaces;
+mod own;
 mod side;
 mod transmit;
 mod user_namespace;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use addresses::PlanError;
+pub use own::{Change, OwnError, OwnNamespace, in_first_namespace, is_local};
 pub use side::Side;
 pub use user_namespace::enter_user_namespace;
 

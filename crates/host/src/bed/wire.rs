@@ -126,13 +126,24 @@ impl Wire {
 
     /// Switches a device on.
     pub(super) fn switch_on(&mut self, index: u32) -> Result<(), HostError> {
-        self.set_flags(index, LinkFlags::Up)
+        self.set_flags(index, LinkFlags::Up, LinkFlags::Up)
+    }
+
+    /// Switches a device off.
+    pub(super) fn switch_off(&mut self, index: u32) -> Result<(), HostError> {
+        self.set_flags(index, LinkFlags::empty(), LinkFlags::Up)
+    }
+
+    /// Whether a device is switched on.
+    pub(super) fn is_switched_on(&mut self, device: &str) -> Result<bool, HostError> {
+        Ok(self.link(device)?.header.flags.contains(LinkFlags::Up))
     }
 
     /// Switches a device on and tells the kernel that nobody on it resolves addresses: no ARP, no neighbour discovery, no
     /// duplicate address detection, no report of solicited-node multicast (`IFF_NOARP` in `net/ipv6/addrconf.c`).
     pub(super) fn switch_on_without_resolution(&mut self, index: u32) -> Result<(), HostError> {
-        self.set_flags(index, LinkFlags::Up | LinkFlags::Noarp)
+        let flags = LinkFlags::Up | LinkFlags::Noarp;
+        self.set_flags(index, flags, flags)
     }
 
     /// Gives a device one address, without a route to its neighbours and without duplicate address detection.
@@ -181,14 +192,20 @@ impl Wire {
 
     /// Takes every address of `prefix` as this host's own: what `ip route add local PREFIX dev lo` does.
     pub(super) fn add_local_route(&mut self, loopback: u32, prefix: IpNet) -> Result<(), HostError> {
-        let mut message = route(prefix, loopback);
-        message.header.table = TABLE_LOCAL;
-        message.header.kind = RouteType::Local;
-        message.header.scope = RouteScope::Host;
         self.create(
             || format!("a local route for {prefix}"),
-            RouteNetlinkMessage::NewRoute(message),
+            RouteNetlinkMessage::NewRoute(local_route(prefix, loopback)),
         )
+    }
+
+    /// Takes back what [`add_local_route`](Self::add_local_route) did.
+    pub(super) fn remove_local_route(&mut self, loopback: u32, prefix: IpNet) -> Result<(), HostError> {
+        self.request(
+            || format!("the end of the local route for {prefix}"),
+            RouteNetlinkMessage::DelRoute(local_route(prefix, loopback)),
+            0,
+        )
+        .map(drop)
     }
 
     /// Sends `prefix` to `gateway`, which is taken to be on the link without being asked for.
@@ -202,13 +219,14 @@ impl Wire {
         )
     }
 
-    fn set_flags(&mut self, index: u32, flags: LinkFlags) -> Result<(), HostError> {
+    /// Gives those flags of a device that `mask` names these values.
+    fn set_flags(&mut self, index: u32, flags: LinkFlags, mask: LinkFlags) -> Result<(), HostError> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         message.header.flags = flags;
-        message.header.change_mask = flags;
+        message.header.change_mask = mask;
         self.request(
-            || format!("switching on device {index}"),
+            || format!("switching device {index}"),
             RouteNetlinkMessage::SetLink(message),
             0,
         )
@@ -280,6 +298,14 @@ fn route(prefix: IpNet, index: u32) -> RouteMessage {
         RouteAttribute::Destination(prefix.network().into()),
         RouteAttribute::Oif(index),
     ];
+    message
+}
+
+fn local_route(prefix: IpNet, loopback: u32) -> RouteMessage {
+    let mut message = route(prefix, loopback);
+    message.header.table = TABLE_LOCAL;
+    message.header.kind = RouteType::Local;
+    message.header.scope = RouteScope::Host;
     message
 }
 

@@ -2,10 +2,12 @@
 //! them to raise to what.
 
 use super::plan::HttpPlan;
-use crate::sources::LeasedPorts;
+use crate::sources::{Lease, LeasedPorts};
+use corelane_host::bed::{self, Change};
 use corelane_host::limits;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::IpAddr;
 
@@ -30,6 +32,9 @@ pub struct Need {
     pub available: Option<u64>,
     /// What to do where that is too little.
     pub remedy: Option<String>,
+    /// The same, where it lies in the run's network namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
 }
 
 /// Everything that a run needs.
@@ -73,9 +78,17 @@ impl Needs {
             available_memory(),
             |needed| format!("free {needed} bytes of memory, or use fewer --connections"),
         );
+        needs.addresses(plan);
         needs.kernel_ports(plan);
+        needs.resting_ports(plan);
         needs.conntrack(connections);
         needs
+    }
+
+    /// What of it lies in the network namespace, so that a run may set it up where that is its own.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Change> {
+        self.lacking().flat_map(|need| need.changes.clone()).collect()
     }
 
     /// The limits that are too low.
@@ -90,18 +103,63 @@ impl Needs {
             needed,
             available,
             remedy: lacks.then(|| remedy(needed)),
+            changes: Vec::new(),
         });
+    }
+
+    /// A need that changes of the network namespace meet.
+    fn add_changeable(&mut self, what: &str, needed: u64, available: Option<u64>, changes: Vec<Change>) {
+        let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
+        let namespace = "or --own-namespace in a network namespace of the run's own";
+        self.add(what, needed, available, |_| {
+            format!("{}, {namespace}", commands.join("; "))
+        });
+        if let Some(need) = self.0.last_mut().filter(|need| need.remedy.is_some()) {
+            need.changes = changes;
+        }
+    }
+
+    /// Addresses to connect from, and servers on loopback: each has to be this host's own, or no packet comes back.
+    fn addresses(&mut self, plan: &HttpPlan) {
+        let sources = leases(plan)
+            .map(|lease| lease.address)
+            .filter(|address| !address.is_unspecified());
+        let servers = plan.pools.iter().map(|pool| pool.target.ip());
+        let servers = servers.filter(IpAddr::is_loopback);
+        let sources: BTreeSet<IpAddr> = sources.chain(servers).collect();
+        let foreign = |address: &IpAddr| bed::is_local(*address) == Some(false);
+        let foreign: Vec<IpNet> = sources.iter().copied().filter(foreign).map(IpNet::from).collect();
+        let (needed, available) = (sources.len() as u64, (sources.len() - foreign.len()) as u64);
+        let changes = IpNet::aggregate(&foreign).into_iter().map(Change::Local);
+        self.add_changeable(
+            "addresses that have to be this host's own",
+            needed,
+            Some(available),
+            changes.collect(),
+        );
+    }
+
+    /// Ports of connections that are closed by this end wait before they are used again; those beyond this number are used
+    /// at once, and the server may mistake them (`tcp_max_tw_buckets` in `ip-sysctl.rst`).
+    fn resting_ports(&mut self, plan: &HttpPlan) {
+        if plan.pools.iter().all(|pool| pool.requests_a_connection.is_none()) {
+            return;
+        }
+        let name = "net.ipv4.tcp_max_tw_buckets";
+        let needed = plan.connections() as u64;
+        let value = needed.to_string();
+        let change = Change::Setting {
+            name: name.to_owned(),
+            value,
+        };
+        let available = sysctl("net/ipv4/tcp_max_tw_buckets");
+        self.add_changeable("ports that rest after use", needed, available, vec![change]);
     }
 
     /// Ports that the kernel is to choose: the range that it chooses from holds for each source address.
     fn kernel_ports(&mut self, plan: &HttpPlan) {
         let mut wanted: BTreeMap<IpAddr, u64> = BTreeMap::new();
-        for lease in plan
-            .workers
-            .iter()
-            .flat_map(|worker| &worker.shares)
-            .flat_map(|share| &share.leases)
-        {
+        for lease in leases(plan) {
             if lease.ports == LeasedPorts::Kernel {
                 *wanted.entry(lease.address).or_default() += lease.connections as u64;
             }
@@ -115,10 +173,16 @@ impl Needs {
             let (first, last) = (ends.next()??, ends.next()??);
             Some(last.saturating_sub(first) + 1)
         });
-        self.add("ports that the kernel chooses, an address", most, range, |_| {
-            "sysctl -w net.ipv4.ip_local_port_range='1024 65535', or give --sources with more addresses"
-                .to_owned()
-        });
+        let change = Change::Setting {
+            name: "net.ipv4.ip_local_port_range".to_owned(),
+            value: "1024 65535".to_owned(),
+        };
+        self.add_changeable(
+            "ports that the kernel chooses, an address",
+            most,
+            range,
+            vec![change],
+        );
     }
 
     /// Where connections are tracked (a firewall does), each takes an entry.
@@ -129,6 +193,11 @@ impl Needs {
             });
         }
     }
+}
+
+fn leases(plan: &HttpPlan) -> impl Iterator<Item = &Lease> {
+    let shares = plan.workers.iter().flat_map(|worker| &worker.shares);
+    shares.flat_map(|share| &share.leases)
 }
 
 fn sysctl(name: &str) -> Option<u64> {

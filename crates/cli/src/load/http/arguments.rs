@@ -143,6 +143,10 @@ pub struct LoadHttpArguments {
     /// Fail with exit code 3 when this holds, such as 'p99 > 5ms' or 'failed > 0.1%'; may be given again
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<String>,
+    /// Set up what the run lacks of this network namespace (addresses of --sources, ports), and put it back at the end: only
+    /// in one of its own, as `unshare -n` makes it
+    #[arg(long)]
+    pub own_namespace: bool,
     /// Print the plan and what it needs of this machine, and end
     #[arg(long)]
     pub dry_run: bool,

@@ -1,0 +1,249 @@
+//! The network namespace that a run was started in and may call its own: what the run needs of it is set up, and put back.
+//!
+//! What enters: changes. What leaves: the namespace with them, until the [`OwnNamespace`] is dropped. The machine's first
+//! namespace is nobody's own: it is refused.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::side::write_setting;
+use super::wire::Wire;
+use crate::HostError;
+
+/// A setting that the kernel shows in the machine's first network namespace alone (`netdev_max_backlog` in
+/// `net/core/sysctl_net_core.c`, which `sysctl_core_net_init` leaves out of all others).
+const ONLY_IN_THE_FIRST: &str = "/proc/sys/net/core/netdev_max_backlog";
+
+/// One change of a network namespace. It shows as the command that makes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A setting takes this value.
+    Setting {
+        /// Its dotted name.
+        name: String,
+        /// The value.
+        value: String,
+    },
+    /// Every address of the prefix is this host's own (AnyIP).
+    Local(IpNet),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting { name, value } => write!(out, "sysctl -w {name}='{value}'"),
+            Self::Local(prefix) => write!(out, "ip route add local {prefix} dev lo"),
+        }
+    }
+}
+
+/// Why a namespace is not changed.
+#[derive(Debug, Error)]
+pub enum OwnError {
+    /// It is the machine's, and everybody's.
+    #[error("this is the machine's first network namespace, not one of the run's own: start it in `unshare -n`, or by hand: {}",
+        commands(.changes))]
+    First {
+        /// What would have been changed.
+        changes: Vec<Change>,
+    },
+    /// The kernel refused a change. Those made before are put back.
+    #[error("{change}: {cause}")]
+    Refused {
+        /// The change.
+        change: Change,
+        /// What the kernel said.
+        #[source]
+        cause: HostError,
+    },
+}
+
+fn commands(changes: &[Change]) -> String {
+    let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
+    commands.join("; ")
+}
+
+/// A changed namespace. Dropping it puts everything back.
+#[derive(Debug)]
+pub struct OwnNamespace {
+    /// What puts each change back, in the order in which they were made.
+    undo: Vec<Undo>,
+}
+
+#[derive(Debug)]
+enum Undo {
+    Setting { name: String, value: String },
+    Local(IpNet),
+    SwitchOff,
+}
+
+/// Whether the calling thread's network namespace is the machine's first one.
+#[must_use]
+pub fn in_first_namespace() -> bool {
+    Path::new(ONLY_IN_THE_FIRST).exists()
+}
+
+/// Whether an address is this host's own in the calling thread's network namespace; `None` where the kernel does not say.
+#[must_use]
+pub fn is_local(address: IpAddr) -> Option<bool> {
+    Some(Wire::open().ok()?.is_local(address))
+}
+
+impl OwnNamespace {
+    /// Makes the changes in the calling thread's network namespace. With a prefix that becomes local the loopback device is
+    /// switched on, as packets to it pass there.
+    ///
+    /// # Errors
+    /// See [`OwnError`]; nothing is changed then.
+    pub fn change(changes: &[Change]) -> Result<Self, OwnError> {
+        if in_first_namespace() {
+            return Err(OwnError::First {
+                changes: changes.to_vec(),
+            });
+        }
+        let mut own = Self { undo: Vec::new() };
+        for change in changes {
+            let refused = |cause| OwnError::Refused {
+                change: change.clone(),
+                cause,
+            };
+            own.make(change).map_err(refused)?;
+        }
+        Ok(own)
+    }
+
+    fn make(&mut self, change: &Change) -> Result<(), HostError> {
+        match change {
+            Change::Setting { name, value } => self.set(name, value),
+            Change::Local(prefix) => {
+                let mut wire = Wire::open()?;
+                let loopback = wire.index("lo")?;
+                if !wire.is_switched_on("lo")? {
+                    wire.switch_on(loopback)?;
+                    self.undo.push(Undo::SwitchOff);
+                }
+                if prefix.addr().is_ipv6() {
+                    // IPv6 binds only what is on a device unless told otherwise (`ip_nonlocal_bind`).
+                    self.set("net.ipv6.ip_nonlocal_bind", "1")?;
+                }
+                // The loopback device brings its own addresses.
+                if wire.is_local(prefix.addr()) {
+                    return Ok(());
+                }
+                wire.add_local_route(loopback, *prefix)?;
+                self.undo.push(Undo::Local(*prefix));
+                Ok(())
+            }
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), HostError> {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        let before = fs::read_to_string(&path).map_err(|cause: io::Error| HostError::Read { path, cause })?;
+        write_setting(name, value)?;
+        self.undo.push(Undo::Setting {
+            name: name.to_owned(),
+            value: before.trim().to_owned(),
+        });
+        Ok(())
+    }
+}
+
+impl Drop for OwnNamespace {
+    fn drop(&mut self) {
+        // What is gone already, device or route, needs no putting back.
+        let Ok(mut wire) = Wire::open() else { return };
+        for undo in self.undo.drain(..).rev() {
+            let _ = match undo {
+                Undo::Setting { name, value } => write_setting(&name, &value),
+                Undo::Local(prefix) => wire
+                    .index("lo")
+                    .and_then(|lo| wire.remove_local_route(lo, prefix)),
+                Undo::SwitchOff => wire.index("lo").and_then(|lo| wire.switch_off(lo)),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bed::side::Keeper;
+    use nix::sched::{CloneFlags, unshare};
+
+    const RANGE: &str = "net.ipv4.ip_local_port_range";
+
+    fn range() -> String {
+        let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_a_run_changes_of_its_own_namespace_is_put_back() {
+        let keeper = Keeper::start("own").unwrap();
+        let entered = keeper.run(|| unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| errno.to_string()));
+        if let Err(reason) = entered {
+            eprintln!("skipped: cannot make a network namespace: {reason}");
+            return;
+        }
+        keeper.run(|| {
+            assert!(!in_first_namespace());
+            let before = range();
+            let addresses: [IpAddr; 2] = ["10.9.200.1".parse().unwrap(), "fd09::5".parse().unwrap()];
+            let prefixes = ["10.9.0.0/16", "fd09::/64"].map(|prefix| Change::Local(prefix.parse().unwrap()));
+            let setting = Change::Setting {
+                name: RANGE.to_owned(),
+                value: "2000 3000".to_owned(),
+            };
+            let own = OwnNamespace::change(&[&prefixes[..], &[setting]].concat()).unwrap();
+            assert_eq!(range(), "2000 3000");
+            for address in addresses {
+                assert_eq!(is_local(address), Some(true), "{address}");
+                std::net::UdpSocket::bind((address, 0)).unwrap();
+            }
+            drop(own);
+            assert_eq!(range(), before);
+            for address in addresses {
+                assert_eq!(is_local(address), Some(false), "{address}");
+            }
+            let unknown = Change::Setting {
+                name: "net.ipv4.no_such_setting".to_owned(),
+                value: "1".to_owned(),
+            };
+            let wrong = OwnNamespace::change(&[prefixes[0].clone(), unknown]).unwrap_err();
+            assert!(
+                wrong
+                    .to_string()
+                    .starts_with("sysctl -w net.ipv4.no_such_setting='1': "),
+                "{wrong}"
+            );
+            assert_eq!(
+                is_local(addresses[0]),
+                Some(false),
+                "the first of them is put back"
+            );
+        });
+    }
+
+    #[test]
+    fn the_machines_first_namespace_is_left_alone() {
+        if !in_first_namespace() {
+            eprintln!("skipped: the test runs in a network namespace of its own");
+            return;
+        }
+        let change = Change::Local("10.9.0.0/16".parse().unwrap());
+        let refused = OwnNamespace::change(&[change]).unwrap_err().to_string();
+        assert!(
+            refused.contains("ip route add local 10.9.0.0/16 dev lo"),
+            "{refused}"
+        );
+    }
+}
