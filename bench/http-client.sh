@@ -3,15 +3,17 @@
 # Client CPU time is what the kernel charged the client's process (user and system).
 #
 # Also the lag of an open loop at half of saturation, against a bare clock_nanosleep loop; and whether its latency depends
-# on how long it is measured. About three minutes; ROUNDS and SECONDS_EACH shorten it.
+# on how long it is measured. About five minutes; ROUNDS and SECONDS_EACH shorten it, ENGINES names others than both. Judged
+# is each engine as it runs by default; what answers that gather spare is told beside it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/common.sh
 
-need nginx wrk taskset awk
+need nginx wrk taskset awk python3
 corelane=$(program)
 rounds=${ROUNDS:-5}
 seconds=${SECONDS_EACH:-3}
+engines=${ENGINES:-epoll io_uring}
 
 # The first two CPUs that this process may use.
 allowed=$(awk '/^Cpus_allowed_list/ { print $2 }' /proc/self/status | tr ',' '\n' |
@@ -66,23 +68,38 @@ with_wrk() {
 with_corelane() {
   local cpu
   cpu=$(cpu_seconds "$corelane" load http "http://127.0.0.1:$port/$1" --connections "$2" --cpus "$client" --workers 1 \
-    --duration "${seconds}s" --json)
+    --duration "${seconds}s" --json "${@:3}")
   awk -v cpu="$cpu" -v ok="$(number requests ok)" 'BEGIN { print ok / cpu }'
 }
 
+# Requests a client CPU-second of both, and their ratios, each taken within a round.
 compare() {
-  local object=$1 connections=$2 target=$3
-  : >"$folder/wrk"
-  : >"$folder/corelane"
+  local object=$1 connections=$2 target=$3 engine way wrk ours
+  rm -f "$folder"/*.requests "$folder"/*.ratio
   for ((round = 0; round < rounds; round++)); do
-    with_wrk "$object" "$connections" >>"$folder/wrk"
-    with_corelane "$object" "$connections" >>"$folder/corelane"
+    wrk=$(with_wrk "$object" "$connections")
+    echo "$wrk" >>"$folder/wrk.requests"
+    for engine in $engines; do
+      for way in gathering "each as it comes"; do
+        if [[ $way == gathering ]]; then
+          ours=$(with_corelane "$object" "$connections" --engine "$engine")
+        else
+          ours=$(with_corelane "$object" "$connections" --engine "$engine" --gather 0s)
+        fi
+        echo "$ours" >>"$folder/$engine, $way.requests"
+        awk -v a="$ours" -v b="$wrk" 'BEGIN { printf "%.3f\n", a / b }' >>"$folder/$engine, $way.ratio"
+      done
+    done
   done
-  local wrk ours
-  wrk=$(median <"$folder/wrk")
-  ours=$(median <"$folder/corelane")
-  printf '%s, %s connections: wrk %.0f, corelane %.0f requests a client CPU-second\n' "$object" "$connections" "$wrk" "$ours"
-  verdict "$object: against wrk" "$(awk -v a="$ours" -v b="$wrk" 'BEGIN { printf "%.3f", a / b }')" ">=" "$target"
+  printf '%s, %s connections: requests a client CPU-second: wrk %.0f\n' "$object" "$connections" \
+    "$(median <"$folder/wrk.requests")"
+  for engine in $engines; do
+    way="$engine, each as it comes"
+    printf '  %s: %.0f, %s times\n' "$way" "$(median <"$folder/$way.requests")" "$(median <"$folder/$way.ratio")"
+    way="$engine, gathering"
+    printf '  %s: %.0f\n' "$way" "$(median <"$folder/$way.requests")"
+    verdict "$object, $engine: against wrk" "$(median <"$folder/$way.ratio")" ">=" "$target"
+  done
 }
 
 # The open loop: 99th percentile of its lag, and of its latency, nanoseconds.
@@ -100,8 +117,14 @@ half=$(awk -v rate="$(awk '/"requests_per_second"/ { gsub(/[^0-9.]/, "", $2); pr
   'BEGIN { printf "%d", rate / 2 }')
 echo "half of saturation: $half requests a second"
 for file in bare lag short long; do : >"$folder/$file"; done
+nanosleep=$(cargo bench --quiet --no-run --package corelane-load --bench nanosleep --message-format=json 2>/dev/null |
+  python3 -c 'import json, sys
+for line in sys.stdin:
+    built = json.loads(line)
+    if built.get("target", {}).get("name") == "nanosleep" and built.get("executable"):
+        print(built["executable"])')
 for ((round = 0; round < rounds; round++)); do
-  taskset -c "$client" cargo bench --quiet --package corelane-load --bench nanosleep -- "$half" "$seconds" >>"$folder/bare"
+  taskset -c "$client" "$nanosleep" "$half" "$seconds" >>"$folder/bare"
   open_loop "$half" "$seconds"
   number schedule_lag p99_ns >>"$folder/lag"
   number latency p99_ns >>"$folder/short"

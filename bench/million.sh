@@ -4,14 +4,17 @@
 # (namespaces, slab counters), about 11 GiB of free memory, and fs.file-max above 2.1 million; three minutes on two quiet CPUs.
 #
 #   bench/million.sh [CONNECTIONS [RATE [DURATION]]]
+#
+# What a process takes for itself counts as memory of its connections: with fewer than a million it is only told.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source bench/common.sh
 
+need python3 unshare
 connections=${1:-1M} rate=${2:-50k} duration=${3:-60s}
 report=$(mktemp)
 trap 'rm -f "$report" "$report.part"' EXIT
-cargo build --release --quiet --bin corelane
-corelane=${CARGO_TARGET_DIR:-target}/release/corelane
+corelane=$(program)
 "$corelane" lab scale http --connections "$connections" --rate "$rate" --duration "$duration" --rounds 1 \
   --models exact --placements aligned --size 128 --bed namespaces --json "$report"
 
@@ -28,14 +31,17 @@ checks = {
     "every connection answered at least once": "connections_unanswered" not in trial["errors"],
     "nothing lost": not set(trial["errors"]) - {"unsent"} and not connections["failed"],
     "the schedule kept to 1 in 1,000": trial["errors"].get("unsent", 0) * 1000 <= trial["requests_ok"],
-    "client memory at most 512 B a connection": (each["client_user_bytes"] or 1e9) <= 512,
-    "server memory at most 1 KiB a connection": (each["server_user_bytes"] or 1e9) <= 1024,
 }
+if asked >= 1_000_000:
+    checks["client memory at most 512 B a connection"] = (each["client_user_bytes"] or 1e9) <= 512
+    checks["server memory at most 1 KiB a connection"] = (each["server_user_bytes"] or 1e9) <= 1024
 print()
 for claim, holds in checks.items():
     print(f'{"yes" if holds else "NO "}  {claim}')
 print(f'{trial["requests_ok"]:,} requests answered, {step["requests_per_s"]:,.0f}/s; '
       f'p50 {step["latency"]["p50_ns"] / 1e6:.1f} ms, p99 {step["latency"]["p99_ns"] / 1e6:.1f} ms; '
       f'opened in {connections["opening_s"]:.0f} s')
+print(f'user memory a connection: client {each["client_user_bytes"] or 0:.0f} B, '
+      f'server {each["server_user_bytes"] or 0:.0f} B')
 sys.exit(0 if all(checks.values()) else 1)
 PYTHON

@@ -6,6 +6,7 @@
 //! at most one tick after it as far as the wheel is asked.
 
 use crate::time::Time;
+use std::num::NonZeroU32;
 
 /// Nanoseconds of a tick. Deadlines of connections are told in seconds; a finer wheel would only cascade more often.
 const TICK: u64 = 1_000_000;
@@ -23,7 +24,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timer {
     entry: u32,
-    generation: u32,
+    /// Never 0, so that an optional one takes no more room.
+    generation: NonZeroU32,
 }
 
 /// Deadlines with keys. A key takes 24 bytes beside its own.
@@ -45,7 +47,7 @@ struct Entry<K> {
     due: u64,
     previous: u32,
     next: u32,
-    generation: u32,
+    generation: NonZeroU32,
     list: u16,
     key: Option<K>,
 }
@@ -85,7 +87,7 @@ impl<K> Wheel<K> {
                     due,
                     previous: NONE,
                     next: NONE,
-                    generation: 0,
+                    generation: NonZeroU32::MIN,
                     list: 0,
                     key: Some(key),
                 });
@@ -215,7 +217,7 @@ impl<K> Wheel<K> {
     fn free(&mut self, number: u32) -> Option<K> {
         self.entered -= 1;
         let entry = &mut self.entries[number as usize];
-        entry.generation = entry.generation.wrapping_add(1);
+        entry.generation = entry.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         entry.next = self.unused;
         self.unused = number;
         entry.key.take()

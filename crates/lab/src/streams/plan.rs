@@ -7,7 +7,7 @@ use crate::placing::{active_counts, distinct, other_cpus};
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::{
-    Behaviour, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
+    Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
     PlannedPhase, PoolRequest, StatusRange, Timeouts, Until,
 };
 use corelane_load::pool::Pool;
@@ -366,6 +366,7 @@ impl StreamsPlan {
             timeouts: TIMEOUTS,
             engine: request.engine,
             memory: MemoryPolicy::default(),
+            gather: GATHER,
             descriptor_limit: self.descriptor_limit,
         }
         .resolve()

@@ -43,8 +43,10 @@ pub(super) struct Connection {
     pub(super) since: Time,
     /// When something must have happened, or is to.
     pub(super) wake: Time,
-    /// The entry in the wheel, and when it fires.
-    pub(super) timer: Option<(Timer, Time)>,
+    /// The entry in the wheel.
+    pub(super) timer: Option<Timer>,
+    /// When that fires.
+    pub(super) fires: Time,
     pub(super) source: Option<Source>,
     /// What becomes of the source's port when the connection ends.
     pub(super) release: Release,
@@ -80,6 +82,7 @@ impl Connection {
             since: Time::default(),
             wake: Time::default(),
             timer: None,
+            fires: Time::default(),
             source: None,
             release: Release::Free,
             body: 0,
@@ -109,7 +112,7 @@ mod tests {
     #[test]
     fn a_connection_leaves_room_for_its_part_of_512_bytes() {
         assert!(
-            size_of::<Connection>() <= 232,
+            size_of::<Connection>() <= 224,
             "{} bytes",
             size_of::<Connection>()
         );

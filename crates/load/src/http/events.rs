@@ -152,11 +152,14 @@ impl Generator {
         group.under_way -= 1;
         match connection.verdict {
             None => {
+                let latency = now.since(connection.due);
                 group.counts.ok += 1;
-                group.latency.record(now.since(connection.due).as_nanos() as u64);
+                group.latency.record(latency.as_nanos() as u64);
+                self.note_latency(latency);
             }
             Some(failure) => group.counts.failures.count(failure),
         }
+        let connection = &mut self.connections[index];
         if connection.keep {
             self.rest(ops, index, now);
         } else {

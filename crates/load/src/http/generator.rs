@@ -32,6 +32,18 @@ const OPENING_AT_ONCE: usize = 1_024;
 /// How long a turn waits at most, so that a stop is noticed even where nothing else happens.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
+/// Answers gather for this part of the mean latency: what they wait for each other is then a sixteenth of it on average.
+const GATHERING_PART: u32 = 8;
+
+/// To sleep for less would cost more than it spares.
+const SHORTEST_GATHERING: Duration = Duration::from_micros(5);
+
+/// Answers to be expected in that time; a sleep that gathers fewer spares nothing.
+const FEWEST_GATHERED: u128 = 2;
+
+/// The mean latency follows this many answers.
+const MEAN_OVER: i64 = 64;
+
 /// How often a ramp of connections is looked at.
 const RAMP_LOOK: Duration = Duration::from_millis(10);
 
@@ -89,6 +101,10 @@ pub(super) struct Generator {
     /// Connections being opened.
     pub(super) opening: usize,
     pub(super) open: u64,
+    /// The longest that answers may gather; zero with an open loop among the pools.
+    most_gathering: Duration,
+    mean_latency: Duration,
+    longest_gathering: Duration,
 }
 
 /// What one worker has to tell at its end.
@@ -100,6 +116,8 @@ pub(super) struct Outcome {
     pub(super) open: u64,
     /// Open connections on which no request was answered.
     pub(super) unanswered: u64,
+    /// The longest that answers gathered.
+    pub(super) gathering: Duration,
 }
 
 impl Generator {
@@ -127,6 +145,13 @@ impl Generator {
             random: fastrand::Rng::with_seed(place as u64),
             opening: 0,
             open: 0,
+            most_gathering: if plan.gathers() {
+                Duration::from_micros(plan.gather_us.into())
+            } else {
+                Duration::ZERO
+            },
+            mean_latency: Duration::ZERO,
+            longest_gathering: Duration::ZERO,
             plan,
         }
     }
@@ -228,6 +253,26 @@ impl Generator {
         }
     }
 
+    /// How long answers gather before they are taken.
+    fn gathering(&self) -> Duration {
+        let gathering = self.most_gathering.min(self.mean_latency / GATHERING_PART);
+        if gathering < SHORTEST_GATHERING {
+            return Duration::ZERO;
+        }
+        let under_way: u64 = self.groups.iter().map(|group| group.under_way).sum();
+        if u128::from(under_way) * gathering.as_nanos() < FEWEST_GATHERED * self.mean_latency.as_nanos() {
+            return Duration::ZERO;
+        }
+        gathering
+    }
+
+    /// Notes how long an answer took.
+    pub(super) fn note_latency(&mut self, latency: Duration) {
+        let mean = self.mean_latency.as_nanos() as i64;
+        let mean = mean + (latency.as_nanos() as i64 - mean) / MEAN_OVER;
+        self.mean_latency = Duration::from_nanos(mean as u64);
+    }
+
     fn fire_timers(&mut self, ops: &mut Ops, now: Time) {
         while let Some(index) = self.wheel.expired(now) {
             self.on_timer(ops, index as usize, now);
@@ -261,13 +306,14 @@ impl Generator {
     pub(super) fn wake_at(&mut self, index: usize, wake: Time) {
         let connection = &mut self.connections[index];
         connection.wake = wake;
-        if let Some((timer, fires)) = connection.timer {
-            if fires <= wake {
+        if let Some(timer) = connection.timer {
+            if connection.fires <= wake {
                 return;
             }
             self.wheel.cancel(timer);
         }
-        connection.timer = Some((self.wheel.insert(wake, index as u32), wake));
+        connection.timer = Some(self.wheel.insert(wake, index as u32));
+        connection.fires = wake;
     }
 
     /// Waits until every answer has come, or too long.
@@ -366,6 +412,9 @@ impl Duty for Generator {
             self.follow_schedules(engine.ops(), now);
             self.fire_timers(engine.ops(), now);
             let until = self.next_due(now);
+            let gathering = self.gathering();
+            self.longest_gathering = self.longest_gathering.max(gathering);
+            engine.ops().gather(gathering);
             engine.turn(until, &mut self)?;
             self.show();
         }
@@ -377,6 +426,7 @@ impl Duty for Generator {
             usage: usage::of_thread().since(&usage),
             open: self.open,
             unanswered: self.unanswered(),
+            gathering: self.longest_gathering,
             groups: self.groups,
         })
     }

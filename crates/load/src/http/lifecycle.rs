@@ -37,6 +37,7 @@ impl Generator {
             owes: old.owes,
             queued: old.queued,
             timer: old.timer,
+            fires: old.fires,
             ..Connection::new(old.group)
         };
         connection.wake = Time::NEVER;

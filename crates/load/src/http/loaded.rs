@@ -37,6 +37,10 @@ pub struct HttpLoaded {
     pub schedule_lag: Option<Summary>,
     /// What kept the generator from doing what it was told, when something did.
     pub limited_by: Option<String>,
+    /// The longest that answers of a closed loop gathered before they were taken, in microseconds; `None` where each was taken
+    /// as it came. Latencies include it.
+    #[serde(default)]
+    pub gather_us: Option<f64>,
     /// What the reader should know to judge the figures.
     pub notes: Vec<String>,
     /// What the generator itself cost.

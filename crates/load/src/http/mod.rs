@@ -32,8 +32,8 @@ pub use loaded::{
 pub use merged::HttpMerged;
 pub use needs::{Need, Needs};
 pub use plan::{
-    Behaviour, HttpPlan, Model, PlannedBody, PlannedPhase, PlannedPool, PlannedRequest, PlannedWorker,
-    Promise, Share, StatusRange, Timeouts, Until,
+    Behaviour, GATHER, HttpPlan, Model, PlannedBody, PlannedPhase, PlannedPool, PlannedRequest,
+    PlannedWorker, Promise, Share, StatusRange, Timeouts, Until,
 };
 pub use resolve::{HttpRequest, OneRequest, PoolRequest};
 pub use run::{HttpLoad, HttpProgress};

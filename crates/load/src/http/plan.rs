@@ -3,7 +3,7 @@
 
 use crate::sources::Lease;
 use corelane_host::memory::MemoryPolicy;
-use corelane_worker::engine::{EngineKind, EngineSettings};
+use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose, choose_gathering};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,9 +25,18 @@ pub struct HttpPlan {
     /// From which node each worker's memory comes.
     #[serde(default)]
     pub memory: MemoryPolicy,
+    /// The longest that answers of a closed loop may gather before they are taken, in microseconds; 0 to take each as it
+    /// comes. See [`GATHER`].
+    #[serde(default)]
+    pub gather_us: u32,
     /// Who connects from where.
     pub workers: Vec<PlannedWorker>,
 }
+
+/// The longest that answers of a closed loop gather by default. They gather for an eighth of the mean latency, which a
+/// queue of connections makes long, and no longer than this: so one sleep serves several answers, and not every answer
+/// wakes the generator. An answer is told up to that much late. Open loops never gather.
+pub const GATHER: Duration = Duration::from_micros(50);
 
 /// Clients that behave alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -262,6 +271,9 @@ impl PlannedWorker {
     }
 }
 
+/// Connections of a worker up to which io_uring is taken unasked: of a receive that waits in its ring the kernel keeps 840 B.
+const MOST_ON_THE_RING: usize = 4_096;
+
 /// The smallest piece that a slow reader takes: a page.
 const SMALLEST_PIECE: usize = 4_096;
 
@@ -284,6 +296,26 @@ impl HttpPlan {
             }),
             ..usual
         }
+    }
+
+    /// The engine: the one asked for; else io_uring where answers gather and the kernel can do that, epoll everywhere else.
+    /// An open loop is less late on epoll (journal, 2026-11-22-http-speed).
+    #[must_use]
+    pub fn choose_engine(&self) -> Chosen {
+        let slow = |pool: &PlannedPool| pool.behaviour.read_bytes_per_second.is_some();
+        let few = self.connections() <= MOST_ON_THE_RING * self.workers.len();
+        if self.gathers() && few && !self.pools.iter().any(slow) {
+            choose_gathering(self.engine)
+        } else {
+            choose(self.engine)
+        }
+    }
+
+    /// Whether answers may gather.
+    #[must_use]
+    pub fn gathers(&self) -> bool {
+        let closed = |pool: &PlannedPool| matches!(pool.model, Model::Closed { .. });
+        self.gather_us > 0 && self.pools.iter().all(closed)
     }
 
     /// Connections over all workers and pools.

@@ -15,6 +15,7 @@ use corelane_rss::Steering;
 use corelane_worker::engine::EngineKind;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 /// What a user asks of the HTTP generator.
 #[derive(Debug, Clone)]
@@ -37,6 +38,8 @@ pub struct HttpRequest {
     pub engine: Option<EngineKind>,
     /// From which node each worker's memory comes.
     pub memory: MemoryPolicy,
+    /// The longest that answers of a closed loop may gather, see [`GATHER`](super::plan::GATHER).
+    pub gather: Duration,
     /// Descriptors that one table may hold.
     pub descriptor_limit: usize,
 }
@@ -141,6 +144,7 @@ impl HttpRequest {
             timeouts: self.timeouts,
             engine: self.engine,
             memory: self.memory,
+            gather_us: u32::try_from(self.gather.as_micros()).unwrap_or(u32::MAX),
             workers,
         })
     }
@@ -312,6 +316,7 @@ mod tests {
             },
             engine: None,
             memory: MemoryPolicy::FirstTouch,
+            gather: Duration::ZERO,
             descriptor_limit: 20_000,
         }
     }

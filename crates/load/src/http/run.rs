@@ -11,7 +11,7 @@ use super::sum::Run;
 use crate::crew::{Crew, News};
 use crate::showing::Seen;
 use corelane_host::usage;
-use corelane_worker::engine::{Chosen, choose};
+use corelane_worker::engine::Chosen;
 use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,7 +61,7 @@ impl HttpLoad {
     /// See [`HttpLoadError`]; nothing is left running then.
     pub fn start(plan: HttpPlan) -> Result<Self, HttpLoadError> {
         let mut load = Self {
-            engine: choose(plan.engine),
+            engine: plan.choose_engine(),
             common: Common {
                 requests: group::prepare(&plan)?,
                 phases: Arc::new(PhaseTimes::new(plan.phases.len())),

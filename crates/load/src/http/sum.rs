@@ -9,6 +9,7 @@ use super::plan::HttpPlan;
 use crate::failure::Failure;
 use corelane_host::usage::Usage;
 use corelane_report::histogram::{Histogram, Summary};
+use corelane_report::quantity;
 use corelane_worker::engine::Chosen;
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ impl Run<'_> {
         let schedule_lag = merged(|pool| &pool.schedule_lag_histogram).1;
         let mut models: Vec<&str> = pools.iter().map(|pool| pool.model.as_str()).collect();
         models.dedup();
+        let gathering = outcomes.iter().map(|outcome| outcome.gathering).max();
+        let gathering = gathering.filter(|gathering| !gathering.is_zero());
         HttpLoaded {
             schema: HttpLoaded::SCHEMA.to_owned(),
             model: if models.len() == 1 { models[0] } else { "mixed" }.to_owned(),
@@ -73,7 +76,8 @@ impl Run<'_> {
             connect: merged(|pool| &pool.connect_histogram).1,
             schedule_lag,
             limited_by: limited_by(&requests, &connections, schedule_lag),
-            notes: Vec::new(),
+            gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
+            notes: gathering.map(gathered).into_iter().collect(),
             client: self.cost(&outcomes, requests.ok, connections.opened),
             workers: self.told_by_worker(&outcomes),
             phases: self.phases.clone(),
@@ -144,6 +148,14 @@ impl Run<'_> {
                 .map(|grown| grown as f64 / opened as f64),
         }
     }
+}
+
+/// What is to be known of latencies of answers that gathered.
+fn gathered(gathering: Duration) -> String {
+    format!(
+        "answers gathered for up to {} before they were taken, which latencies include (--gather)",
+        quantity::duration(gathering.as_nanos() as f64)
+    )
 }
 
 /// All of them in one, and its summary; neither where nothing was recorded.

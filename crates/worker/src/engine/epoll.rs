@@ -33,6 +33,8 @@ pub(crate) struct EpollEngine {
     streams: Readiness,
     /// One `recvfrom` and one `sendto` a datagram.
     one_at_a_time: bool,
+    /// When the last wait ended.
+    taken: Time,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -59,6 +61,7 @@ impl EpollEngine {
             ready: VecDeque::new(),
             streams: Readiness::new(settings)?,
             one_at_a_time: settings.datagram_batch == 1,
+            taken: Time::default(),
         })
     }
 
@@ -230,9 +233,15 @@ impl EpollEngine {
         self.ops.counters.calls.wait += 1;
         let until = until.min(self.ops.streams.deadlines.next_due());
         let ready = !self.ready.is_empty() || self.streams.has_ready();
-        if ready || self.ops.has_work() || until <= Time::now() {
+        let gathered = self.taken + std::mem::take(&mut self.ops.gathering);
+        let now = Time::now();
+        if ready || self.ops.has_work() || until <= now {
             self.poll.look()?;
         } else {
+            if gathered > now {
+                self.ops.counters.calls.wait += 1;
+                self.wakeable.wait(|mask| Poll::rest(gathered.min(until), mask))?;
+            }
             let poll = &mut self.poll;
             self.wakeable.wait(|mask| poll.sleep(until, mask))?;
         }
@@ -260,9 +269,13 @@ impl Engine for EpollEngine {
         }
         // A deadline that had passed already asks for a pass without waiting, not for an empty one.
         let now = Time::now();
+        self.taken = now;
         let deadline = if until <= now { Time::NEVER } else { until };
+        let datagrams = !self.ready.is_empty();
         self.serve(deadline, on);
-        self.streams.serve(&mut self.ops, &mut self.poll, deadline, on);
+        let now = if datagrams { Time::now() } else { now };
+        self.streams
+            .serve(&mut self.ops, &mut self.poll, (now, deadline), on);
         self.perform();
         self.ops.deliver_notices(Time::now, on);
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::streams::{Log, listening, pair};
 use crate::world::{World, on_epoll, on_io_uring, until};
+use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Engine, EngineSettings};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -41,12 +42,39 @@ fn one_send(mut engine: impl Engine, world: &dyn World) {
     until(&mut engine, &mut log, "all arrived", |_, log| {
         log.of(server).len() == 10_200
     });
-    assert_eq!(engine.ops().counters().calls.send - before, 1);
+    // io_uring takes it along with another call.
+    assert!(engine.ops().counters().calls.send - before <= 1);
 }
 
 #[test]
 fn what_is_written_in_one_turn_leaves_in_one_call() {
     on_real_engines!(one_send);
+}
+
+fn gathering(mut engine: impl Engine, world: &dyn World) {
+    const GATHER: Duration = Duration::from_millis(30);
+    let (listener, address) = listening(&mut engine, world);
+    let mut log = Log::default();
+    let (client, server) = pair(&mut engine, &mut log, listener, address);
+    for _ in 0..3 {
+        let now = engine.now();
+        engine.turn(now, &mut log).unwrap();
+    }
+    let before = engine.now();
+    engine.turn(before, &mut log).unwrap();
+    engine.ops().write(client, b"early").unwrap();
+    engine.ops().gather(GATHER);
+    engine.turn(Time::NEVER, &mut log).unwrap();
+    assert!(engine.now() >= before + GATHER);
+    // It holds for one turn: the next one waits for nothing but bytes.
+    until(&mut engine, &mut log, "it arrived", |_, log| {
+        log.of(server) == b"early"
+    });
+}
+
+#[test]
+fn what_arrives_gathers_for_as_long_as_asked() {
+    on_real_engines!(gathering);
 }
 
 /// A listener whose backlog is full answers no further handshake.

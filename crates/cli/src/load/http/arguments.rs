@@ -138,6 +138,10 @@ pub struct LoadHttpArguments {
     /// System interface: epoll or io_uring [default: what a probe finds best]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
+    /// Closed loop: let answers gather for an eighth of the mean latency, at most so long, to take several at a time; 0s to
+    /// take each as it comes
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration, conflicts_with = "rate")]
+    pub gather: Duration,
     #[command(flatten)]
     pub placing: MemoryArguments,
     /// Fail with exit code 3 when this holds, such as 'p99 > 5ms' or 'failed > 0.1%'; may be given again
@@ -200,6 +204,7 @@ pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
         timeouts,
         engine: arguments.engine,
         memory: arguments.placing.memory,
+        gather: arguments.gather,
         descriptor_limit: limits::open_descriptors()?,
     })
 }

@@ -43,22 +43,32 @@ pub(crate) fn flush_with(
             // A file that is shorter than was promised: what is left of the promise cannot be kept.
             Ok(0) => return broken(ops, slot, Cause::Truncated),
             Ok(sent) => {
-                ops.counters.streams.bytes_sent += sent as u64;
-                let (stream, outgoing) = ops.streams.parts(slot);
-                outgoing.advance(&mut stream.queue, sent as u64);
-                if stream.queue.is_empty() {
+                if taken(ops, slot, sent as u64) {
                     return FlushedStream::All;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let (stream, outgoing) = ops.streams.parts(slot);
-                outgoing.keep(&stream.queue);
-                return FlushedStream::Blocked;
-            }
-            Err(error) => return broken(ops, slot, Cause::from_error(&error)),
+            Err(error) => return refused(ops, slot, &error),
         }
     }
+}
+
+/// The kernel took so many bytes of a queue; says whether that was all.
+pub(crate) fn taken(ops: &mut Ops, slot: u32, bytes: u64) -> bool {
+    ops.counters.streams.bytes_sent += bytes;
+    let (stream, outgoing) = ops.streams.parts(slot);
+    outgoing.advance(&mut stream.queue, bytes);
+    stream.queue.is_empty()
+}
+
+/// The kernel took no more of a queue.
+pub(crate) fn refused(ops: &mut Ops, slot: u32, error: &io::Error) -> FlushedStream {
+    if error.kind() != io::ErrorKind::WouldBlock {
+        return broken(ops, slot, Cause::from_error(error));
+    }
+    let (stream, outgoing) = ops.streams.parts(slot);
+    outgoing.keep(&stream.queue);
+    FlushedStream::Blocked
 }
 
 fn broken(ops: &mut Ops, slot: u32, cause: Cause) -> FlushedStream {

@@ -12,10 +12,10 @@ mod options;
 mod queue;
 mod readiness;
 
-pub(crate) use flush::{FlushedStream, flush, flush_with};
+pub(crate) use flush::{FlushedStream, flush, flush_with, refused, taken};
 pub use information::StreamInformation;
 pub use options::{ConnectOptions, Listener};
-pub(crate) use queue::{Front, Outgoing, Queue};
+pub(crate) use queue::{Front, Outgoing, Queue, Stable};
 pub(crate) use readiness::{Readiness, STARVED, VISITS_PER_CLOCK};
 
 use super::cause::Cause;

@@ -57,6 +57,16 @@ impl Queue {
     }
 }
 
+/// Bytes that stay where they are as long as the engine lives: in the outbox, or in static memory. What the outbox holds of
+/// them is not overwritten between [`Outgoing::hold`] and [`Outgoing::release`].
+pub(crate) struct Stable<'a>(&'a [u8]);
+
+impl Stable<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0
+    }
+}
+
 /// What is next to be sent.
 pub(crate) enum Front<'a> {
     /// That many pieces of memory, in the order of the queue; whether a file follows them.
@@ -75,7 +85,7 @@ pub(crate) struct Outgoing {
     outbox: Pages,
     capacity: usize,
     filled: usize,
-    /// Pieces in the outbox that are still to be sent.
+    /// Pieces in the outbox that are still to be sent, and holds on it.
     inside: u32,
     links: Vec<Link>,
     /// Unused links, linked by `next`.
@@ -189,6 +199,30 @@ impl Outgoing {
         } else {
             Front::Memory(count, false)
         }
+    }
+
+    /// All that is queued, where that is one piece of stable memory.
+    pub(crate) fn whole(&self, queue: &Queue) -> Option<Stable<'_>> {
+        if queue.first != queue.last {
+            return None;
+        }
+        match self.links.get(queue.first as usize)?.piece {
+            Some(Piece::Outbox { start, length }) => {
+                let start = start as usize;
+                Some(Stable(self.outbox.bytes(start..start + length as usize)))
+            }
+            Some(Piece::Static(bytes)) => Some(Stable(bytes)),
+            _ => None,
+        }
+    }
+
+    /// Keeps what is in the outbox as it is until [`release`](Self::release), once for each time.
+    pub(crate) fn hold(&mut self) {
+        self.inside += 1;
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.leave();
     }
 
     /// Takes `sent` bytes off the front of a queue.

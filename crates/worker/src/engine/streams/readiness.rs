@@ -224,12 +224,14 @@ impl Readiness {
         }
     }
 
-    /// Visits what is ready until nothing is, enough was done, or the deadline has come.
-    pub(crate) fn serve(&mut self, ops: &mut Ops, poll: &mut Poll, deadline: Time, on: &mut impl Handler) {
-        if self.ready.is_empty() {
-            return;
-        }
-        let mut now = Time::now();
+    /// Visits what is ready, from now on, until nothing is, enough was done, or the deadline has come.
+    pub(crate) fn serve(
+        &mut self,
+        ops: &mut Ops,
+        poll: &mut Poll,
+        (mut now, deadline): (Time, Time),
+        on: &mut impl Handler,
+    ) {
         let mut visits = 0;
         while visits < TURN_DATAGRAMS
             && let Some(slot) = self.ready.pop_front()

@@ -3,6 +3,7 @@
 
 #[allow(unsafe_code)]
 mod ring;
+mod sending;
 mod streams;
 
 use super::cause::Cause;
@@ -16,6 +17,7 @@ use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
 use crate::memory::Buffers;
 use crate::system::address::{ADDRESS_BYTES, CONTROL_BYTES, read_address, read_segment};
 use crate::system::message::stride;
+use crate::system::poll::Poll;
 use crate::time::Time;
 use ring::{BufferRing, Completion, Ring};
 use std::collections::VecDeque;
@@ -59,6 +61,8 @@ pub(crate) struct UringEngine {
     flusher: Flusher,
     batch: usize,
     control_bytes: usize,
+    /// When the last wait ended.
+    taken: Time,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -110,6 +114,7 @@ impl UringEngine {
             flusher: Flusher::new(settings),
             batch,
             control_bytes,
+            taken: Time::default(),
         })
     }
 
@@ -285,22 +290,32 @@ impl Engine for UringEngine {
         self.perform()?;
         self.ops.counters.calls.wait += 1;
         let until = until.min(self.ops.streams.deadlines.next_due());
-        let arrived = !self.arrived.is_empty() || self.streams.has_arrived();
-        if arrived || self.ops.has_work() || until <= Time::now() {
+        let gathered = self.taken + std::mem::take(&mut self.ops.gathering);
+        let arrived = !self.arrived.is_empty() || self.streams.has_work();
+        let now = Time::now();
+        if arrived || self.ops.has_work() || until <= now {
             self.ring.submit()?;
         } else {
+            if gathered > now && !self.ring.can_gather() {
+                self.ring.submit()?;
+                self.wakeable.wait(|mask| Poll::rest(gathered.min(until), mask))?;
+            }
             let ring = &mut self.ring;
-            self.wakeable.wait(|mask| ring.wait(until, mask))?;
+            self.wakeable.wait(|mask| ring.wait(until, gathered, mask))?;
         }
         self.take_completions();
+        self.streams.settle(&mut self.ops, &mut self.ring)?;
         if self.wakeable.take() {
             on.event(&mut self.ops, Time::now(), NO_SOCKET, Event::Woken);
         }
         // A deadline that had passed already asks for a pass without waiting, not for an empty one.
-        let passed = until <= Time::now();
-        let deadline = if passed { Time::NEVER } else { until };
+        self.taken = Time::now();
+        let deadline = if until <= self.taken { Time::NEVER } else { until };
+        let datagrams = !self.arrived.is_empty();
         self.serve(deadline, on)?;
-        self.streams.serve(&mut self.ops, &mut self.ring, deadline, on)?;
+        let now = if datagrams { Time::now() } else { self.taken };
+        let times = (now, deadline);
+        self.streams.serve(&mut self.ops, &mut self.ring, times, on)?;
         self.perform()?;
         self.ops.deliver_notices(Time::now, on);
         Ok(())
@@ -335,8 +350,15 @@ impl Drop for UringEngine {
     }
 }
 
-/// Why this process may not use io_uring as the engine does; none when it may.
-pub(crate) fn unavailable() -> Option<String> {
+/// What this kernel's io_uring can do for connections, beyond what the engine needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Abilities {
+    /// Sends go along with the submission of a turn (Linux 6.10), and completions gather in the kernel (6.12).
+    pub(crate) batches: bool,
+}
+
+/// What io_uring can do here, or why this process may not use it as the engine does.
+pub(crate) fn probe() -> Result<Abilities, String> {
     let settings = EngineSettings {
         datagram_batch: 1,
         arena_bytes: 1,
@@ -345,13 +367,16 @@ pub(crate) fn unavailable() -> Option<String> {
     // On a thread of its own: the kernel takes a ring down after its descriptor was closed, and interrupts the thread that
     // had it then, which makes the caller's reads with a time limit fail with EINTR.
     let tried = thread::scope(|scope| {
-        let attempt = thread::Builder::new().spawn_scoped(scope, || UringEngine::new(&settings).err())?;
+        let attempt = thread::Builder::new().spawn_scoped(scope, || {
+            UringEngine::new(&settings).map(|engine| Abilities {
+                batches: engine.ring.can_send() && engine.ring.can_gather(),
+            })
+        })?;
         attempt
             .join()
-            .map_err(|_| io::Error::other("the attempt panicked"))
+            .unwrap_or_else(|_| Err(io::Error::other("the attempt panicked")))
     });
-    let error = tried.unwrap_or_else(Some)?;
-    Some(match error.raw_os_error() {
+    tried.map_err(|error| match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has no io_uring, or a filter hides it".to_owned(),
         Some(libc::EPERM) => match std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled") {
             Ok(text) if text.trim() != "0" => format!(

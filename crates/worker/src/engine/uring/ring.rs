@@ -1,11 +1,12 @@
 //! The ring itself and its provided buffers: everything of io_uring that needs unsafe code.
 
+use crate::engine::streams::Stable;
 use crate::system::memory::Pages;
 use crate::system::message::empty_header;
 use crate::time::Time;
 use io_uring::squeue::Entry;
 use io_uring::types::{BufRingEntry, Fd};
-use io_uring::{IoUring, Probe, cqueue, opcode};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use nix::sys::signal::SigSet;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -38,6 +39,12 @@ struct KernelTimespec {
 /// Passes without a completion after which cancelled operations are left to the kernel. One pass ends some twenty.
 const IDLE_ROUNDS: u32 = 100;
 
+/// Set in the user data of operations that complete only when they fail.
+pub(crate) const TOLD_WHEN_FAILED: u64 = 1 << 61;
+
+/// Completions that end a wait that lets them gather, before its time has passed.
+const GATHERED: u32 = 32;
+
 /// What the kernel says of one operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
@@ -52,8 +59,12 @@ pub(crate) struct Completion {
 /// A submission and completion queue of the calling thread.
 pub(crate) struct Ring {
     ring: IoUring,
-    /// Operations queued whose last completion was not taken yet.
+    /// Operations queued whose last completion was not taken yet, but for those told when they fail.
     outstanding: usize,
+    /// Sends can go through the queue, see [`Ring::send`].
+    sends: bool,
+    /// A wait can let completions gather (Linux 6.12).
+    gathers: bool,
 }
 
 impl Ring {
@@ -93,7 +104,13 @@ impl Ring {
         if needed.contains(&false) || !operations.iter().all(|code| probe.is_supported(*code)) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(Self { ring, outstanding: 0 })
+        Ok(Self {
+            // Linux 6.10 is far later than the kernels that forgot how much of a send had gone when it would have waited.
+            sends: parameters.is_feature_recvsend_bundle(),
+            gathers: parameters.is_feature_min_timeout(),
+            ring,
+            outstanding: 0,
+        })
     }
 
     /// Queues a look-out for room to send; it completes once.
@@ -143,6 +160,34 @@ impl Ring {
         Some(unsafe { OwnedFd::from_raw_fd(completion.result) })
     }
 
+    /// Whether this kernel can send as [`Ring::send`] does.
+    pub(crate) fn can_send(&self) -> bool {
+        self.sends
+    }
+
+    /// Whether [`Ring::wait`] lets completions gather.
+    pub(crate) fn can_gather(&self) -> bool {
+        self.gathers
+    }
+
+    /// Queues bytes of a connection. The kernel takes all it has room for when they are submitted, and never waits; it
+    /// completes with what was taken when that was not all, with an error when it was nothing, and otherwise not at all.
+    pub(crate) fn send(&mut self, descriptor: i32, bytes: &Stable<'_>, user_data: u64) -> io::Result<()> {
+        // To wait for all, and not to wait, means that less than all is a failure, which is told.
+        let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+        let bytes = bytes.bytes();
+        let entry = opcode::Send::new(Fd(descriptor), bytes.as_ptr(), bytes.len() as u32)
+            .flags(flags)
+            .build()
+            .flags(squeue::Flags::SKIP_SUCCESS);
+        self.push(&entry.user_data(user_data | TOLD_WHEN_FAILED))
+    }
+
+    /// Whether the kernel has everything that was queued.
+    pub(crate) fn is_submitted(&mut self) -> bool {
+        self.ring.submission().is_empty()
+    }
+
     /// Queues the cancellation of the operation with that user data. Its own completion has user data 0.
     pub(crate) fn cancel(&mut self, user_data: u64) -> io::Result<()> {
         self.push(&opcode::AsyncCancel::new(user_data).build())
@@ -153,10 +198,11 @@ impl Ring {
             self.submit()?;
         }
         // SAFETY: what an entry points at stays valid: a receive's header and buffers live in the engine beside this ring,
-        // and its `Drop` ends all operations before they are freed. The other operations point at nothing.
+        // and its `Drop` ends all operations before they are freed. A send's bytes are stable: they live as long as that
+        // engine. The other operations point at nothing.
         unsafe { self.ring.submission().push(entry) }
             .map_err(|_| io::Error::from_raw_os_error(libc::EBUSY))?;
-        self.outstanding += 1;
+        self.outstanding += usize::from(entry.get_user_data() & TOLD_WHEN_FAILED == 0);
         Ok(())
     }
 
@@ -172,10 +218,33 @@ impl Ring {
         endured(entered)
     }
 
-    /// Submits what is queued and waits for a completion until a moment, under a signal mask.
-    pub(crate) fn wait(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
+    /// As [`submit`](Self::submit), for who cannot go on before the kernel has everything.
+    ///
+    /// # Errors
+    /// When it does not take everything.
+    pub(crate) fn submit_all(&mut self) -> io::Result<()> {
+        if !self.is_submitted() {
+            self.submit()?;
+        }
+        if self.is_submitted() {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EBUSY))
+        }
+    }
+
+    /// Submits what is queued and waits for a completion until a moment, under a signal mask. Completions may gather
+    /// until another moment, where the kernel can.
+    pub(crate) fn wait(&mut self, until: Time, gathered: Time, while_waiting: &SigSet) -> io::Result<()> {
         let queued = self.ring.submission().len() as u32;
-        let left = until.since(Time::now());
+        let now = Time::now();
+        let left = until.since(now);
+        let gathering = if self.gathers {
+            gathered.min(until).since(now).as_nanos().div_ceil(1_000) as u32
+        } else {
+            0
+        };
+        let wanted = if gathering > 0 { GATHERED } else { 1 };
         let timeout = KernelTimespec {
             seconds: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             nanoseconds: i64::from(left.subsec_nanos()),
@@ -183,7 +252,7 @@ impl Ring {
         let argument = WaitArgument {
             mask: while_waiting.as_ref(),
             mask_bytes: KERNEL_SIGNAL_SET_BYTES,
-            minimum_wait_microseconds: 0,
+            minimum_wait_microseconds: gathering,
             timeout: match until {
                 Time::NEVER => std::ptr::null(),
                 _ => &timeout,
@@ -194,7 +263,7 @@ impl Ring {
         let entered = unsafe {
             self.ring
                 .submitter()
-                .enter(queued, 1, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&argument))
+                .enter(queued, wanted, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&argument))
         };
         endured(entered)
     }
@@ -203,7 +272,8 @@ impl Ring {
     pub(crate) fn take(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
         let more = cqueue::more(entry.flags());
-        self.outstanding -= usize::from(!more);
+        let counted = entry.user_data() & TOLD_WHEN_FAILED == 0;
+        self.outstanding -= usize::from(!more && counted);
         Some(Completion {
             user_data: entry.user_data(),
             result: entry.result(),

@@ -1,7 +1,8 @@
-//! Connections over io_uring: multishot accepts, and multishot receives into a ring of provided buffers. What is queued is
-//! sent as by the engine over epoll: at once, in order, without a completion to wait for.
+//! Connections over io_uring: multishot accepts, and multishot receives into a ring of provided buffers. What is queued goes
+//! with the next submission (`sending.rs`); files and what lies in several pieces are sent as by the engine over epoll.
 
 use super::ring::{BufferRing, Completion, Ring};
+use super::sending::Sending;
 use crate::engine::cause::Cause;
 use crate::engine::ops::Ops;
 use crate::engine::settings::EngineSettings;
@@ -27,6 +28,7 @@ const RECEIVE: u64 = 1 << 56;
 const ROOM: u64 = 2 << 56;
 const ACCEPT: u64 = 3 << 56;
 const CONNECT: u64 = 4 << 56;
+pub(super) const SEND: u64 = super::ring::TOLD_WHEN_FAILED;
 const KINDS: u64 = 0x3f << 56;
 const GENERATION: u64 = 0xff_ffff;
 
@@ -36,6 +38,7 @@ pub(super) struct Completions {
     states: Vec<State>,
     /// Completed and not told yet.
     arrived: VecDeque<Arrived>,
+    pub(super) sending: Sending,
     /// What was received for connections that had been turned off meanwhile, by slot, in order: copies, so that they hold
     /// no buffer that others need.
     late: HashMap<u32, VecDeque<Arrived>>,
@@ -49,7 +52,7 @@ struct Arrived {
 }
 
 #[derive(Clone, Copy, Default, Debug)]
-struct State {
+pub(super) struct State {
     /// A multishot receive or accept is in the kernel.
     armed: bool,
     /// Its cancellation is, too.
@@ -57,7 +60,9 @@ struct State {
     /// The peer has ended its side: there is nothing more to receive.
     over: bool,
     /// The connection took no more; a look-out for room is in the kernel.
-    blocked: bool,
+    pub(super) blocked: bool,
+    /// What it has queued is in the ring, and no more may follow before that is settled.
+    pub(super) sending: bool,
     /// A look-out for the end of an attempt to connect is in the kernel.
     connecting: bool,
     /// A listener for which there was no descriptor.
@@ -79,6 +84,7 @@ impl Completions {
             )?,
             states: Vec::new(),
             arrived: VecDeque::new(),
+            sending: Sending::default(),
             late: HashMap::new(),
         })
     }
@@ -87,12 +93,16 @@ impl Completions {
         self.buffers.memory()
     }
 
-    pub(super) fn has_arrived(&self) -> bool {
-        !self.arrived.is_empty()
+    /// Whether there is something to do at once, so that nothing should be waited for.
+    pub(super) fn has_work(&self) -> bool {
+        !self.arrived.is_empty() || self.sending.is_awaited()
     }
 
     /// Notes a completion; it is told by [`serve`](Self::serve).
     pub(super) fn completed(&mut self, completion: Completion) {
+        if completion.user_data & KINDS == SEND {
+            return self.sending.refused(completion);
+        }
         self.arrived.push_back(Arrived {
             completion,
             copy: None,
@@ -145,6 +155,7 @@ impl Completions {
             return Ok(false);
         }
         let wanted = stream.receiving && !stream.closing;
+        let awaited = stream.closing || stream.ending || stream.tell_drained;
         let listens = stream.phase == Phase::Listening;
         let Some(descriptor) = stream.descriptor().map(|socket| socket.as_raw_fd()) else {
             return Ok(false);
@@ -153,6 +164,10 @@ impl Completions {
             late.into_iter()
                 .rev()
                 .for_each(|arrived| self.arrived.push_front(arrived));
+        }
+        let state = self.state(slot);
+        if state.sending && awaited {
+            self.sending.await_end();
         }
         let state = self.state(slot);
         let kind = if listens { ACCEPT } else { RECEIVE };
@@ -199,7 +214,7 @@ impl Completions {
         }
     }
 
-    fn state(&mut self, slot: u32) -> &mut State {
+    pub(super) fn state(&mut self, slot: u32) -> &mut State {
         if self.states.len() <= slot as usize {
             self.states.resize(slot as usize + 1, State::default());
         }
@@ -219,12 +234,30 @@ impl Completions {
     }
 
     fn flush_one(&mut self, ops: &mut Ops, ring: &mut Ring, slot: u32) -> io::Result<()> {
+        if self.state(slot).sending {
+            return Ok(());
+        }
         if ops.streams.at(slot).phase != Phase::Open || self.state(slot).blocked {
             let (stream, outgoing) = ops.streams.parts(slot);
             outgoing.keep(&stream.queue);
             return Ok(());
         }
-        match flush(ops, slot) {
+        if self.send(ops, ring, slot)? {
+            return Ok(());
+        }
+        let flushed = flush(ops, slot);
+        self.flushed(ops, ring, slot, flushed)
+    }
+
+    /// What became of an attempt to send a connection's queue.
+    pub(super) fn flushed(
+        &mut self,
+        ops: &mut Ops,
+        ring: &mut Ring,
+        slot: u32,
+        flushed: FlushedStream,
+    ) -> io::Result<()> {
+        match flushed {
             FlushedStream::All => {
                 let stream = ops.streams.at(slot);
                 if stream.closing || stream.ending || stream.tell_drained {
@@ -268,18 +301,14 @@ impl Completions {
         }
     }
 
-    /// Tells what has completed, until nothing is left, enough was told, or the deadline has come.
+    /// Tells what has completed, from now on, until nothing is left, enough was told, or the deadline has come.
     pub(super) fn serve(
         &mut self,
         ops: &mut Ops,
         ring: &mut Ring,
-        deadline: Time,
+        (mut now, deadline): (Time, Time),
         on: &mut impl Handler,
     ) -> io::Result<()> {
-        if self.arrived.is_empty() {
-            return Ok(());
-        }
-        let mut now = Time::now();
         let mut visits = 0;
         while visits < TURN_DATAGRAMS
             && let Some(arrived) = self.arrived.pop_front()
@@ -483,6 +512,10 @@ impl Completions {
         let id = ops.streams.id(slot);
         self.late.remove(&slot);
         let state = std::mem::take(self.state(slot));
+        if state.sending {
+            // Its descriptor may be another's as soon as it is closed.
+            ring.submit_all()?;
+        }
         let kind = match ops.streams.at(slot).phase {
             Phase::Listening => ACCEPT,
             _ => RECEIVE,
@@ -507,7 +540,7 @@ impl Completions {
     }
 }
 
-fn user_data(kind: u64, id: Id) -> u64 {
+pub(super) fn user_data(kind: u64, id: Id) -> u64 {
     let generation = (id.to_bits() >> 32) & GENERATION;
     super::STREAM | kind | generation << 32 | id.slot() as u64
 }

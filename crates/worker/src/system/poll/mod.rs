@@ -133,6 +133,11 @@ impl Poll {
         }
     }
 
+    /// Sleeps until a moment, under a signal mask, whatever happens on the sockets. A signal ends it early.
+    pub(crate) fn rest(until: Time, while_resting: &SigSet) -> io::Result<()> {
+        Few::default().sleep(until, while_resting)
+    }
+
     /// Waits for events until a moment, under a signal mask. A signal ends the wait early, with no events.
     pub(crate) fn sleep(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
         match self {

@@ -1,0 +1,120 @@
+//! Sending through the ring: what a connection has queued, in one piece, goes to the kernel with the submission that the turn
+//! makes anyhow. It takes what it has room for there and then, and says nothing when that was all.
+//!
+//! So memory is lent for no longer than to the next submission, and of two sends of one connection never more than one is
+//! under way, as the second could find the room that the first did not.
+
+use super::ring::{Completion, Ring};
+use super::streams::{Completions, SEND, user_data};
+use crate::engine::ops::Ops;
+use crate::engine::sockets::Id;
+use crate::engine::streams::{FlushedStream, refused, taken};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// The most bytes sent so: of more the copying outweighs a system call, and the kernel would take only a part.
+const MOST_BYTES: usize = 65_536;
+
+const INTERRUPTED: i32 = -libc::EINTR;
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub(super) struct Sending {
+    /// What went into the ring, in order.
+    queued: Vec<Queued>,
+    /// What the kernel said to those that it did not take whole, by user data.
+    refused: HashMap<u64, i32>,
+    /// Whether something is to follow the end of one of them.
+    awaited: bool,
+}
+
+#[derive(Debug)]
+struct Queued {
+    id: Id,
+    bytes: u32,
+}
+
+impl Sending {
+    /// Whether something is to follow the end of a send, which is not told.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited
+    }
+
+    pub(super) fn await_end(&mut self) {
+        self.awaited = true;
+    }
+
+    /// Notes a send that was not taken whole.
+    pub(super) fn refused(&mut self, completion: Completion) {
+        self.refused.insert(completion.user_data, completion.result);
+    }
+}
+
+impl Completions {
+    /// Puts what a connection has queued into the ring, where it can go so.
+    pub(super) fn send(&mut self, ops: &mut Ops, ring: &mut Ring, slot: u32) -> io::Result<bool> {
+        let id = ops.streams.id(slot);
+        let stream = ops.streams.at(slot);
+        let whole = ops.streams.outgoing.whole(&stream.queue);
+        let fits = whole.filter(|whole| ring.can_send() && whole.bytes().len() <= MOST_BYTES);
+        let (Some(bytes), Some(connection)) = (fits, stream.descriptor()) else {
+            return Ok(false);
+        };
+        ring.send(connection.as_raw_fd(), &bytes, user_data(SEND, id))?;
+        let bytes = bytes.bytes().len() as u32;
+        if stream.closing || stream.ending || stream.tell_drained {
+            self.sending.await_end();
+        }
+        ops.streams.outgoing.hold();
+        self.sending.queued.push(Queued { id, bytes });
+        self.state(slot).sending = true;
+        Ok(true)
+    }
+
+    /// Accounts for what was sent, once the kernel has all that was queued.
+    pub(super) fn settle(&mut self, ops: &mut Ops, ring: &mut Ring) -> io::Result<()> {
+        if self.sending.queued.is_empty() || !ring.is_submitted() {
+            return Ok(());
+        }
+        self.sending.awaited = false;
+        let mut queued = std::mem::take(&mut self.sending.queued);
+        let mut outcome = Ok(());
+        for sent in queued.drain(..) {
+            ops.streams.outgoing.release();
+            if ops.streams.is_current(sent.id) {
+                outcome = outcome.and(self.settle_one(ops, ring, &sent));
+            }
+        }
+        // Nothing is sent while this settles: the list's memory is kept for the next time.
+        self.sending.queued = queued;
+        self.sending.refused.clear();
+        outcome
+    }
+
+    fn settle_one(&mut self, ops: &mut Ops, ring: &mut Ring, sent: &Queued) -> io::Result<()> {
+        let slot = sent.id.slot() as u32;
+        self.state(slot).sending = false;
+        let told = match self.sending.refused.is_empty() {
+            true => None,
+            false => self.sending.refused.remove(&user_data(SEND, sent.id)),
+        };
+        // Aborted meanwhile, it has nothing queued any more.
+        let queued = ops.streams.at(slot).queue.bytes;
+        let bytes = told
+            .map_or(u64::from(sent.bytes), |told| told.max(0) as u64)
+            .min(queued);
+        let whole = taken(ops, slot, bytes);
+        let flushed = match told {
+            _ if whole => FlushedStream::All,
+            None | Some(INTERRUPTED) => {
+                // More was queued behind it, or it is tried again.
+                ops.streams.note_waiting(slot);
+                return Ok(());
+            }
+            Some(told) if told >= 0 => refused(ops, slot, &io::ErrorKind::WouldBlock.into()),
+            Some(told) => refused(ops, slot, &io::Error::from_raw_os_error(-told)),
+        };
+        self.flushed(ops, ring, slot, flushed)
+    }
+}
