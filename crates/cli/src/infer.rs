@@ -36,6 +36,9 @@ pub struct InferArguments {
     /// The key that the device was given: tells what it makes of it, and makes queues alone enough
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
+    /// Set so many samples aside that contradict the others, where it can be told which, and infer from the rest
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    tolerate: usize,
     /// One JSON document on standard output
     #[arg(long)]
     json: bool,
@@ -56,7 +59,7 @@ pub fn run(arguments: &InferArguments) -> Outcome {
         (None, Some(path)) => of_capture(path, arguments.log.as_deref())?,
         (None, None) => return Err(usage("--samples", "give samples, or a capture with --pcap")),
     };
-    let inference = infer::infer(&samples, arguments.key.as_ref());
+    let inference = infer::infer_tolerating(&samples, arguments.key.as_ref(), arguments.tolerate);
     let mut out = io::stdout().lock();
     if arguments.json {
         let document = InferDocument {
@@ -66,13 +69,63 @@ pub fn run(arguments: &InferArguments) -> Outcome {
         writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
     } else {
         print(&mut out, &inference)?;
+        print_set_aside(&mut out, &samples, &inference.set_aside)?;
     }
     match inference.verdict {
         Verdict::Settled => Ok(Done),
         Verdict::NotEnough => anyhow::bail!("not enough: {}", inference.needed.join("; ")),
         Verdict::NothingFits => anyhow::bail!(
-            "no key, fields and dialect explain these samples: is the hash Toeplitz, and did the device's settings stay?"
+            "no key, fields and dialect explain these samples{}",
+            contradiction(&samples)
         ),
+    }
+}
+
+/// A share of samples that may be wrong before the device is asked about rather than the samples.
+const FEW: usize = 20;
+
+/// What is wrong with samples that nothing explains: a few of them, if that can be told.
+fn contradiction(samples: &[Sample]) -> String {
+    match infer::contradicting(samples, samples.len() / FEW) {
+        Some(wrong) if !wrong.is_empty() => format!(
+            ": {} of {} contradict the others (number {}): --tolerate {} sets them aside",
+            wrong.len(),
+            samples.len(),
+            numbers(&wrong),
+            wrong.len()
+        ),
+        _ => ": is the hash Toeplitz, and did the device's settings stay?".to_owned(),
+    }
+}
+
+/// Samples named: the rest is in the JSON document.
+const NAMED: usize = 10;
+
+/// Places of samples as numbers from 1.
+fn numbers(places: &[usize]) -> String {
+    let mut shown: Vec<String> = places
+        .iter()
+        .take(NAMED)
+        .map(|place| (place + 1).to_string())
+        .collect();
+    if places.len() > NAMED {
+        shown.push("…".to_owned());
+    }
+    shown.join(", ")
+}
+
+fn print_set_aside(out: &mut impl Write, samples: &[Sample], places: &[usize]) -> io::Result<()> {
+    for place in places.iter().take(NAMED) {
+        let (sample, number) = (&samples[*place], place + 1);
+        writeln!(
+            out,
+            "set aside: sample {number}, {}, contradicts the others",
+            sample.tuple
+        )?;
+    }
+    match places.len().saturating_sub(NAMED) {
+        0 => Ok(()),
+        more => writeln!(out, "… and {} more (--json has them)", count(more as u64)),
     }
 }
 

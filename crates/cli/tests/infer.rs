@@ -104,6 +104,39 @@ fn too_few_samples_are_not_guessed_from() {
 }
 
 #[test]
+fn a_few_samples_that_contradict_the_others_are_named_and_set_aside_when_asked() {
+    let key = GIVEN.parse::<Key>().unwrap();
+    let mut lines: Vec<String> = samples(&key, 0, 300, true).lines().map(str::to_owned).collect();
+    for wrong in [16, 199] {
+        let mut words: Vec<&str> = lines[wrong].split(' ').collect();
+        words[3] = "0x00bad001";
+        lines[wrong] = words.join(" ");
+    }
+    let (_folder, path) = file(&lines.join("\n"));
+    let path = path.to_str().unwrap();
+    let output = run(&["infer", "--samples", path]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        error.contains("2 of 300 contradict the others (number 17, 200): --tolerate 2"),
+        "{error}"
+    );
+    let document = run_json(&["infer", "--samples", path, "--tolerate", "2", "--json"]);
+    assert_eq!(document["verdict"], "settled");
+    assert_eq!(document["set_aside"], serde_json::json!([16, 199]));
+    assert_eq!(document["key"].as_str().unwrap()[..30], GIVEN[..30]);
+    let text = String::from_utf8(run(&["infer", "--samples", path, "--tolerate", "5"]).stdout).unwrap();
+    assert!(text.contains("set aside: sample 200"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert_eq!(
+        run(&["infer", "--samples", path, "--tolerate", "1"])
+            .status
+            .code(),
+        Some(1)
+    );
+}
+
+#[test]
 fn lines_that_are_no_samples_are_refused_where_they_stand() {
     for (line, needed) in [
         ("10.0.0.1:1 10.0.0.2:2 sctp 0x1", "sctp"),

@@ -3,7 +3,9 @@
 mod common;
 
 use common::random::Draws;
-use corelane_rss::infer::{Field, Relation, Sample, Transform, Verdict, infer};
+use corelane_rss::infer::{
+    Field, Relation, Sample, Transform, Verdict, contradicting, infer, infer_tolerating,
+};
 use corelane_rss::{Bucket, HashFields, HashType, IndirectionTable, Key, Protocol, Tuple, oracle};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -315,4 +317,81 @@ fn of_queues_of_an_irregular_table_and_an_unknown_key_nothing_is_guessed() {
         "{:?}",
         found.needed
     );
+}
+
+/// Spoils the hashes of so many samples, and the queues of as many others; returns their places.
+fn spoil(samples: &mut [Sample], hashes: usize, queues: usize, random: &mut Draws) -> Vec<usize> {
+    let mut spoilt = Vec::new();
+    while spoilt.len() < hashes + queues {
+        let place = random.next() as usize % samples.len();
+        if spoilt.contains(&place) {
+            continue;
+        }
+        let sample = &mut samples[place];
+        if spoilt.len() < hashes {
+            sample.hash = sample.hash.map(|hash| hash ^ (random.next() as u32 | 1));
+        } else {
+            sample.queue = sample.queue.map(|queue| queue + 1);
+        }
+        spoilt.push(place);
+    }
+    spoilt.sort_unstable();
+    spoilt
+}
+
+#[test]
+fn wrong_samples_are_named_and_the_others_settle_all_when_they_may_be_set_aside() {
+    for (seed, (relation, transform, initial)) in (0..).zip(DIALECTS) {
+        let mut random = Draws::new(seed);
+        let device = Device {
+            relation,
+            transform,
+            initial,
+            ..Device::new(&mut random)
+        };
+        let mut samples = device.samples(990, &mut random);
+        let spoilt = spoil(&mut samples, 12, 3, &mut random);
+        let what = format!("seed {seed}, {relation}, {transform}, {initial:#x}");
+        // Never by itself.
+        assert_eq!(infer(&samples, None).verdict, Verdict::NothingFits, "{what}");
+        assert_eq!(contradicting(&samples, 11), None, "{what}: 12 hashes are wrong");
+        let found = infer_tolerating(&samples, Some(&device.key), 20);
+        assert_eq!(found.set_aside, spoilt, "{what}");
+        assert_eq!(found.samples, samples.len());
+        assert!(found.key_is_enough, "{what}: {:?}", found.needed);
+        assert_eq!(
+            (found.relation, found.transform, found.initial_value),
+            (Some(relation), Some(transform), Some(initial)),
+            "{what}"
+        );
+        assert_eq!(found.table.unwrap().period, 128, "{what}");
+    }
+}
+
+#[test]
+fn samples_that_agree_are_never_set_aside_and_half_of_them_never_called_wrong() {
+    let mut random = Draws::new(11);
+    let (device, other) = (Device::new(&mut random), Device::new(&mut random));
+    let samples = device.samples(300, &mut random);
+    assert_eq!(contradicting(&samples, 100), Some(Vec::new()));
+    assert_eq!(infer_tolerating(&samples, None, 100), infer(&samples, None));
+    // Two devices mixed in equal parts: neither is the wrong one.
+    let mut mixed = device.samples(300, &mut random);
+    mixed.extend(other.samples(300, &mut random));
+    assert_eq!(contradicting(&mixed, 600), None);
+    let found = infer_tolerating(&mixed, None, 600);
+    assert_eq!(
+        (found.verdict, found.key, found.set_aside),
+        (Verdict::NothingFits, None, Vec::new())
+    );
+    // Two of one flow, one of them wrong: which, nobody can tell.
+    let mut two = device.samples(40, &mut random);
+    two.retain(|sample| sample.protocol == Protocol::Tcp);
+    two.truncate(2);
+    two[1] = Sample {
+        hash: two[0].hash.map(|hash| hash ^ 2),
+        ..two[0]
+    };
+    let found = infer_tolerating(&two, None, 1);
+    assert_eq!((found.key, found.set_aside), (None, Vec::new()));
 }

@@ -99,8 +99,8 @@ pub trait Foreground: Sized {
     /// What happened since `last` was told: the line of one second.
     fn line(served: &Self::Served, last: &Self::Served) -> String;
 
-    /// Steers by another table from now on.
-    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<()>;
+    /// Steers by another table from now on; tells how many entries moved.
+    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize>;
 
     /// The end of the story.
     fn table(served: &Self::Served) -> String;
@@ -162,7 +162,10 @@ pub fn attend<S: Foreground>(
         server.look();
         match followed.as_mut().map_or(Ok(None), Followed::changed) {
             Ok(None) => {}
-            Ok(Some(table)) => server.change_table(table)?,
+            Ok(Some(table)) => {
+                let moved = server.change_table(table)?;
+                followed.iter().for_each(|followed| followed.announce(moved));
+            }
             Err(reason) => {
                 lost = Some(reason);
                 break;

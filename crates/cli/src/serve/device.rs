@@ -57,6 +57,14 @@ impl Followed {
         &self.steering
     }
 
+    /// Says on standard error that the device's table changed and is followed.
+    pub fn announce(&self, moved: usize) {
+        let (device, entries) = (&self.device, self.steering.table.size());
+        eprintln!(
+            "corelane: the table of {device} changed, and is followed: {moved} of {entries} entries moved"
+        );
+    }
+
     /// The table to steer by from now on, where the device has another.
     ///
     /// # Errors

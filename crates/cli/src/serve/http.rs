@@ -219,9 +219,8 @@ impl Foreground for Logging {
         text
     }
 
-    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<()> {
-        self.server.change_table(table)?;
-        Ok(())
+    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize> {
+        Ok(self.server.change_table(table)?)
     }
 
     fn stop(self) -> anyhow::Result<HttpServed> {

@@ -117,9 +117,8 @@ impl Foreground for TcpServer {
         text
     }
 
-    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<()> {
-        Self::change_table(self, table)?;
-        Ok(())
+    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize> {
+        Ok(Self::change_table(self, table)?)
     }
 
     fn stop(self) -> anyhow::Result<TcpServed> {

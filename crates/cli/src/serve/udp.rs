@@ -113,7 +113,8 @@ pub fn run(arguments: &ServeUdpArguments) -> Outcome {
         match followed.as_mut().map_or(Ok(None), Followed::changed) {
             Ok(None) => {}
             Ok(Some(table)) => {
-                server.change_table(table)?;
+                let moved = server.change_table(table)?;
+                followed.iter().for_each(|followed| followed.announce(moved));
             }
             Err(reason) => {
                 lost = Some(reason);

@@ -38,7 +38,7 @@ impl Kind {
         self.protocol != Protocol::Other
     }
 
-    fn of(sample: &Sample) -> Kind {
+    pub(super) fn of(sample: &Sample) -> Kind {
         let family = match sample.tuple {
             Tuple::V4 { .. } => Family::V4,
             Tuple::V6 { .. } => Family::V6,

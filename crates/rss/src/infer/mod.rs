@@ -8,6 +8,7 @@
 //!
 //! Of queues alone less can be told, since they are the hash seen through an unknown table (`queues.rs`).
 
+mod consensus;
 mod fit;
 mod kind;
 mod model;
@@ -17,6 +18,7 @@ mod relation;
 mod system;
 mod table;
 
+pub use consensus::contradicting;
 pub use kind::Kind;
 pub use model::{Field, Transform};
 pub use relation::Relation;
@@ -74,6 +76,8 @@ pub struct Inference {
     pub table: Option<InferredTable>,
     /// Samples that would settle more.
     pub needed: Vec<String>,
+    /// Samples that contradict the others and were not inferred from, by their place from 0.
+    pub set_aside: Vec<usize>,
 }
 
 /// How far the samples led.
@@ -124,6 +128,7 @@ pub fn infer(samples: &[Sample], configured: Option<&Key>) -> Inference {
         kinds: Vec::new(),
         table: None,
         needed: Vec::new(),
+        set_aside: Vec::new(),
     };
     if without_hash < samples.len() {
         let kinds = KindSamples::by_kind(samples, u32::MAX, has_hash);
@@ -147,6 +152,21 @@ pub fn infer(samples: &[Sample], configured: Option<&Key>) -> Inference {
         inference.verdict = Verdict::NotEnough;
     }
     inference
+}
+
+/// As [`infer`], of samples of which at most `most` may contradict the others: those are set aside. Where more do, or where it
+/// cannot be told which are wrong, none is. Only samples with hashes are judged so.
+#[must_use]
+pub fn infer_tolerating(samples: &[Sample], configured: Option<&Key>, most: usize) -> Inference {
+    let set_aside = contradicting(samples, most).unwrap_or_default();
+    let believed = samples.iter().enumerate();
+    let believed = believed.filter(|(place, _)| set_aside.binary_search(place).is_err());
+    let believed: Vec<Sample> = believed.map(|(_, sample)| *sample).collect();
+    Inference {
+        samples: samples.len(),
+        set_aside,
+        ..infer(&believed, configured)
+    }
 }
 
 /// What samples with known bits of their hash tell.

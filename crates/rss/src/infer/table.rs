@@ -3,6 +3,7 @@
 use super::fit::EVIDENCE_BITS;
 use crate::table::IndirectionTable;
 use serde::Serialize;
+use std::collections::{HashMap, HashSet};
 
 /// An indirection table as far as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,9 +41,53 @@ pub(super) fn of_hashes(pairs: impl Iterator<Item = (u32, u16)>) -> Option<Infer
     })
 }
 
+/// Places of the pairs, at most so many, without which the rest has one table: the shortest that leaves no two of them with one
+/// entry of a table twice as large and one queue, since that would rather be such a table. None where there is no such table.
+pub(super) fn contradicting(pairs: &[(u32, u16)], most: usize) -> Vec<usize> {
+    let bits_a_pair = surprise(pairs);
+    for bits in 0..=IndirectionTable::LARGEST.ilog2() {
+        let (set_aside, repeated) = minorities(pairs, bits);
+        let mut of_twice = HashSet::new();
+        let alone = set_aside.iter().all(|place| {
+            let (hash, queue) = pairs[*place];
+            of_twice.insert((hash & ((2 << bits) - 1), queue))
+        });
+        // To have chosen whom to set aside is a chance of its own.
+        let chosen = set_aside.len() as f64 * f64::from(pairs.len().ilog2() + 1);
+        let evidence = repeated as f64 * bits_a_pair - chosen;
+        if alone && set_aside.len() <= most && evidence >= EVIDENCE_BITS as f64 {
+            return set_aside;
+        }
+    }
+    Vec::new()
+}
+
+/// In a table of so many bits, the places of pairs by another queue than most of their entry, or by one of several as many; and
+/// how many pairs repeat what another of their entry says.
+fn minorities(pairs: &[(u32, u16)], bits: u32) -> (Vec<usize>, usize) {
+    let mut entries: Vec<HashMap<u16, Vec<usize>>> = vec![HashMap::new(); 1 << bits];
+    for (place, (hash, queue)) in pairs.iter().enumerate() {
+        let entry = &mut entries[*hash as usize & ((1 << bits) - 1)];
+        entry.entry(*queue).or_default().push(place);
+    }
+    let (mut minorities, mut repeated) = (Vec::new(), 0);
+    for entry in entries {
+        let most = entry.values().map(Vec::len).max().unwrap_or(0);
+        let several = entry.values().filter(|places| places.len() == most).count() > 1;
+        for places in entry.into_values() {
+            if places.len() < most || several {
+                minorities.extend(places);
+            } else {
+                repeated += most - 1;
+            }
+        }
+    }
+    (minorities, repeated)
+}
+
 /// How much it says, in bits, that two flows have one queue: the negated logarithm of the chance.
 fn surprise(pairs: &[(u32, u16)]) -> f64 {
-    let mut counts = std::collections::HashMap::<u16, u32>::new();
+    let mut counts = HashMap::<u16, u32>::new();
     for (_, queue) in pairs {
         *counts.entry(*queue).or_default() += 1;
     }

@@ -1,0 +1,146 @@
+//! Samples that contradict the others: samples enter, and how many may be wrong; which they are leaves, or nothing where that
+//! cannot be told.
+//!
+//! A sample is 32 equations, and a dozen samples settle most of a key. So a few, in an order that is drawn, are believed until
+//! they settle it, and whoever contradicts them is set aside. Had a wrong one been among the first, more would be set aside
+//! than may be, and another order is drawn. Where orders lead to other samples of the same number, none is named.
+
+use super::Sample;
+use super::fit::{EVIDENCE_BITS, Fit, contribution, solution};
+use super::kind::{Kind, KindSamples, Observation};
+use super::model::{Model, Transform};
+use super::system::{HASH_BITS, System, Unknown};
+use super::table;
+use crate::toeplitz::Toeplitz;
+
+/// Orders drawn for each model. Of samples of which a tenth is wrong, one in four is without a wrong one among the first
+/// twelve.
+const ORDERS: u64 = 16;
+
+/// Samples by which more than half of the first ones may contradict, where fewer do of all.
+const DOUBTED: usize = 8;
+
+/// Places of the samples, in order, that contradict the others: hashes that no one key gives, and queues that the table of the
+/// rest does not give, where there is such a table. `None` where more than `most` hashes do, or where it cannot be told which.
+#[must_use]
+pub fn contradicting(samples: &[Sample], most: usize) -> Option<Vec<usize>> {
+    let has_hash = |sample: &Sample| sample.hash.filter(|hash| *hash != 0);
+    let mut found = Vec::new();
+    for kind in KindSamples::by_kind(samples, u32::MAX, has_hash) {
+        let of_kind = |(place, sample): (usize, &Sample)| {
+            (Kind::of(sample) == kind.kind && has_hash(sample).is_some()).then_some(place)
+        };
+        let places: Vec<usize> = samples.iter().enumerate().filter_map(of_kind).collect();
+        let set_aside = of_hashes(&kind, most - found.len())?;
+        found.extend(set_aside.into_iter().map(|place| places[place]));
+    }
+    let judged = |(place, sample): (usize, &Sample)| {
+        let pair = (has_hash(sample)?, sample.queue?);
+        (!found.contains(&place)).then_some((place, pair))
+    };
+    let (places, pairs): (Vec<usize>, Vec<_>) = samples.iter().enumerate().filter_map(judged).unzip();
+    if !pairs.is_empty() {
+        let set_aside = table::contradicting(&pairs, most - found.len());
+        found.extend(set_aside.into_iter().map(|place| places[place]));
+    }
+    found.sort_unstable();
+    Some(found)
+}
+
+/// The fewest samples of a kind without which the rest has one key, by the first model that such a key has.
+fn of_hashes(kind: &KindSamples, most: usize) -> Option<Vec<usize>> {
+    if !Fit::simplest(kind).is_empty() {
+        return Some(Vec::new());
+    }
+    // Of as many wrong as right ones, either could be called so.
+    let most = most.min(kind.observations.len().saturating_sub(1) / 2);
+    let models = Transform::ALL
+        .into_iter()
+        .flat_map(|transform| Model::all(transform, kind.kind));
+    for model in models {
+        let orders = (0..ORDERS).filter_map(|seed| without_few(kind, model, most, seed));
+        let mut fewest: Option<Vec<usize>> = None;
+        let mut several = false;
+        for set_aside in orders {
+            match &fewest {
+                Some(known) if known.len() < set_aside.len() => {}
+                Some(known) if known.len() == set_aside.len() => several |= *known != set_aside,
+                _ => (fewest, several) = (Some(set_aside), false),
+            }
+        }
+        if let Some(fewest) = fewest {
+            return (!several).then_some(fewest);
+        }
+    }
+    None
+}
+
+/// The samples that contradict those before them in an order, at most so many of them, if the rest are evidence.
+fn without_few(kind: &KindSamples, model: Model, most: usize, seed: u64) -> Option<Vec<usize>> {
+    let (mut system, mut set_aside) = (System::new(), Vec::new());
+    let mut believed: Option<(Toeplitz, u32)> = None;
+    let mut evidence = 0;
+    for (seen, place) in order(kind.observations.len(), seed).into_iter().enumerate() {
+        let observation = &kind.observations[place];
+        // Most samples follow from those before, which their hash shows sooner than their equations.
+        if let Some((toeplitz, initial)) = &believed
+            && hash(model, kind, toeplitz, observation) ^ initial == observation.hash
+        {
+            evidence += HASH_BITS as u64;
+            continue;
+        }
+        match with(&system, kind, model, observation) {
+            Some(more) => {
+                system = more;
+                believed = (system.redundant() >= EVIDENCE_BITS).then(|| {
+                    let (key, initial) = solution(&system, kind.number);
+                    (Toeplitz::new(&key), initial)
+                });
+            }
+            None => set_aside.push(place),
+        }
+        // Under a wrong model, or after a wrong sample, most contradict: that shows long before the last one.
+        if set_aside.len() > most || set_aside.len() > seen / 2 + DOUBTED {
+            return None;
+        }
+    }
+    // To have chosen whom to set aside is a chance of its own.
+    let chosen = set_aside.len() as u64 * u64::from(kind.observations.len().ilog2() + 1);
+    set_aside.sort_unstable();
+    (evidence + system.redundant() >= EVIDENCE_BITS + chosen).then_some(set_aside)
+}
+
+fn hash(model: Model, kind: &KindSamples, toeplitz: &Toeplitz, observation: &Observation) -> u32 {
+    let hashed = model.hashed(&observation.input, kind.kind.family);
+    toeplitz.hash_input(&hashed[..2 * kind.kind.family.address_bits() / 8 + 4])
+}
+
+/// The equations with those of one more sample, unless it contradicts them.
+fn with(system: &System, kind: &KindSamples, model: Model, observation: &Observation) -> Option<System> {
+    let hashed = model.hashed(&observation.input, kind.kind.family);
+    let mut more = system.clone();
+    let agrees = kind.known_bits().all(|bit| {
+        let mut equation = contribution(&hashed, bit);
+        equation.add(Unknown::Initial(kind.number, bit));
+        equation.add_value(observation.hash >> bit & 1 == 1);
+        more.take(equation)
+    });
+    agrees.then_some(more)
+}
+
+/// The places of so many samples in an order drawn from a seed: Fisher and Yates's, with the numbers of SplitMix64 (Steele,
+/// Lea and Flood, "Fast splittable pseudorandom number generators").
+fn order(count: usize, seed: u64) -> Vec<usize> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    };
+    let mut places: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        places.swap(last, (next() % (last as u64 + 1)) as usize);
+    }
+    places
+}
