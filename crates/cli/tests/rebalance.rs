@@ -63,6 +63,31 @@ fn a_skewed_load_is_levelled_while_it_runs_and_nothing_is_lost() {
 }
 
 #[test]
+fn the_bed_is_named_and_loopback_had_when_asked_for() {
+    let document = run_json(&[&QUICK[..], &["--bed", "loopback", "--json"]].concat());
+    assert_eq!(document["bed"]["kind"], "loopback");
+    assert!(
+        document["bed"]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("--bed loopback"),
+        "{document}"
+    );
+    assert_eq!(document["verdict"]["nothing_lost"], true);
+    let output = run(&[&QUICK[..], &["--bed", "namespaces"]].concat());
+    let (text, error) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    if output.status.code() == Some(77) {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    assert!(output.status.success(), "{error}");
+    assert!(text.contains("joined by a veth pair"), "{text}");
+}
+
+#[test]
 fn the_text_fits_100_columns_and_ends_with_the_verdict() {
     let output = run(&QUICK);
     assert!(output.status.success(), "{output:?}");

@@ -2,13 +2,15 @@
 
 use crate::documents::{command_line, write_whole};
 use crate::interrupt::Interrupt;
+use crate::lab::bed::{BedArgument, build_bed};
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::RuleArguments;
 use crate::steering::{self, Asking};
 use crate::values::{duration, rate};
 use anyhow::Context;
 use clap::Args;
-use corelane_lab::rebalance::{self, Phase, RebalanceError, Rebalancing, Request};
+use corelane_host::bed::{self, Bed, BedKind};
+use corelane_lab::rebalance::{PAYLOAD_BYTES, Phase, Rebalance, RebalanceError, Rebalancing, Request};
 use corelane_report::quantity::{self, count, fixed, or_missing};
 use corelane_report::table::{Column, Table};
 use corelane_rss::HashFields;
@@ -49,6 +51,9 @@ pub struct RebalanceArguments {
     /// Seed of the ranks of entries
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Where the experiment runs
+    #[arg(long, value_enum, default_value = "auto")]
+    bed: BedArgument,
     /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
@@ -56,7 +61,11 @@ pub struct RebalanceArguments {
 
 /// Measures, tells, and fails when changes lost what static RSS does not, or the decision is far from the best.
 pub fn run(arguments: &RebalanceArguments) -> Outcome {
-    let request = request(arguments)?;
+    if arguments.bed != BedArgument::Loopback {
+        // Unprivileged processes may make namespaces in one of their own; where not, the bed says why.
+        let _ = bed::enter_user_namespace();
+    }
+    let experiment = experiment(arguments)?;
     corelane_host::limits::open_descriptors()?;
     let interrupt = Interrupt::catch()?;
     let progress = |phase: &Phase| {
@@ -64,7 +73,7 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
             eprintln!("round {}: {}", phase.round + 1, phase.name.name());
         }
     };
-    let told = rebalance::run(&request, command_line(), interrupt.flag(), progress).map_err(name_flag)?;
+    let told = experiment.run(interrupt.flag(), progress).map_err(name_flag)?;
     let text = serde_json::to_string_pretty(&told)?;
     let mut out = io::stdout().lock();
     match &arguments.json {
@@ -89,7 +98,7 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
 /// How far above the best possible assignment the fullest bucket may be decided to stay.
 const MOST_OVER_BEST: f64 = 1.05;
 
-fn request(arguments: &RebalanceArguments) -> anyhow::Result<Request> {
+fn experiment(arguments: &RebalanceArguments) -> anyhow::Result<Rebalance> {
     let asking = Asking::Buckets {
         share: arguments.share_cpus,
     };
@@ -100,20 +109,37 @@ fn request(arguments: &RebalanceArguments) -> anyhow::Result<Request> {
     if arguments.rate < 1.0 {
         return Err(usage("--rate", "give 1 a second or more"));
     }
-    // Of two runs at a time each needs an address of its own.
-    let [.., high, low] = std::process::id().to_be_bytes();
-    Ok(Request {
-        client: Ipv4Addr::new(127, 77, high, low),
-        client_cpu: cpus.last().copied().unwrap_or(0),
-        steering: steering::from_rule(&arguments.rule, HashFields::FourTuple, cpus)?,
-        exponent: arguments.exponent,
-        rate: arguments.rate,
-        duration_s: arguments.duration.as_secs_f64(),
-        rounds: arguments.rounds,
-        changes_a_minute: arguments.changes_per_minute,
-        tolerance: corelane_rss::balance::Options::TOLERANCE,
-        seed: arguments.seed,
+    let client_cpu = cpus.last().copied().unwrap_or(0);
+    let steering = steering::from_rule(&arguments.rule, HashFields::FourTuple, cpus)?;
+    let bed = build_bed(arguments.bed, steering.table.buckets(), PAYLOAD_BYTES, None)?;
+    Ok(Rebalance {
+        request: Request {
+            client: client(&bed),
+            client_cpu,
+            steering,
+            exponent: arguments.exponent,
+            rate: arguments.rate,
+            duration_s: arguments.duration.as_secs_f64(),
+            rounds: arguments.rounds,
+            changes_a_minute: arguments.changes_per_minute,
+            tolerance: corelane_rss::balance::Options::TOLERANCE,
+            seed: arguments.seed,
+        },
+        bed,
+        program: std::env::current_exe().context("this program's own path")?,
+        command_line: command_line(),
     })
+}
+
+/// The client: in namespaces one of the posts' pool; of loopback, which all runs share, an address that no other run has.
+fn client(bed: &Bed) -> Ipv4Addr {
+    match bed.kind() {
+        BedKind::Loopback => {
+            let [.., high, low] = std::process::id().to_be_bytes();
+            Ipv4Addr::new(127, 77, high, low)
+        }
+        BedKind::Namespaces | BedKind::UserNamespace => Ipv4Addr::new(10, 11, 2, 2),
+    }
 }
 
 fn name_flag(error: RebalanceError) -> anyhow::Error {
@@ -165,6 +191,9 @@ fn print(out: &mut impl Write, told: &Rebalancing) -> io::Result<()> {
         quantity::rate(told.request.rate)
     )?;
     write!(out, "{}", table.render(100))?;
+    if let Some(bed) = &told.bed {
+        writeln!(out, "{}", bed.describe)?;
+    }
     for (round, decided) in told.decisions.iter().enumerate() {
         let over = |load: u64| fixed(load as f64 / decided.bound.max(1) as f64, 3);
         writeln!(

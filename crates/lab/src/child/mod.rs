@@ -20,6 +20,7 @@ pub use udp::{UdpLoadProcess, UdpServerProcess};
 
 use corelane_load::http::HttpLoad;
 use corelane_load::udp::UdpLoad;
+use corelane_rss::IndirectionTable;
 use corelane_serve::http::HttpServer;
 use corelane_serve::udp::UdpServer;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,10 @@ enum Order {
     },
     /// A server's counts so far.
     Tell,
+    /// A server's packets by flow so far.
+    TellFlows,
+    /// A server is to steer by another table.
+    ChangeTable(IndirectionTable),
     /// End now, and report.
     Stop,
 }
@@ -62,6 +67,10 @@ enum Order {
 enum Answer {
     /// A server's counts; the first one says that it is ready.
     Served(Value),
+    /// A server's packets by flow.
+    Flows(Value),
+    /// A server steers by another table; so many entries moved.
+    TableChanged(usize),
     /// A generator came to a point of its run.
     Reached(Moment),
     /// A generator's report, its last word.
@@ -138,7 +147,7 @@ pub fn attend(input: impl BufRead + Send + 'static, mut output: impl Write) -> i
     });
     let outcome = match orders.recv() {
         Ok(Order::Be { kind, plan }) => be(&kind, plan, &orders, &mut output),
-        Ok(Order::Tell | Order::Stop) => Err("the first line is no plan".to_owned()),
+        Ok(_) => Err("the first line is no plan".to_owned()),
         Err(_) => return Ok(()),
     };
     outcome.or_else(|reason| write_line(&mut output, &Answer::Failed(reason)))

@@ -3,6 +3,7 @@
 use super::process::Child;
 use super::{Answer, ChildError, LOOK_INTERVAL, Order, as_value, write_line};
 use corelane_host::bed::Side;
+use corelane_rss::IndirectionTable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -29,6 +30,22 @@ pub trait Serving: Sized {
 
     /// Its counts so far.
     fn served(&mut self) -> Self::Served;
+
+    /// Steers by another table from now on; tells how many entries moved.
+    ///
+    /// # Errors
+    /// Why it cannot, in words.
+    fn change_table(&mut self, _table: IndirectionTable) -> Result<usize, String> {
+        Err(format!("a {} has no table that may change", Self::KIND))
+    }
+
+    /// Its packets by flow so far, as a document of its own.
+    ///
+    /// # Errors
+    /// Why it does not know them, in words.
+    fn flows(&mut self) -> Result<Value, String> {
+        Err(format!("a {} does not count flows", Self::KIND))
+    }
 
     /// Called every so often while nobody asks anything.
     ///
@@ -91,6 +108,30 @@ impl<S: Serving> ServerProcess<S> {
             _ => Err(self.child.unexpected()),
         }
     }
+
+    /// Has it steer by another table from now on; tells how many entries moved.
+    ///
+    /// # Errors
+    /// When it is gone, and what it said when it cannot.
+    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, ChildError> {
+        self.child.tell(&Order::ChangeTable(table))?;
+        match self.child.answer()? {
+            Answer::TableChanged(moved) => Ok(moved),
+            _ => Err(self.child.unexpected()),
+        }
+    }
+
+    /// Its packets by flow so far, as its kind tells them.
+    ///
+    /// # Errors
+    /// When it is gone, and what it said when it does not know them.
+    pub fn flows<T: DeserializeOwned>(&mut self) -> Result<T, ChildError> {
+        self.child.tell(&Order::TellFlows)?;
+        match self.child.answer()? {
+            Answer::Flows(flows) => self.child.read(flows),
+            _ => Err(self.child.unexpected()),
+        }
+    }
 }
 
 /// The child's side.
@@ -101,14 +142,17 @@ pub(super) fn attend<S: Serving>(
 ) -> Result<(), String> {
     let plan = serde_json::from_value(plan).map_err(|error| format!("the plan: {error}"))?;
     let mut server = S::start(plan)?;
-    let mut tell = |server: &mut S| {
-        let served = as_value(&server.served())?;
-        write_line(output, &Answer::Served(served)).map_err(|error| error.to_string())
-    };
-    tell(&mut server)?;
+    let mut tell = |answer: Answer| write_line(output, &answer).map_err(|error| error.to_string());
+    tell(Answer::Served(as_value(&server.served())?))?;
     loop {
         match orders.recv_timeout(LOOK_INTERVAL) {
-            Ok(Order::Tell) => tell(&mut server)?,
+            Ok(Order::Tell) => tell(Answer::Served(as_value(&server.served())?))?,
+            Ok(Order::TellFlows) => tell(Answer::Flows(server.flows()?))?,
+            Ok(Order::ChangeTable(table)) => {
+                tell(Answer::TableChanged(server.change_table(table)?))?;
+                // Changes may come faster than anything else is waited for.
+                server.look()?;
+            }
             Err(mpsc::RecvTimeoutError::Timeout) => server.look()?,
             Ok(_) | Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }

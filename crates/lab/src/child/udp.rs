@@ -2,7 +2,9 @@
 
 use super::{LoadProcess, Loading, Moment, ServerProcess, Serving};
 use corelane_load::udp::{UdpLoad, UdpLoaded, UdpPlan as UdpLoadPlan};
+use corelane_rss::IndirectionTable;
 use corelane_serve::udp::{UdpPlan as UdpServePlan, UdpServed, UdpServer};
+use serde_json::Value;
 use std::time::Duration;
 
 /// A UDP server in a process of its own.
@@ -22,6 +24,15 @@ impl Serving for UdpServer {
 
     fn served(&mut self) -> UdpServed {
         UdpServer::served(self)
+    }
+
+    fn change_table(&mut self, table: IndirectionTable) -> Result<usize, String> {
+        UdpServer::change_table(self, table).map_err(|error| error.to_string())
+    }
+
+    fn flows(&mut self) -> Result<Value, String> {
+        let counts = UdpServer::flows(self);
+        super::as_value(&counts.ok_or("its plan does not have it count flows")?)
     }
 
     fn look(&mut self) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! What `lab rebalance` tells: phases, decisions, and the verdict as a pure function of them.
 
 use super::Request;
+use corelane_report::scale::Bed;
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
 use serde::Serialize;
@@ -15,6 +16,8 @@ pub struct Rebalancing {
     pub schema: String,
     /// What repeats the run.
     pub command_line: Vec<String>,
+    /// What server and generator stood on; none in documents of older versions.
+    pub bed: Option<Bed>,
     /// What was asked.
     pub request: Request,
     /// What was decided in each round, from the loads that the server counted.

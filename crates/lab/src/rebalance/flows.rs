@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 const PORTS: std::ops::RangeInclusive<u16> = 10_000..=32_767;
 
 /// Bytes of payload: the smallest that carries what loss is told by, since only where datagrams go is measured.
-const PAYLOAD_BYTES: usize = 64;
+pub const PAYLOAD_BYTES: u32 = 64;
 
 /// Datagrams moved at once.
 const BATCH: usize = 64;
@@ -53,7 +53,7 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> Result<
     };
     Ok(UdpPlan {
         target: server,
-        payload_bytes: PAYLOAD_BYTES,
+        payload_bytes: PAYLOAD_BYTES as usize,
         pace: Pace::Rate {
             per_second: request.rate,
         },

@@ -3,7 +3,7 @@
 //! In: a [`Request`]: key, buckets and CPUs, a Zipf load over the entries of the table, a rate. Out: the document of
 //! `lab rebalance`. One server keeps its table (static RSS, the control). Another is measured under the same load before,
 //! while its table is changed all the time, and after it was levelled from the loads that it counted itself. Server and
-//! generator are threads of this process and talk over loopback, an open loop that both can carry: what is lost is then
+//! generator are processes on the two sides of a bed, and the load an open loop that both can carry: what is lost is then
 //! lost by the switch.
 
 mod document;
@@ -11,17 +11,19 @@ mod flows;
 mod phase;
 
 pub use document::{Phase, PhaseName, Rebalancing, SCHEMA, Verdict};
+pub use flows::PAYLOAD_BYTES;
 
-use corelane_load::udp::UdpLoadError;
+use crate::child::ChildError;
+use crate::streams::reported_bed;
+use corelane_host::bed::Bed;
 use corelane_rss::balance::{self, BalanceError, Options};
 use corelane_rss::plan::PlanError;
 use corelane_rss::{Steering, TableError};
-use corelane_serve::udp::UdpServeError;
 use document::{entry_loads, verdict};
 use phase::{Bench, Changes};
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
@@ -30,7 +32,7 @@ use thiserror::Error;
 pub struct Request {
     /// Key, hashed fields, the table to begin with, and the CPU of each bucket.
     pub steering: Steering,
-    /// Where flows come from: an address of loopback's net that no other run has.
+    /// Where flows come from: an address of the bed's clients.
     pub client: Ipv4Addr,
     /// The CPU of the generator.
     pub client_cpu: u32,
@@ -50,6 +52,19 @@ pub struct Request {
     pub seed: u64,
 }
 
+/// The experiment, ready to run.
+#[derive(Debug)]
+pub struct Rebalance {
+    /// What to do.
+    pub request: Request,
+    /// Where.
+    pub bed: Bed,
+    /// The program that servers and generators run as: this one.
+    pub program: PathBuf,
+    /// The command line that repeats the run.
+    pub command_line: Vec<String>,
+}
+
 /// Why the experiment could not be carried out.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -57,12 +72,9 @@ pub enum RebalanceError {
     /// Nothing to balance.
     #[error("one bucket cannot be rebalanced: give two or more (--buckets)")]
     OneBucket,
-    /// The server.
+    /// A server or generator failed.
     #[error(transparent)]
-    Serve(#[from] UdpServeError),
-    /// The generator.
-    #[error(transparent)]
-    Load(#[from] UdpLoadError),
+    Child(#[from] ChildError),
     /// An entry without a source port.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -82,90 +94,88 @@ pub enum RebalanceError {
     /// The loads cannot be balanced.
     #[error(transparent)]
     Balance(#[from] BalanceError),
-    /// A worker did not tell its counts.
-    #[error("cannot {what}: {source}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
 }
 
-/// Runs every round; `told` hears of each phase. Asked to end, it ends after the phase at hand and tells what there is.
-///
-/// # Errors
-/// See [`RebalanceError`].
-pub fn run(
-    request: &Request,
-    command_line: Vec<String>,
-    interrupt: &AtomicBool,
-    mut told: impl FnMut(&Phase),
-) -> Result<Rebalancing, RebalanceError> {
-    if request.steering.table.buckets() < 2 {
-        return Err(RebalanceError::OneBucket);
-    }
-    let mut rebalancing = Rebalancing {
-        schema: SCHEMA.to_owned(),
-        command_line,
-        request: request.clone(),
-        decisions: Vec::new(),
-        phases: Vec::new(),
-        verdict: None,
-    };
-    for round in 0..request.rounds {
-        // The control first and last in turn, so that what drifts does not favour either.
-        let mut order = [true, false];
-        order.rotate_left((round % 2) as usize);
-        for control in order {
-            let phases = rebalancing.phases.len();
-            if control {
-                let mut bench = Bench::start(request, round)?;
-                rebalancing
-                    .phases
-                    .push(bench.phase(PhaseName::Static, Changes::None)?);
-            } else {
-                rebalanced(request, round, interrupt, &mut rebalancing)?;
-            }
-            rebalancing.phases[phases..].iter().for_each(&mut told);
-            if interrupt.load(Ordering::Relaxed) {
-                break;
+impl Rebalance {
+    /// Runs every round; `told` hears of each phase. Asked to end, it ends after the phase at hand and tells what there is.
+    ///
+    /// # Errors
+    /// See [`RebalanceError`].
+    pub fn run(
+        &self,
+        interrupt: &AtomicBool,
+        mut told: impl FnMut(&Phase),
+    ) -> Result<Rebalancing, RebalanceError> {
+        let request = &self.request;
+        if request.steering.table.buckets() < 2 {
+            return Err(RebalanceError::OneBucket);
+        }
+        let mut rebalancing = Rebalancing {
+            schema: SCHEMA.to_owned(),
+            command_line: self.command_line.clone(),
+            bed: Some(reported_bed(&self.bed)),
+            request: request.clone(),
+            decisions: Vec::new(),
+            phases: Vec::new(),
+            verdict: None,
+        };
+        'rounds: for round in 0..request.rounds {
+            // The control first and last in turn, so that what drifts does not favour either.
+            let mut order = [true, false];
+            order.rotate_left((round % 2) as usize);
+            for control in order {
+                let phases = rebalancing.phases.len();
+                if control {
+                    let mut bench = Bench::start(self, round)?;
+                    rebalancing
+                        .phases
+                        .push(bench.phase(PhaseName::Static, Changes::None, interrupt)?);
+                } else {
+                    self.rebalanced(round, interrupt, &mut rebalancing)?;
+                }
+                rebalancing.phases[phases..].iter().for_each(&mut told);
+                if interrupt.load(Ordering::Relaxed) {
+                    break 'rounds;
+                }
             }
         }
+        rebalancing.verdict = verdict(&rebalancing);
+        Ok(rebalancing)
     }
-    rebalancing.verdict = verdict(&rebalancing);
-    Ok(rebalancing)
-}
 
-/// Before, during and after, on one server.
-fn rebalanced(
-    request: &Request,
-    round: u32,
-    interrupt: &AtomicBool,
-    rebalancing: &mut Rebalancing,
-) -> Result<(), RebalanceError> {
-    let mut bench = Bench::start(request, round)?;
-    let before = bench.phase(PhaseName::Before, Changes::None)?;
-    let loads = entry_loads(&bench.flow_counts()?, request.steering.table.size());
-    let options = Options {
-        buckets: request.steering.table.buckets(),
-        tolerance: request.tolerance,
-    };
-    let decided = balance::rebalance(&request.steering.table, &loads, options)?;
-    let levelled = decided.table.clone();
-    rebalancing.decisions.push(decided);
-    rebalancing.phases.push(before);
-    if interrupt.load(Ordering::Relaxed) {
-        return Ok(());
+    /// Before, during and after, on one server.
+    fn rebalanced(
+        &self,
+        round: u32,
+        interrupt: &AtomicBool,
+        rebalancing: &mut Rebalancing,
+    ) -> Result<(), RebalanceError> {
+        let request = &self.request;
+        let mut bench = Bench::start(self, round)?;
+        let before = bench.phase(PhaseName::Before, Changes::None, interrupt)?;
+        let loads = entry_loads(&bench.flow_counts()?, request.steering.table.size());
+        let options = Options {
+            buckets: request.steering.table.buckets(),
+            tolerance: request.tolerance,
+        };
+        let decided = balance::rebalance(&request.steering.table, &loads, options)?;
+        let levelled = decided.table.clone();
+        rebalancing.decisions.push(decided);
+        rebalancing.phases.push(before);
+        if interrupt.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let changes = Changes::Between {
+            tables: [levelled.clone(), request.steering.table.clone()],
+            a_minute: request.changes_a_minute,
+        };
+        rebalancing
+            .phases
+            .push(bench.phase(PhaseName::During, changes, interrupt)?);
+        bench.change(levelled)?;
+        rebalancing
+            .phases
+            .push(bench.phase(PhaseName::After, Changes::None, interrupt)?);
+        Ok(())
     }
-    let changes = Changes::Between {
-        tables: [levelled.clone(), request.steering.table.clone()],
-        a_minute: request.changes_a_minute,
-    };
-    rebalancing.phases.push(bench.phase(PhaseName::During, changes)?);
-    bench.change(levelled)?;
-    rebalancing
-        .phases
-        .push(bench.phase(PhaseName::After, Changes::None)?);
-    Ok(())
 }

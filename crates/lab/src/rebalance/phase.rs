@@ -1,16 +1,22 @@
 //! One phase: a server that runs and a load enter; what each bucket saw, what was lost and what was changed meanwhile leaves.
 
 use super::document::{Phase, PhaseName};
-use super::{RebalanceError, Request, flows};
-use corelane_load::udp::{UdpLoad, UdpLoaded};
+use super::{Rebalance, RebalanceError, flows};
+use crate::child::{UdpLoadProcess, UdpServerProcess};
+use corelane_load::udp::UdpLoaded;
 use corelane_rss::IndirectionTable;
-use corelane_serve::udp::{FlowCounts, UdpPlan, UdpServed, UdpServer};
-use std::io;
+use corelane_serve::udp::{FlowCounts, UdpPlan, UdpServed};
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a server without changes is looked at, so that its samples are not lost.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often a server is asked whether it has counted everything.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The longest that it may take.
+const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 
 /// Receive buffer of each bucket's socket: some hundred milliseconds of a bucket's load, which a busy machine may make it
 /// wait.
@@ -29,23 +35,26 @@ pub(super) enum Changes {
 
 /// A server, and the load that it is measured under.
 pub(super) struct Bench<'a> {
-    request: &'a Request,
+    experiment: &'a Rebalance,
     round: u32,
-    server: UdpServer,
+    server: UdpServerProcess,
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn start(request: &'a Request, round: u32) -> Result<Bench<'a>, RebalanceError> {
-        let anywhere: SocketAddr = ([127, 0, 0, 1], 0).into();
-        let server = UdpServer::start(UdpPlan {
+    pub(super) fn start(experiment: &'a Rebalance, round: u32) -> Result<Bench<'a>, RebalanceError> {
+        let side = &experiment.bed.server;
+        let plan = UdpPlan {
             flows: true,
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
-            ..UdpPlan::new(anywhere, request.steering.clone())
-        })?;
+            ..UdpPlan::new(
+                SocketAddr::new(side.address(), 0),
+                experiment.request.steering.clone(),
+            )
+        };
         Ok(Bench {
-            request,
+            experiment,
             round,
-            server,
+            server: UdpServerProcess::start(&experiment.program, side, &plan)?,
         })
     }
 
@@ -56,23 +65,34 @@ impl<'a> Bench<'a> {
 
     /// The datagrams so far by hash.
     pub(super) fn flow_counts(&mut self) -> Result<FlowCounts, RebalanceError> {
-        self.server.flows().ok_or_else(|| RebalanceError::System {
-            what: "ask the server for its flows",
-            source: io::Error::other("it does not count them"),
-        })
+        Ok(self.server.flows()?)
     }
 
-    pub(super) fn phase(&mut self, name: PhaseName, changes: Changes) -> Result<Phase, RebalanceError> {
-        let load = flows::load(self.request, self.server.address(), self.round)?;
-        let before = self.server.served();
-        let generation = self.server.steering().generation;
-        let mut load = UdpLoad::start(load)?;
-        let started = Instant::now();
-        let entries_moved = self.attend(&mut load, &changes)?;
+    pub(super) fn phase(
+        &mut self,
+        name: PhaseName,
+        changes: Changes,
+        interrupt: &AtomicBool,
+    ) -> Result<Phase, RebalanceError> {
+        let experiment = self.experiment;
+        let load = flows::load(&experiment.request, self.server.ready().address, self.round)?;
+        let generator = UdpLoadProcess::start(&experiment.program, &experiment.bed.client)?;
+        let before = self.server.served()?;
+        let (sent, started) = (AtomicBool::new(false), Instant::now());
+        let (loaded, entries_moved) = thread::scope(|scope| {
+            let loading = scope.spawn(|| {
+                let loaded = generator.run(&load, interrupt, |_| sent.store(true, Ordering::Release));
+                // A generator that failed has sent its last datagram too.
+                sent.store(true, Ordering::Release);
+                loaded
+            });
+            let moved = self.attend(&sent, &changes);
+            let loaded = loading.join().unwrap_or_else(|panic| resume_unwind(panic));
+            Ok::<_, RebalanceError>((loaded?, moved?))
+        })?;
         let seconds = started.elapsed().as_secs_f64();
-        let loaded = load.finish()?;
-        let changed = self.server.steering().generation - generation;
-        let after = self.server.served();
+        let after = self.settled(&before, loaded.total.returned)?;
+        let changed = after.steering.generation - before.steering.generation;
         Ok(self.told(
             name,
             (&before, &after),
@@ -81,12 +101,9 @@ impl<'a> Bench<'a> {
         ))
     }
 
-    /// Changes the table on schedule until the load has ended; tells how many entries moved in all.
-    fn attend(&mut self, load: &mut UdpLoad, changes: &Changes) -> Result<u64, RebalanceError> {
+    /// Changes the table on schedule until the last datagram is sent; tells how many entries moved in all.
+    fn attend(&mut self, sent: &AtomicBool, changes: &Changes) -> Result<u64, RebalanceError> {
         let Changes::Between { tables, a_minute } = changes else {
-            while !load.wait(LOOK) {
-                self.server.collect_samples();
-            }
             return Ok(0);
         };
         let interval = Duration::from_secs(60) / *a_minute;
@@ -95,16 +112,26 @@ impl<'a> Bench<'a> {
         for turn in 1_u32.. {
             // The schedule is fixed: a change that comes late does not delay those after it.
             let due = started + interval * turn;
-            if load.wait(due.saturating_duration_since(Instant::now())) || load.sending_ended() {
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            if sent.load(Ordering::Acquire) {
                 break;
             }
             moved += self.server.change_table(tables[turn as usize % 2].clone())? as u64;
-            self.server.collect_samples();
-        }
-        while !load.wait(LOOK) {
-            self.server.collect_samples();
         }
         Ok(moved)
+    }
+
+    /// The server's counts once it has seen as much as was answered: workers publish theirs every so often.
+    fn settled(&mut self, before: &UdpServed, answered: u64) -> Result<UdpServed, RebalanceError> {
+        let seen = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen).sum::<u64>();
+        let waited = Instant::now();
+        loop {
+            let served = self.server.served()?;
+            if seen(&served) - seen(before) >= answered || waited.elapsed() > LONGEST_SETTLING {
+                return Ok(served);
+            }
+            thread::sleep(LOOK);
+        }
     }
 
     fn told(
