@@ -3,10 +3,7 @@
 
 use crate::outcome::usage;
 use anyhow::Context;
-use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, Inventory};
-use corelane_rss::Protocol;
-use std::net::IpAddr;
 use std::path::Path;
 
 /// A device, and the machine that it is in.
@@ -81,16 +78,4 @@ pub fn saved(flag: &str, path: &Path) -> anyhow::Result<Inventory> {
         )));
     }
     Ok(inventory)
-}
-
-/// The type of flow of packets of a protocol to an address.
-pub fn flow_type(protocol: Protocol, to: IpAddr) -> FlowType {
-    match (protocol, to) {
-        (Protocol::Tcp, IpAddr::V4(_)) => FlowType::Tcp4,
-        (Protocol::Tcp, IpAddr::V6(_)) => FlowType::Tcp6,
-        (Protocol::Udp, IpAddr::V4(_)) => FlowType::Udp4,
-        (Protocol::Udp, IpAddr::V6(_)) => FlowType::Udp6,
-        (Protocol::Other, IpAddr::V4(_)) => FlowType::Ipv4,
-        (Protocol::Other, IpAddr::V6(_)) => FlowType::Ipv6,
-    }
 }

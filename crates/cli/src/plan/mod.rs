@@ -4,12 +4,13 @@
 mod flows;
 
 use crate::explain::ProtocolArgument;
-use crate::machine::{MachineDevice, flow_type};
+use crate::machine::MachineDevice;
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::RuleArguments;
 use crate::steering;
 use crate::values::{Endpoint, count, endpoint, port_range};
 use clap::Args;
+use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, NoSteering};
 use corelane_load::pool::Pool;
 use corelane_report::table::{Column, Table};
@@ -161,7 +162,7 @@ fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
         .server
         .first()
         .ok_or_else(|| usage("--server", "give one"))?;
-    let flow_type = flow_type(protocol, to.address);
+    let flow_type = FlowType::of(protocol, to.address);
     match inventory::steering(&machine.inventory, &machine.name, flow_type) {
         Ok(steering) => Ok(steering),
         Err(missing @ NoSteering::Queue { .. }) => {

@@ -3,7 +3,6 @@
 //! What enters: a device's name and the type of flow that is served. What leaves: its steering document, and later what of it
 //! changed. A changed table can be followed; a changed key, field or CPU cannot, and is named.
 
-use crate::machine::flow_type;
 use crate::outcome::usage;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{inventory, mismatch, steering};
@@ -28,7 +27,7 @@ impl Followed {
     /// # Errors
     /// A usage error that names what is in the way, or what differs.
     pub fn udp(device: &str, address: IpAddr, given: Option<&Steering>) -> anyhow::Result<Self> {
-        Self::of(device, flow_type(Protocol::Udp, address), given)
+        Self::of(device, FlowType::of(Protocol::Udp, address), given)
     }
 
     /// As [`udp`](Self::udp), for TCP connections.
@@ -36,7 +35,7 @@ impl Followed {
     /// # Errors
     /// As for UDP.
     pub fn tcp(device: &str, address: IpAddr, given: Option<&Steering>) -> anyhow::Result<Self> {
-        Self::of(device, flow_type(Protocol::Tcp, address), given)
+        Self::of(device, FlowType::of(Protocol::Tcp, address), given)
     }
 
     fn of(device: &str, flow_type: FlowType, given: Option<&Steering>) -> anyhow::Result<Self> {

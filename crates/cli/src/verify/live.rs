@@ -11,8 +11,16 @@ use std::time::{Duration, Instant};
 /// Between two looks: what comes meanwhile fits the sockets' buffers.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Gives every frame to the verifier; tells how many could not be told whole.
-pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<u64> {
+/// What was read of a device besides its frames.
+pub(super) struct Taken {
+    /// Frames that could not be told whole.
+    pub(super) incomplete: u64,
+    /// Why reading ended before its time; none where it did not.
+    pub(super) ended_because: Option<String>,
+}
+
+/// Gives every frame to the verifier. A device that goes meanwhile ends it, and what was read until then counts.
+pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Taken> {
     let interrupt = Interrupt::catch()?;
     let mut receiver = Receiver::new(device).map_err(|error| match error {
         error @ ReceiveError::NotPermitted => CannotRun(error.to_string()).into(),
@@ -21,7 +29,7 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
     })?;
     let ends = Instant::now() + source.duration;
     let most = source.frames.unwrap_or(u64::MAX);
-    let mut taken = 0;
+    let (mut taken, mut ended_because) = (0, None);
     while taken < most && Instant::now() < ends && !interrupt.asked() {
         let drained = receiver.drain(|frame| {
             if taken >= most {
@@ -36,10 +44,18 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
                 sequence: None,
             };
             verifier.frame(&frame.bytes, observed);
-        })?;
-        if drained == 0 {
-            thread::sleep(LOOK);
+        });
+        match drained {
+            Ok(0) => thread::sleep(LOOK),
+            Ok(_) => {}
+            Err(error) => {
+                ended_because = Some(format!("{device} can no longer be read: {error}"));
+                break;
+            }
         }
     }
-    Ok(receiver.incomplete())
+    Ok(Taken {
+        incomplete: receiver.incomplete(),
+        ended_because,
+    })
 }

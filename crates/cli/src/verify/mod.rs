@@ -12,6 +12,7 @@ use clap::Args;
 use corelane_load::pool::Pool;
 use corelane_packet::verify::{Report, Rule, Verifier};
 use corelane_rss::{HashFields, HashType, Toeplitz, Tuple};
+use live::Taken;
 use rule::{RuleArguments, RuleSource};
 use serde::Serialize;
 use std::io::Write;
@@ -93,6 +94,8 @@ struct VerifyDocument<'a> {
     rule_from: &'a RuleSource,
     /// Frames read from a device of which not all was told; none where a file was read.
     incomplete: Option<u64>,
+    /// Why reading a device ended before its time, as when it went; none where it did not.
+    ended_because: Option<&'a str>,
     #[serde(flatten)]
     report: &'a Report,
 }
@@ -117,7 +120,9 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     }
     let (rule, source) = rule::rule(&arguments.rule, arguments.source.dev.as_deref())?;
     let mut verifier = Verifier::new(&rule);
-    let incomplete = take_source(&arguments.source, &mut verifier)?;
+    let taken = take_source(&arguments.source, &mut verifier)?;
+    let incomplete = taken.as_ref().map(|taken| taken.incomplete);
+    let ended_because = taken.and_then(|taken| taken.ended_because);
     let mut report = verifier.report();
     name_flows(&mut report, &arguments.naming, &rule)?;
     let document = VerifyDocument {
@@ -128,6 +133,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         queues: rule.table.buckets(),
         rule_from: &source,
         incomplete,
+        ended_because: ended_because.as_deref(),
         report: &report,
     };
     if arguments.json {
@@ -143,11 +149,14 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         let (misplaced, frames) = (report.misplaced, report.frames);
         anyhow::bail!("{misplaced} of {frames} frames came by another queue than their hash names");
     }
+    if let Some(because) = ended_because {
+        anyhow::bail!("{because}");
+    }
     Ok(Done)
 }
 
-/// Gives every frame of the source to the verifier; tells how many a device did not tell whole.
-fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Option<u64>> {
+/// Gives every frame of the source to the verifier; tells what else there is to say of a device.
+fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Option<Taken>> {
     if let (Some(device), None, None) = (&source.dev, &source.pcap, &source.log) {
         return live::take(device, source, verifier).map(Some);
     }

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use corelane_rss::{Bucket, IndirectionTable, Key, KeyError, TableError};
+use corelane_rss::{Bucket, IndirectionTable, Key, KeyError, Protocol, TableError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -165,6 +165,20 @@ impl FlowType {
         FlowType::Ipv6,
         FlowType::Ether,
     ];
+
+    /// The type of packets that carry a protocol between addresses of a family, of which this is one. Fragments are of the type
+    /// of [`Protocol::Other`], whatever they carry.
+    #[must_use]
+    pub fn of(protocol: Protocol, address: IpAddr) -> FlowType {
+        match (protocol, address) {
+            (Protocol::Tcp, IpAddr::V4(_)) => FlowType::Tcp4,
+            (Protocol::Udp, IpAddr::V4(_)) => FlowType::Udp4,
+            (Protocol::Other, IpAddr::V4(_)) => FlowType::Ipv4,
+            (Protocol::Tcp, IpAddr::V6(_)) => FlowType::Tcp6,
+            (Protocol::Udp, IpAddr::V6(_)) => FlowType::Udp6,
+            (Protocol::Other, IpAddr::V6(_)) => FlowType::Ipv6,
+        }
+    }
 
     /// Its name, as in JSON.
     #[must_use]

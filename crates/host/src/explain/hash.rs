@@ -20,18 +20,6 @@ pub(super) struct Steered {
     pub(super) steps: Vec<Step>,
 }
 
-/// The type of flow that the fields of a packet are set for. Fragments are of the type that has no ports.
-pub(super) fn flow_type(tuple: &Tuple, protocol: Protocol) -> FlowType {
-    match (tuple, protocol) {
-        (Tuple::V4 { .. }, Protocol::Tcp) => FlowType::Tcp4,
-        (Tuple::V4 { .. }, Protocol::Udp) => FlowType::Udp4,
-        (Tuple::V4 { .. }, Protocol::Other) => FlowType::Ipv4,
-        (Tuple::V6 { .. }, Protocol::Tcp) => FlowType::Tcp6,
-        (Tuple::V6 { .. }, Protocol::Udp) => FlowType::Udp6,
-        (Tuple::V6 { .. }, Protocol::Other) => FlowType::Ipv6,
-    }
-}
-
 /// Follows a flow from its fields to its queue.
 pub(super) fn steered(device: &Device, flow: &Flow, protocol: Protocol) -> Steered {
     let mut steered = Steered::default();
@@ -52,10 +40,14 @@ pub(super) fn steered(device: &Device, flow: &Flow, protocol: Protocol) -> Steer
             let rule = match device.driver.value.as_ref().map(|driver| driver.name.as_str()) {
                 Some("virtio_net") => {
                     "virtio without RSS: the hypervisor chooses, as a rule the queue that the flow last left by"
+                        .to_owned()
                 }
-                _ => "how the device chooses a queue is not known",
+                _ => format!(
+                    "how the device chooses a queue is not known: {}",
+                    device.rss.reason().unwrap_or("it does not tell")
+                ),
             };
-            steered.steps.push(unknown("queue", rule, &device.rss.source));
+            steered.steps.push(unknown("queue", &rule, &device.rss.source));
         }
     }
     by_rules(device, flow, protocol, &mut steered);
@@ -136,7 +128,7 @@ fn fields(
     protocol: Protocol,
     steered: &mut Steered,
 ) -> (HashFields, Confidence) {
-    let flow_type = flow_type(&flow.tuple, protocol);
+    let flow_type = FlowType::of(protocol, flow.tuple.source().ip());
     let told = device
         .fields
         .value
@@ -220,7 +212,7 @@ fn by_rules(device: &Device, flow: &Flow, protocol: Protocol, steered: &mut Stee
         return;
     };
     let source = device.rules.source.as_str();
-    let flow_type = flow_type(&flow.tuple, protocol);
+    let flow_type = FlowType::of(protocol, flow.tuple.source().ip());
     for rule in &rules.rules {
         let words = format!("ntuple rule {} goes before the table", rule.location);
         match rule.takes(flow_type, flow.tuple.source(), flow.tuple.destination()) {
