@@ -3,8 +3,8 @@
 //! [`spawn`] starts a thread on one CPU; there [`run_engine`](engine::run_engine) builds the engine that moves its
 //! datagrams; [`group::udp`] gives each bucket its socket of one address, [`adopt`] takes those of a server that runs
 //! already, [`program`] steers either and [`steered`] lets their table change; [`locality`] observes on which CPU the kernel
-//! received, [`received`] reads frames with the hash and queue that a device gave them, [`witness`] tells hash, queue and CPU
-//! of each frame's head, [`memory`] on which node the buffers lie. See the room's README for an example.
+//! received, [`received`] reads frames with the hash and queue that a device gave them, [`memory`] on which node the buffers
+//! lie. See the room's README for an example.
 
 #![deny(unsafe_code)]
 
@@ -22,7 +22,6 @@ pub mod steered;
 mod system;
 mod time;
 pub mod timers;
-pub mod witness;
 
 pub use counter::Counter;
 pub use crossbeam_utils::CachePadded;

@@ -4,7 +4,7 @@ use super::plan::NicRound;
 use corelane_packet::Dissection;
 use corelane_packet::verify::Rule;
 use corelane_rss::Toeplitz;
-use corelane_worker::witness::LEAST_FRAME_BYTES;
+use corelane_worker::received::LEAST_FRAME_BYTES;
 use std::collections::BTreeMap;
 
 /// The link address of the guest's device.
@@ -97,7 +97,7 @@ fn protocol(class: Class, v6: bool) -> u8 {
     }
 }
 
-/// What stands behind the IP header, long enough for the witness.
+/// What stands behind the IP header, long enough for the receiver.
 fn transport(class: Class, v6: bool, random: &mut fastrand::Rng) -> Vec<u8> {
     let length = LEAST_FRAME_BYTES.next_multiple_of(8) as u16;
     let mut bytes = match class {

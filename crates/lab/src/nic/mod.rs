@@ -2,7 +2,7 @@
 //! every hash type, and each frame's hash, queue and CPU are compared with what `rss` and `explain` say.
 //!
 //! What enters: a [`NicPlan`] and the parts of a guest. What leaves: a [`NicReport`]. The host's side sends the frames into the
-//! guest's tap ([`run`]); the guest's side sets the device and witnesses what it says ([`probe`]).
+//! guest's tap ([`run`]); the guest's side sets the device and reads what it says ([`probe`]).
 
 mod frames;
 mod guest;

@@ -1,4 +1,4 @@
-//! The guest's side: sets the device, witnesses what it says of each frame, and holds that to the rule.
+//! The guest's side: sets the device, reads what it says of each frame, and holds that to the rule.
 //!
 //! What enters: a plan; frames and signals by the device. What leaves: [`NicProbed`]. The device is not put back: the guest
 //! ends with the experiment.
@@ -15,7 +15,7 @@ use corelane_link::{FrameLayout, Link};
 use corelane_packet::verify::{Observed, Queue, Verifier};
 use corelane_packet::{Dissection, HashTypes, Transport};
 use corelane_rss::{HashFields, Protocol, Toeplitz};
-use corelane_worker::witness::{HEAD_BYTES, Testimony, Witness};
+use corelane_worker::received::{HEAD_BYTES, HeadReceiver, ReceivedHead};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::thread;
@@ -45,7 +45,7 @@ pub fn probe(plan: &NicPlan) -> Result<NicProbed, String> {
     };
     let mut signals = packet_socket::open(device, &options).map_err(words)?;
     let signals = signals.first_mut().ok_or("no packet socket was opened")?;
-    let mut witness = Witness::new(device).map_err(words)?;
+    let mut receiver = HeadReceiver::new(device).map_err(words)?;
     let started = Instant::now();
     let mut rounds = Vec::new();
     let mut found = None;
@@ -54,10 +54,10 @@ pub fn probe(plan: &NicPlan) -> Result<NicProbed, String> {
         set(device, round)?;
         let inventory = inventory();
         let own = inventory.device(device).ok_or("the device has gone")?;
-        let mut heard = Heard::new(round, own, &inventory, &witness);
-        listen(number as u32, &mut heard, &mut witness, signals, started + LIMIT)?;
+        let mut heard = Heard::new(round, own, &inventory, &receiver);
+        listen(number as u32, &mut heard, &mut receiver, signals, started + LIMIT)?;
         if stage.counts {
-            rounds.push(heard.report(&witness));
+            rounds.push(heard.report(&receiver));
         }
         found = Some(probed(own, &inventory));
     }
@@ -107,7 +107,7 @@ fn fields(round: &NicRound) -> [(FlowType, &'static [Field]); 4] {
 fn listen(
     number: u32,
     heard: &mut Heard<'_>,
-    witness: &mut Witness,
+    receiver: &mut HeadReceiver,
     signals: &mut PacketLink,
     deadline: Instant,
 ) -> Result<(), String> {
@@ -115,8 +115,8 @@ fn listen(
     loop {
         let now = Instant::now();
         let before = heard.frames();
-        witness
-            .drain(|head, testimony| heard.hear(head, testimony))
+        receiver
+            .drain(|head, received| heard.hear(head, received))
             .map_err(words)?;
         let seen = heard.frames();
         if seen != before {
@@ -162,7 +162,7 @@ struct Heard<'a> {
     right: Verifier,
     wrong_key: Verifier,
     wrong_table: Verifier,
-    /// What the witness had counted before.
+    /// What the receiver had counted before.
     before: (u64, u64),
     device: &'a Device,
     round: &'a NicRound,
@@ -172,7 +172,12 @@ struct Heard<'a> {
 }
 
 impl<'a> Heard<'a> {
-    fn new(round: &'a NicRound, device: &'a Device, inventory: &'a Inventory, witness: &Witness) -> Self {
+    fn new(
+        round: &'a NicRound,
+        device: &'a Device,
+        inventory: &'a Inventory,
+        receiver: &HeadReceiver,
+    ) -> Self {
         let mut entries_by_queue = vec![0; round.table.buckets()];
         for bucket in round.table.entries() {
             entries_by_queue[bucket.index()] += 1;
@@ -184,7 +189,7 @@ impl<'a> Heard<'a> {
             right: Verifier::new(&round.rule()),
             wrong_key: Verifier::new(&round.wrong_key()),
             wrong_table: Verifier::new(&round.wrong_table()),
-            before: (witness.too_short(), witness.incomplete()),
+            before: (receiver.too_short(), receiver.incomplete()),
             device,
             round,
             cpus: BTreeMap::new(),
@@ -202,7 +207,7 @@ impl<'a> Heard<'a> {
     }
 
     /// Takes a frame. Those that are not the experiment's carry no IP between documentation networks, and are passed over.
-    fn hear(&mut self, head: &[u8; HEAD_BYTES], testimony: Testimony) {
+    fn hear(&mut self, head: &[u8; HEAD_BYTES], received: ReceivedHead) {
         if Signal::read(head).is_some() {
             return;
         }
@@ -213,8 +218,8 @@ impl<'a> Heard<'a> {
             return;
         };
         let observed = Observed {
-            hash: Some(testimony.hash),
-            queue: testimony.queue.map(Queue),
+            hash: Some(received.hash),
+            queue: received.queue.map(Queue),
             sequence: None,
         };
         for verifier in [&mut self.right, &mut self.wrong_key, &mut self.wrong_table] {
@@ -222,26 +227,26 @@ impl<'a> Heard<'a> {
         }
         let report = &mut self.report;
         report.frames += 1;
-        report.without_hash += u64::from(testimony.hash == 0);
+        report.without_hash += u64::from(received.hash == 0);
         let hash = self.toeplitz.hash_input(input.as_bytes());
         let of_type = report
             .types
             .entry(input.hash_type().name().to_owned())
             .or_default();
         of_type.frames += 1;
-        of_type.right_hash += u64::from(testimony.hash == hash);
-        if let Some(queue) = testimony.queue {
+        of_type.right_hash += u64::from(received.hash == hash);
+        if let Some(queue) = received.queue {
             *report.frames_by_queue.entry(queue).or_default() += 1;
             of_type.right_queue += u64::from(Queue(queue).serves(self.round.table.bucket(hash)));
         }
         let named = explained_cpu(self.inventory, self.device, &dissection);
-        let seen = u32::from(testimony.cpu);
+        let seen = u32::from(received.cpu);
         report.right_cpu += u64::from(named == Some(seen));
-        *self.cpus.entry((testimony.queue, named, seen)).or_default() += 1;
+        *self.cpus.entry((received.queue, named, seen)).or_default() += 1;
     }
 
     /// The verifier's counts have to agree with those by type, or one of the two is wrong.
-    fn report(mut self, witness: &Witness) -> RoundReport {
+    fn report(mut self, receiver: &HeadReceiver) -> RoundReport {
         let right = self.right.report();
         let counted: u64 = self
             .report
@@ -268,8 +273,8 @@ impl<'a> Heard<'a> {
             frames: *frames,
         });
         self.report.cpus = cpus.collect();
-        self.report.too_short = witness.too_short() - self.before.0;
-        self.report.incomplete = witness.incomplete().saturating_sub(self.before.1);
+        self.report.too_short = receiver.too_short() - self.before.0;
+        self.report.incomplete = receiver.incomplete().saturating_sub(self.before.1);
         self.report
     }
 }

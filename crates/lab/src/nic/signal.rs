@@ -3,7 +3,7 @@
 //! The guest tells the round it is ready for and how many frames it has seen in it; the host tells which round comes next.
 
 use super::frames::{GUEST, HOST};
-use corelane_worker::witness::LEAST_FRAME_BYTES;
+use corelane_worker::received::LEAST_FRAME_BYTES;
 
 /// Local Experimental Ethertype 1 (IEEE 802-2014, section 9.2.3).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -29,7 +29,7 @@ impl Signal {
         frame.extend(MAGIC);
         frame.extend(self.round.to_be_bytes());
         frame.extend(self.seen.to_be_bytes());
-        // As long as all others, so that the witness does not count it as too short.
+        // As long as all others, so that the receiver does not count it as too short.
         frame.resize(LEAST_FRAME_BYTES + 16, 0);
         frame
     }

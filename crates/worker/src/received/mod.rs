@@ -1,5 +1,8 @@
 //! Frames that a device receives, with the hash and the queue that it gave them: a device enters, frames leave.
 //!
+//! [`Receiver`] takes any frames, and misses those of one nanosecond. [`HeadReceiver`] misses none and tells the CPU too, of long
+//! frames of which no two have one head: an experiment's own.
+//!
 //! The kernel hands packet sockets the frame, and its own idea of the hash: `tp_rxhash` is computed anew where the device
 //! hashed addresses only (`skb_get_hash`). A classic BPF filter sees what the device said (`SKF_AD_RXHASH`,
 //! `SKF_AD_QUEUE`), but can only answer with a length to cut the frame to. So that length tells: beside the socket that
@@ -7,7 +10,10 @@
 //! What came at one nanosecond is one frame (`SO_TIMESTAMPNS`: one stamp for all sockets).
 
 mod filter;
+mod heads;
 mod pieces;
+
+pub use heads::{HEAD_BYTES, HeadReceiver, LEAST_FRAME_BYTES, ReceivedHead};
 
 use crate::system::option;
 use nix::cmsg_space;
@@ -17,7 +23,7 @@ use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use pieces::{Piece, Pieces};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockFilter, Socket, Type};
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 
@@ -76,9 +82,7 @@ impl Receiver {
     /// # Errors
     /// See [`ReceiveError`].
     pub fn new(device: &str) -> Result<Receiver, ReceiveError> {
-        let index = if_nametoindex(device).map_err(|_| ReceiveError::NoDevice {
-            device: device.to_owned(),
-        })?;
+        let index = index_of(device)?;
         let mut sockets = Vec::new();
         for piece in Piece::all() {
             let socket = silent_socket()?;
@@ -90,10 +94,7 @@ impl Receiver {
         }
         // All at once as nearly as can be: frames of which a piece is missing are counted and left out.
         for (piece, socket) in &sockets {
-            check(
-                "attach the filter",
-                socket.attach_filter(&filter::of(*piece, SNAP_BYTES as u32)),
-            )?;
+            check("attach the filter", socket.attach_filter(&program(*piece)))?;
         }
         Ok(Receiver {
             sockets,
@@ -128,8 +129,24 @@ impl Receiver {
     }
 }
 
-/// A packet socket that passes on nothing yet.
-fn silent_socket() -> Result<Socket, ReceiveError> {
+/// The filter of the socket that tells a piece.
+fn program(piece: Piece) -> Vec<SockFilter> {
+    match piece {
+        Piece::Frame => filter::whole(SNAP_BYTES as u32),
+        // A length of one byte is the least, and stands for zero.
+        Piece::Hash(shift) => filter::telling(libc::SKF_AD_RXHASH, shift, Piece::MASK, 1),
+        Piece::Queue(shift) => filter::telling(libc::SKF_AD_QUEUE, shift, Piece::MASK, 1),
+    }
+}
+
+fn index_of(device: &str) -> Result<u32, ReceiveError> {
+    if_nametoindex(device).map_err(|_| ReceiveError::NoDevice {
+        device: device.to_owned(),
+    })
+}
+
+/// A packet socket that does not block, and of no device yet.
+fn packet_socket() -> Result<Socket, ReceiveError> {
     let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(|source| {
         if source.raw_os_error() == Some(libc::EPERM) {
             ReceiveError::NotPermitted
@@ -139,6 +156,12 @@ fn silent_socket() -> Result<Socket, ReceiveError> {
         }
     })?;
     check("not block", socket.set_nonblocking(true))?;
+    Ok(socket)
+}
+
+/// A packet socket that passes on nothing yet.
+fn silent_socket() -> Result<Socket, ReceiveError> {
+    let socket = packet_socket()?;
     check(
         "set the receive buffer",
         socket.set_recv_buffer_size(BUFFER_BYTES),

@@ -1,12 +1,12 @@
-//! What a device said of each frame that it received: its hash, its queue, and the CPU that the kernel received it on.
+//! Long frames of which no two under way have one head: a device enters; the head of each frame leaves, with its hash, its queue
+//! and the CPU that the kernel received it on.
 //!
-//! What enters: a device. What leaves: the head of each frame with the three. The kernel hands none of them out with a
-//! frame, and `tp_rxhash` of AF_PACKET is computed anew for hashes without ports. So six sockets see every frame, each with a
-//! program that passes on as many bytes more than the head as one byte of the hash, the queue or the CPU says.
+//! Six sockets see every frame, each with a filter that passes on as many bytes more than the head as one byte of the hash, the
+//! queue or the CPU says. What has one head is one frame.
 
+use super::{ReceiveError, check, filter, index_of, packet_socket};
 use crate::system::option;
-use nix::net::if_::if_nametoindex;
-use socket2::{Domain, SockFilter, Socket, Type};
+use socket2::{SockFilter, Socket};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
 
@@ -26,9 +26,9 @@ const MOST_WAITING: usize = 1 << 16;
 /// Four for the bytes of the hash, one for the queue, one for the CPU.
 const SOCKETS: usize = 6;
 
-/// What was said of one frame.
+/// What was told of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Testimony {
+pub struct ReceivedHead {
     /// The hash; 0 where the device reported none.
     pub hash: u32,
     /// The queue; `None` where the driver did not record it.
@@ -37,9 +37,9 @@ pub struct Testimony {
     pub cpu: u8,
 }
 
-/// Watches a device.
+/// Reads the heads of what a device receives.
 #[derive(Debug)]
-pub struct Witness {
+pub struct HeadReceiver {
     sockets: Vec<Socket>,
     /// By the head of a frame: frames of one head are told apart by their order.
     waiting: HashMap<[u8; HEAD_BYTES], [VecDeque<u8>; SOCKETS]>,
@@ -47,27 +47,28 @@ pub struct Witness {
     incomplete: u64,
 }
 
-impl Witness {
+impl HeadReceiver {
     /// Begins to watch what `device` receives, whoever it is for. Needs `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// What the kernel says: no such device, or no privilege.
-    pub fn new(device: &str) -> io::Result<Self> {
-        let index = if_nametoindex(device)?;
+    /// See [`ReceiveError`].
+    pub fn new(device: &str) -> Result<Self, ReceiveError> {
+        let index = index_of(device)?;
         let mut sockets = Vec::new();
         for said in 0..SOCKETS {
-            let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
-            socket.set_nonblocking(true)?;
-            // Forced past net.core.rmem_max where that is permitted.
-            option::set(
+            let socket = packet_socket()?;
+            let sized = option::set(
                 &socket,
                 libc::SOL_SOCKET,
                 libc::SO_RCVBUFFORCE,
                 BUFFER_BYTES as u32,
-            )
-            .or_else(|_| socket.set_recv_buffer_size(BUFFER_BYTES))?;
-            socket.attach_filter(&program(said))?;
-            option::bind_packet(&socket, libc::ETH_P_ALL as u16, index)?;
+            );
+            // Forced past net.core.rmem_max where that is permitted.
+            let sized = sized.or_else(|_| socket.set_recv_buffer_size(BUFFER_BYTES));
+            check("set the receive buffer", sized)?;
+            check("attach the filter", socket.attach_filter(&program(said)))?;
+            let bound = option::bind_packet(&socket, libc::ETH_P_ALL as u16, index);
+            check("bind to the device", bound)?;
             sockets.push(socket);
         }
         Ok(Self {
@@ -82,7 +83,7 @@ impl Witness {
     ///
     /// # Errors
     /// What the kernel says, for instance when the device has gone.
-    pub fn drain(&mut self, mut each: impl FnMut(&[u8; HEAD_BYTES], Testimony)) -> io::Result<()> {
+    pub fn drain(&mut self, mut each: impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) -> io::Result<()> {
         let mut bytes = [0; LEAST_FRAME_BYTES];
         for said in 0..SOCKETS {
             loop {
@@ -114,7 +115,7 @@ impl Witness {
         self.incomplete + self.waiting.len() as u64
     }
 
-    fn hear(&mut self, said: usize, frame: &[u8], each: &mut impl FnMut(&[u8; HEAD_BYTES], Testimony)) {
+    fn hear(&mut self, said: usize, frame: &[u8], each: &mut impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) {
         let head = frame.get(..HEAD_BYTES).and_then(|head| head.try_into().ok());
         let value = frame
             .len()
@@ -140,7 +141,7 @@ impl Witness {
         let [a, b, c, d, queue, cpu] = values;
         each(
             &head,
-            Testimony {
+            ReceivedHead {
                 hash: u32::from_be_bytes([a, b, c, d]),
                 // Recorded as one more than its number (`skb_record_rx_queue` in `linux/skbuff.h`).
                 queue: queue.checked_sub(1).map(u16::from),
@@ -150,41 +151,22 @@ impl Witness {
     }
 }
 
-/// The program of a socket: nothing of what this host sends; of the rest the head and one byte of what it says.
+/// The program of a socket: of what the device received the head and one byte of what it says.
 fn program(said: usize) -> Vec<SockFilter> {
-    /// `linux/if_packet.h`: the type of a frame on its way out.
-    const PACKET_OUTGOING: u32 = 4;
-    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    let ancillary = |what: i32| (libc::SKF_AD_OFF + what) as u32;
-    let arithmetic = |what: u32| (libc::BPF_ALU | what | libc::BPF_K) as u16;
-    let (what, shift) = match said {
+    let (field, shift) = match said {
         0..4 => (libc::SKF_AD_RXHASH, 24 - 8 * said as u32),
         4 => (libc::SKF_AD_QUEUE, 0),
         _ => (libc::SKF_AD_CPU, 0),
     };
-    vec![
-        SockFilter::new(load, 0, 0, ancillary(libc::SKF_AD_PKTTYPE)),
-        SockFilter::new(
-            (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
-            5,
-            0,
-            PACKET_OUTGOING,
-        ),
-        SockFilter::new(load, 0, 0, ancillary(what)),
-        SockFilter::new(arithmetic(libc::BPF_RSH), 0, 0, shift),
-        SockFilter::new(arithmetic(libc::BPF_AND), 0, 0, 0xff),
-        SockFilter::new(arithmetic(libc::BPF_ADD), 0, 0, HEAD_BYTES as u32),
-        SockFilter::new((libc::BPF_RET | libc::BPF_A) as u16, 0, 0, 0),
-        SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0),
-    ]
+    filter::telling(field, shift, 0xff, HEAD_BYTES as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn silent() -> Witness {
-        Witness {
+    fn silent() -> HeadReceiver {
+        HeadReceiver {
             sockets: Vec::new(),
             waiting: HashMap::new(),
             too_short: 0,
@@ -194,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_the_sockets_say_of_a_frame_is_put_together_in_any_order() {
-        let mut witness = silent();
+        let mut receiver = silent();
         let frame = |first: u8, value: usize| {
             let mut bytes = vec![0; HEAD_BYTES + value];
             bytes[0] = first;
@@ -205,27 +187,27 @@ mod tests {
         // The last socket speaks of both frames before the first does.
         for said in (0..SOCKETS).rev() {
             for first in [1, 2] {
-                witness.hear(said, &frame(first, values[said]), &mut |head, testimony| {
-                    heard.push((head[0], testimony));
+                receiver.hear(said, &frame(first, values[said]), &mut |head, told| {
+                    heard.push((head[0], told));
                 });
             }
         }
-        let expected = Testimony {
+        let expected = ReceivedHead {
             hash: 0x51cc_c178,
             queue: Some(2),
             cpu: 1,
         };
         assert_eq!(heard, [(1, expected), (2, expected)]);
-        assert_eq!(witness.incomplete(), 0);
+        assert_eq!(receiver.incomplete(), 0);
     }
 
     #[test]
     fn frames_that_are_too_short_or_missed_are_counted() {
-        let mut witness = silent();
+        let mut receiver = silent();
         for said in 0..SOCKETS {
-            witness.hear(said, &[0; 60], &mut |_, _| panic!("nothing can be said of it"));
+            receiver.hear(said, &[0; 60], &mut |_, _| panic!("nothing can be said of it"));
         }
-        witness.hear(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six spoke"));
-        assert_eq!((witness.too_short(), witness.incomplete()), (1, 1));
+        receiver.hear(0, &[0; HEAD_BYTES], &mut |_, _| panic!("one of six spoke"));
+        assert_eq!((receiver.too_short(), receiver.incomplete()), (1, 1));
     }
 }
