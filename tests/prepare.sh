@@ -3,7 +3,7 @@
 # that does.
 set -euo pipefail
 
-packages=(qemu-system-x86 busybox-static tshark nginx-light clang iproute2 nftables wrk nghttp2-client apache2-utils curl)
+packages=(qemu-system-x86 busybox-static tshark nginx-light clang iproute2 ethtool nftables wrk nghttp2-client apache2-utils curl)
 
 missing=()
 for package in "${packages[@]}"; do
