@@ -61,46 +61,68 @@ fn explained(side: &Side, source: SocketAddr, destination: SocketAddr, more: &st
     serde_json::from_str(&shell(side, line)).expect("one document")
 }
 
-/// Sends datagrams from `cpu` and returns the CPUs that they were received on, as the observer saw them.
-fn seen_on(bed: &Bed, source: SocketAddr, destination: SocketAddr, cpu: u32) -> Option<Vec<u32>> {
-    const COUNT: usize = 20;
-    let settings = ObserverSettings {
-        device: bed.server.device().to_owned(),
-        direction: Direction::Received,
-        address: destination,
-        one_in: 1,
-    };
-    let observer = bed.server.run(move || Observer::new(&settings));
-    let mut observer = match observer {
-        Err(error @ ObserverError::NotPermitted) => {
-            eprintln!("skipped: {error}");
-            return None;
+/// Datagrams by which is seen where they are received.
+const COUNT: usize = 20;
+
+/// A socket of the server's side, and an observer of what it receives.
+struct Receiving {
+    socket: UdpSocket,
+    observer: Observer,
+}
+
+impl Receiving {
+    /// At `destination`, by a device; `None` after saying that nothing may be observed.
+    fn start(bed: &Bed, device: &str, destination: SocketAddr) -> Option<Receiving> {
+        let settings = ObserverSettings {
+            device: device.to_owned(),
+            direction: Direction::Received,
+            address: destination,
+            one_in: 1,
+        };
+        let observer = match bed.server.run(move || Observer::new(&settings)) {
+            Err(error @ ObserverError::NotPermitted) => {
+                eprintln!("skipped: {error}");
+                return None;
+            }
+            observer => observer.unwrap(),
+        };
+        let socket = bed.server.run(move || UdpSocket::bind(destination)).unwrap();
+        let longest = std::time::Duration::from_secs(10);
+        socket.set_read_timeout(Some(longest)).unwrap();
+        Some(Receiving { socket, observer })
+    }
+
+    /// The CPUs that the datagrams were received on, as the observer saw them.
+    fn seen_on(mut self) -> Vec<u32> {
+        // What was received was observed before.
+        for _ in 0..COUNT {
+            self.socket.recv_from(&mut [0; 64]).unwrap();
         }
-        observer => observer.unwrap(),
-    };
-    let receiver = bed.server.run(move || UdpSocket::bind(destination)).unwrap();
+        let mut cpus = Vec::new();
+        self.observer
+            .drain(usize::MAX, |sighting| cpus.push(sighting.cpu))
+            .unwrap();
+        assert_eq!(cpus.len(), COUNT);
+        cpus.dedup();
+        cpus
+    }
+}
+
+fn send(socket: &UdpSocket, destination: SocketAddr) {
+    for _ in 0..COUNT {
+        socket.send_to(&[7; 16], destination).unwrap();
+    }
+}
+
+/// Sends datagrams from `cpu` and returns the CPUs that they were received on.
+fn seen_on(bed: &Bed, source: SocketAddr, destination: SocketAddr, cpu: u32) -> Option<Vec<u32>> {
+    let receiving = Receiving::start(bed, bed.server.device(), destination)?;
     let sender = bed.client.spawn(move || {
         pin::current_thread(cpu).unwrap();
-        let socket = UdpSocket::bind(source).unwrap();
-        for _ in 0..COUNT {
-            socket.send_to(&[7; 16], destination).unwrap();
-        }
+        send(&UdpSocket::bind(source).unwrap(), destination);
     });
     sender.unwrap().join().unwrap();
-    // What was received was observed before.
-    receiver
-        .set_read_timeout(Some(std::time::Duration::from_secs(10)))
-        .unwrap();
-    for _ in 0..COUNT {
-        receiver.recv_from(&mut [0; 64]).unwrap();
-    }
-    let mut cpus = Vec::new();
-    observer
-        .drain(usize::MAX, |sighting| cpus.push(sighting.cpu))
-        .unwrap();
-    assert_eq!(cpus.len(), COUNT);
-    cpus.dedup();
-    Some(cpus)
+    Some(receiving.seen_on())
 }
 
 #[test]
@@ -163,21 +185,25 @@ fn on_veth_without_rps_the_packet_is_seen_on_the_sender_s_cpu_and_explain_says_s
 }
 
 #[test]
-fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket() {
+fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket_and_the_packet_is_seen_there() {
     let Some((_, second)) = two_cpus() else { return };
     let Some(bed) = bed() else { return };
-    // A thread bound to one CPU, which waits for the answer that comes at the end.
+    // A thread bound to one CPU, which waits to be told to send.
     let (told, thread) = std::sync::mpsc::channel();
     let (source, destination): (SocketAddr, SocketAddr) = (
         "127.0.0.1:4009".parse().unwrap(),
         "127.0.0.1:9009".parse().unwrap(),
     );
+    let Some(receiving) = Receiving::start(&bed, "lo", destination) else {
+        return;
+    };
     let sender = bed.server.spawn(move || {
         pin::current_thread(second).unwrap();
         let socket = UdpSocket::bind(source).unwrap();
         told.send(std::fs::read_link("/proc/thread-self").unwrap())
             .unwrap();
         socket.recv_from(&mut [0; 16]).unwrap();
+        send(&socket, destination);
     });
     let sender = sender.unwrap();
     let call = std::path::Path::new("/proc")
@@ -187,11 +213,9 @@ fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket() {
         std::thread::yield_now();
     }
     let explanation = explained(&bed.server, source, destination, "");
-    let answer = bed
-        .server
-        .run(move || UdpSocket::bind(destination)?.send_to(&[1], source));
-    answer.unwrap();
+    receiving.socket.send_to(&[1], source).unwrap();
     sender.join().unwrap();
+    assert_eq!(receiving.seen_on(), [second]);
     let there = &explanation["directions"][0];
     assert_eq!(there["role"], "keeps");
     assert_eq!(
