@@ -228,7 +228,7 @@ fn attach_and_undo_under_load(nginx: &Nginx, start: impl Fn(Box<dyn FnOnce() + S
 fn every_new_connection_reaches_the_worker_that_the_hash_names_and_none_is_lost_on_the_way() {
     let cpus = needs!();
     let nginx = Nginx::start(cpus, "reuseport");
-    attach_and_undo_under_load(&nginx, |client| thread::spawn(client));
+    attach_and_undo_under_load(&nginx, thread::spawn);
     let unsteered = json(&nginx.steer(&["--dry-run"]));
     assert_eq!(unsteered["action"], "none");
     assert!(

@@ -12,7 +12,7 @@ use clap::Args;
 use corelane_host::bed::{self, Bed, BedKind};
 use corelane_lab::rebalance::{PAYLOAD_BYTES, Phase, Rebalance, RebalanceError, Rebalancing, Request};
 use corelane_report::quantity::{self, count, fixed, or_missing};
-use corelane_report::table::{Column, Table};
+use corelane_report::table::{Column, Table, wrap};
 use corelane_rss::HashFields;
 use std::io::{self, IsTerminal, Write};
 use std::net::Ipv4Addr;
@@ -192,7 +192,9 @@ fn print(out: &mut impl Write, told: &Rebalancing) -> io::Result<()> {
     )?;
     write!(out, "{}", table.render(100))?;
     if let Some(bed) = &told.bed {
-        writeln!(out, "{}", bed.describe)?;
+        for line in wrap(&bed.describe, 100) {
+            writeln!(out, "{line}")?;
+        }
     }
     for (round, decided) in told.decisions.iter().enumerate() {
         let over = |load: u64| fixed(load as f64 / decided.bound.max(1) as f64, 3);
