@@ -323,7 +323,7 @@ fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> 
             .map(|line| line.split_whitespace().nth(4).map(str::to_owned));
         sockets.flatten().any(|device| !bound || device != "0")
     };
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let deadline = Instant::now() + std::time::Duration::from_secs(10);
     while !ready() {
         if receiving.try_wait().unwrap().is_some() {
             let output = receiving.wait_with_output().unwrap();
@@ -336,10 +336,7 @@ fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> 
             eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
             return None;
         }
-        assert!(
-            std::time::Instant::now() < deadline,
-            "the receiver does not open its link"
-        );
+        assert!(Instant::now() < deadline, "the receiver does not open its link");
         std::thread::yield_now();
     }
     let sent = bed.client.run(move || {
