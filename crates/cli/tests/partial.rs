@@ -5,6 +5,7 @@ mod common;
 
 use common::{refused, run, run_json};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Runs a shell line as root of a namespace of its own without any device but loopback, which is down; `corelane` is this
@@ -154,8 +155,9 @@ fn devices_that_come_and_go_never_keep_the_inventory_from_being_told() {
     assert!(document(&output)["devices"].is_array());
 }
 
-#[test]
-fn a_driver_that_nobody_knows_and_that_tells_nothing_is_explained_as_far_as_it_goes() {
+/// This machine's `host --json` in a file, as it were if loopback were a device of two queues, odd0, whose driver nobody knows
+/// and which tells nothing.
+fn host_of_an_odd_driver(folder: &Path) -> String {
     let mut host = run_json(&["host", "--json"]);
     let unknown = |what: &str| json!({ "value": null, "source": "ioctl", "unknown_because": what });
     let device = host["devices"]
@@ -176,10 +178,15 @@ fn a_driver_that_nobody_knows_and_that_tells_nothing_is_explained_as_far_as_it_g
     ] {
         device[fact] = unknown("Input/output error");
     }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("host.json");
+    let file = folder.join("host.json");
     std::fs::write(&file, host.to_string()).unwrap();
-    let file = file.to_str().unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_driver_that_nobody_knows_and_that_tells_nothing_is_explained_as_far_as_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = &host_of_an_odd_driver(folder.path())[..];
     let ends = ["192.0.2.1:1", "192.0.2.2:2"];
     let explained = run_json(&[
         "explain", ends[0], ends[1], "--config", file, "--dev", "odd0", "--json",

@@ -191,6 +191,11 @@ fn print(out: &mut impl Write, told: &Rebalancing) -> io::Result<()> {
         quantity::rate(told.request.rate)
     )?;
     write!(out, "{}", table.render(100))?;
+    conclusion(out, told)
+}
+
+/// Where it ran, what was decided, and what it comes to.
+fn conclusion(out: &mut impl Write, told: &Rebalancing) -> io::Result<()> {
     if let Some(bed) = &told.bed {
         for line in wrap(&bed.describe, 100) {
             writeln!(out, "{line}")?;
