@@ -1,9 +1,9 @@
-# The commands of this project: demo, test, check, bench. Each says what it needs when something is missing.
+# The commands of this project: demo, test, check, bench, fuzz. Each says what it needs when something is missing.
 
 CARGO ?= cargo
 SHELL := /bin/bash
 
-.PHONY: demo test check format bench need-cargo
+.PHONY: demo test check format bench fuzz need-cargo
 
 demo: need-cargo
 	@$(CARGO) run --release --bin corelane -- lab scale udp --html corelane-report.html
@@ -22,6 +22,9 @@ format: need-cargo
 
 bench: need-cargo
 	@./bench/run.sh
+
+fuzz: need-cargo
+	@./tests/fuzz.sh $(or $(MINUTES),1)
 
 need-cargo:
 	@command -v $(CARGO) >/dev/null || { \

@@ -102,6 +102,18 @@ impl<'text> Options<'text> {
         Some(self.given.remove(place).1)
     }
 
+    /// Takes the name of a file.
+    fn file(&mut self, option: &'static str) -> Result<Option<&'text str>, SpecError> {
+        match self.text(option) {
+            Some("") => Err(SpecError::Value {
+                option,
+                value: String::new(),
+                expected: "the name of a file",
+            }),
+            name => Ok(name),
+        }
+    }
+
     /// Takes and reads an option.
     fn take<T: FromStr>(
         &mut self,
@@ -236,9 +248,9 @@ fn read_kind(kind: &str, name: &str, options: &mut Options<'_>) -> Result<LinkKi
         _ => LinkKind::Capture {
             read: Some(name)
                 .filter(|name| !name.is_empty())
-                .or(options.text("in"))
+                .or(options.file("in")?)
                 .map(PathBuf::from),
-            write: options.text("out").map(PathBuf::from),
+            write: options.file("out")?.map(PathBuf::from),
         },
     })
 }
@@ -275,7 +287,10 @@ impl fmt::Display for LinkSpec {
             } => {
                 write!(formatter, "packet:{device}")?;
                 if *queues != 1 {
-                    write!(formatter, ",queues={queues},fanout={fanout}")?;
+                    write!(formatter, ",queues={queues}")?;
+                }
+                if *queues != 1 || *fanout != Fanout::default() {
+                    write!(formatter, ",fanout={fanout}")?;
                 }
             }
             LinkKind::Tap { device, queues } => {
@@ -285,7 +300,11 @@ impl fmt::Display for LinkSpec {
                 }
             }
             LinkKind::Capture { read, write } => {
-                let read = read.as_ref().map(|path| format!("{}", path.display()));
+                // A name with a '=' in it would be read as an option.
+                let read = read.as_ref().map(|path| match path.display().to_string() {
+                    name if name.contains('=') => format!("in={name}"),
+                    name => name,
+                });
                 let write = write.as_ref().map(|path| format!("out={}", path.display()));
                 let parts: Vec<String> = read.into_iter().chain(write).collect();
                 write!(formatter, "pcap:{}", parts.join(","))?;
@@ -317,6 +336,8 @@ mod tests {
             "xdp:eth0,queues=4,mode=copy,hook=generic,wakeup=always,stride=2048",
             "packet:eth1",
             "packet:eth1,queues=2,fanout=cpu,headroom=128",
+            "packet:eth1,fanout=queue",
+            "pcap:in=a=b.pcap,out=c=d.pcap",
             "tap:t0,queues=2",
             "pcap:in.pcap",
             "pcap:in.pcap,out=out.pcapng",
@@ -345,6 +366,7 @@ mod tests {
         assert!(refusal("tap:t0,mode=copy").contains("'mode' is no option of a tap link"));
         assert!(refusal("xdp:eth0,mode=fast").contains("give auto, copy or zerocopy"));
         assert!(refusal("packet:eth0,queues=0").contains("from 1 to 256"));
+        assert!(refusal("pcap:a.pcap,out=").contains("'out=': give the name of a file"));
         assert!(refusal("tap:t0,stride=100").contains("a multiple of 64"));
     }
 }

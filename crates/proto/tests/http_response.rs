@@ -1,83 +1,11 @@
 //! The parser of answers against `httparse`: every split gives the same, and what is read is what `httparse` reads.
 
-use corelane_proto::http::response::{Framing, Item, Limits, Parser, ResponseError, Version};
+#[path = "common/answers.rs"]
+mod answers;
+
+use answers::{answers, httparse_head};
+use corelane_proto::http::response::{Framing, Item, Limits, Parser, ResponseError};
 use proptest::prelude::*;
-
-/// Everything that one answer amounts to.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Answer {
-    informational: Vec<u16>,
-    status: u16,
-    minor: u8,
-    reason: Vec<u8>,
-    fields: Vec<(Vec<u8>, Vec<u8>)>,
-    keep_alive: bool,
-    body: Vec<u8>,
-}
-
-/// The answers in `input`, fed in pieces that end at `cuts`, and then closed.
-fn answers(input: &[u8], cuts: &[usize], to_head: bool) -> Result<Vec<Answer>, ResponseError> {
-    let (mut parser, mut answers, mut answer) = (Parser::default(), Vec::new(), Answer::default());
-    let mut start = 0;
-    parser.expect_no_body(to_head);
-    for end in cuts.iter().copied().chain([input.len()]) {
-        let mut rest = &input[start..end];
-        loop {
-            let (used, item) = parser.feed(rest)?;
-            rest = &rest[used..];
-            match item {
-                None => break,
-                Some(item) => take(item, &mut answer, &mut answers),
-            }
-        }
-        assert!(rest.is_empty(), "with no item, every byte was used");
-        start = end;
-    }
-    if let Some(item) = parser.finish()? {
-        take(item, &mut answer, &mut answers);
-    }
-    Ok(answers)
-}
-
-fn take(item: Item<'_>, answer: &mut Answer, answers: &mut Vec<Answer>) {
-    match item {
-        Item::Informational(status) => answer.informational.push(status),
-        Item::Head(head) => {
-            answer.status = head.status;
-            answer.minor = u8::from(head.version == Version::Http11);
-            answer.reason = head.reason.to_vec();
-            answer.fields = head
-                .fields()
-                .map(|(name, value)| (name.to_vec(), value.to_vec()))
-                .collect();
-            answer.keep_alive = head.keep_alive;
-        }
-        Item::Body(bytes) => {
-            assert!(!bytes.is_empty());
-            answer.body.extend_from_slice(bytes);
-        }
-        Item::End => answers.push(std::mem::take(answer)),
-    }
-}
-
-/// The head of the answer at the start of `input`, as `httparse` reads it, and its length.
-fn httparse_head(input: &[u8]) -> Result<Option<(Answer, usize)>, httparse::Error> {
-    let mut space = [httparse::EMPTY_HEADER; 64];
-    let mut response = httparse::Response::new(&mut space);
-    let httparse::Status::Complete(length) = response.parse(input)? else {
-        return Ok(None);
-    };
-    let answer = Answer {
-        status: response.code.unwrap(),
-        minor: response.version.unwrap(),
-        reason: response.reason.unwrap().as_bytes().to_vec(),
-        fields: (response.headers.iter())
-            .map(|field| (field.name.as_bytes().to_vec(), field.value.to_vec()))
-            .collect(),
-        ..Answer::default()
-    };
-    Ok(Some((answer, length)))
-}
 
 /// Whole answers, with what they amount to beyond what `httparse` says of their heads.
 fn examples() -> Vec<(&'static [u8], &'static [u8], bool)> {

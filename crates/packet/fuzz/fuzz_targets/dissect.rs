@@ -1,5 +1,5 @@
-//! Any bytes as a frame: dissected, hashed and edited, with what is promised of that asserted. From `crates/packet`:
-//! `cargo +nightly fuzz run dissect -- -max_total_time=3600`.
+//! Any bytes as a frame: dissected, hashed and edited, with what is promised of that asserted. An hour of it:
+//! `tests/fuzz.sh 60 dissect`.
 
 #![no_main]
 

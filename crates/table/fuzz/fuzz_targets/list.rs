@@ -1,5 +1,4 @@
-//! Any bytes as a list in every format, with what is promised of that asserted. From `crates/table`:
-//! `cargo +nightly fuzz run list -- -max_total_time=3600`.
+//! Any bytes as a list in every format, with what is promised of that asserted. An hour of it: `tests/fuzz.sh 60 list`.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! A snapshot, changed anywhere by any bytes, its checksums mended or not: refused by name, or a map that answers.
-//! From `crates/table`: `cargo +nightly fuzz run snapshot -- -max_total_time=3600`.
+//! An hour of it: `tests/fuzz.sh 60 snapshot`.
 
 #![no_main]
 

@@ -1,0 +1,37 @@
+//! What must hold of any bytes as a capture file: used by a test over the kept corpus and by the fuzz target.
+
+use corelane_link::capture::{CaptureReader, CaptureWriter};
+use std::fs;
+use std::path::Path;
+
+/// Reads `bytes` as a file in `folder`: frames up to its end or to where it is damaged, no more bytes of them than there
+/// are, and the same ones again from a file that is written of them.
+pub fn holds(bytes: &[u8], folder: &Path) {
+    let (given, copied) = (folder.join("given"), folder.join("copied.pcapng"));
+    fs::write(&given, bytes).expect("the folder can be written");
+    let frames = read(&given);
+    let total: usize = frames.iter().map(Vec::len).sum();
+    assert!(total <= bytes.len(), "{total} bytes of frames in {}", bytes.len());
+    let mut writer = CaptureWriter::create(&copied).expect("the folder can be written");
+    for frame in &frames {
+        writer
+            .write(1, frame.len() as u32, frame)
+            .expect("the folder can be written");
+    }
+    writer.flush().expect("the folder can be written");
+    assert_eq!(read(&copied), frames);
+}
+
+/// The frames of a file up to where it is damaged.
+fn read(path: &Path) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let Ok(mut reader) = CaptureReader::open(path) else {
+        return frames;
+    };
+    while let Ok(Some(frame)) = reader.next_frame() {
+        frames.push(frame.data.into_owned());
+    }
+    assert!(reader.is_ended());
+    assert!(matches!(reader.next_frame(), Ok(None)), "it is read no further");
+    frames
+}

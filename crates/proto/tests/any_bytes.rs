@@ -1,0 +1,33 @@
+//! Requests and answers of any bytes: what fuzzing found worth keeping.
+
+#[path = "common/answers.rs"]
+mod answers;
+#[path = "common/any_request.rs"]
+mod any_request;
+#[path = "common/any_response.rs"]
+mod any_response;
+
+use std::fs;
+
+/// Every input of a kept corpus.
+fn kept(target: &str) -> Vec<Vec<u8>> {
+    let folder = format!("{}/fuzz/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
+    let inputs: Vec<Vec<u8>> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| fs::read(entry.unwrap().path()).unwrap())
+        .collect();
+    assert!(!inputs.is_empty(), "{folder} is empty");
+    inputs
+}
+
+#[test]
+fn what_fuzzing_of_requests_found_worth_keeping_holds() {
+    kept("request").iter().for_each(|input| any_request::holds(input));
+}
+
+#[test]
+fn what_fuzzing_of_answers_found_worth_keeping_holds() {
+    kept("response")
+        .iter()
+        .for_each(|input| any_response::holds(input));
+}

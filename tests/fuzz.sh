@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Fuzzes what reads bytes, with libFuzzer and AddressSanitizer: each target for so many minutes, one after the other.
+#
+#   tests/fuzz.sh [MINUTES [TARGET…]]      one minute and all targets unless said; 0 minutes: only the kept inputs
+#
+# Targets are folder names of crates/*/fuzz/corpus. Needs a C++ compiler and no nightly toolchain: stable rustc has the
+# sanitizer and lets it be used under RUSTC_BOOTSTRAP. What fails is left in crates/*/fuzz/artifacts, and named; new inputs
+# worth keeping are left in crates/*/fuzz/target/found.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+minutes=${1:-1}
+shift || true
+[[ $minutes =~ ^[0-9]+$ ]] || { echo "tests/fuzz.sh: '$minutes' minutes: give a whole number" >&2; exit 2; }
+
+mapfile -t all < <(cd crates && ls -d -- */fuzz/corpus/*)
+chosen=()
+for wanted in "${@:-}"; do
+  before=${#chosen[@]}
+  for corpus in "${all[@]}"; do
+    [[ -z $wanted || ${corpus##*/} == "$wanted" ]] && chosen+=("$corpus")
+  done
+  (( ${#chosen[@]} > before )) || { echo "tests/fuzz.sh: no target $wanted; there are: ${all[*]##*/}" >&2; exit 2; }
+done
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+export RUSTC_BOOTSTRAP=1
+# What cargo-fuzz gives: coverage of edges, in counters, with what is compared; and checks as in a debug build.
+export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address -Cdebug-assertions -Ccodegen-units=1 --cfg fuzzing"
+
+failed=()
+for corpus in "${chosen[@]}"; do
+  crate=crates/${corpus%%/*}/fuzz
+  target=${corpus##*/}
+  echo "== $crate: $target"
+  CARGO_TARGET_DIR=$crate/target cargo build --quiet --release --target "$host" \
+    --manifest-path "$crate/Cargo.toml" --bin "$target"
+  found=$crate/target/found/$target
+  mkdir -p "$found" "$crate/artifacts/$target"
+  limit=(-runs=0)
+  (( minutes > 0 )) && limit=(-max_total_time=$((minutes * 60)))
+  "$crate/target/$host/release/$target" "${limit[@]}" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 -verbosity=0 \
+    -artifact_prefix="$crate/artifacts/$target/" "$found" "crates/$corpus" || failed+=("$crate: $target")
+done
+if (( ${#failed[@]} )); then
+  printf 'failed: %s\n' "${failed[@]}" >&2
+  exit 1
+fi
+echo "nothing found: ${#chosen[@]} targets, $minutes minutes each"
