@@ -9,6 +9,8 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -117,6 +119,38 @@ fn what_is_wrong_is_refused_by_flag_file_and_line() {
         .concat(),
     );
     assert_eq!(plan["tables"][0]["on_match"], "count");
+}
+
+#[test]
+fn without_permission_a_device_is_refused_by_what_it_needs() {
+    /// The user that owns nothing (`nobody`).
+    const NOBODY: u32 = 65_534;
+    // Where that user may run it.
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("corelane");
+    fs::copy(env!("CARGO_BIN_EXE_corelane"), &program).unwrap();
+    for path in [folder.path(), &program] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    for (link, needs) in [
+        ("xdp:lo", "CAP_BPF"),
+        ("packet:lo", "CAP_NET_RAW"),
+        ("tap:denied0", "CAP_NET_ADMIN"),
+    ] {
+        let mut bridge = Command::new(&program);
+        bridge.args(["bridge", "--link", link, "--link", "ring:denied"]);
+        // Only root can become someone else; anyone else is without permission already.
+        if is_root {
+            bridge.uid(NOBODY).gid(NOBODY);
+        }
+        let output = bridge.output().expect("the command starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(77), "{link}: {said}");
+        for part in [link, "not permitted", needs, "run as root"] {
+            assert!(said.contains(part), "{link}, {part}: {said}");
+        }
+    }
 }
 
 /// A bridge in the background; ended when dropped.
