@@ -45,6 +45,11 @@ proptest! {
         let options: String = options.iter().map(|(option, value)| format!(",{option}{value}")).collect();
         any_spec::holds(&format!("{kind}:{name}{options}"));
     }
+}
+
+proptest! {
+    // Each case writes and reads every kept file.
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn a_capture_changed_anywhere_is_read_up_to_there(
