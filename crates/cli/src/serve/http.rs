@@ -9,7 +9,7 @@ use corelane_report::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_rss::IndirectionTable;
 use corelane_serve::http::{
-    AccessLogged, HttpLimits, HttpPlan, HttpServeError, HttpServed, HttpServer, TlsPlan,
+    AccessLogged, BucketHttp, HttpLimits, HttpPlan, HttpServeError, HttpServed, HttpServer, TlsError, TlsPlan,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,6 +30,9 @@ pub struct ServeHttpArguments {
     /// The certificate's private key, PEM
     #[arg(long, value_name = "FILE", requires_all = ["tls", "certificate"])]
     pub private_key: Option<PathBuf>,
+    /// Write the certificate made for this run to this file, PEM, for clients to verify it by (--ca, curl --cacert)
+    #[arg(long, value_name = "FILE", requires = "tls", conflicts_with = "certificate")]
+    pub write_certificate: Option<PathBuf>,
     #[command(flatten)]
     pub limits: LimitArguments,
     /// A line an answer, in the Combined Log Format with the seconds taken at the end; - is standard output. SIGUSR1 opens
@@ -119,6 +122,7 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
         backlog: arguments.buckets.backlog,
         root: arguments.root.clone(),
         tls: arguments.tls(),
+        write_certificate: arguments.write_certificate.clone(),
         limits: arguments.limits.limits()?,
         access_log: arguments.access_log.clone(),
         ..HttpPlan::new(
@@ -138,6 +142,7 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
         .transpose()?;
     let server = HttpServer::start(plan).map_err(|error| match error {
         HttpServeError::Listen(error) => buckets::cannot_listen(error),
+        HttpServeError::Tls(error @ TlsError::Write { .. }) => usage("--write-certificate", error),
         HttpServeError::Tls(error) => usage("--certificate", error),
         HttpServeError::AccessLog(error) => usage("--access-log", error),
         error => error.into(),
@@ -199,6 +204,16 @@ impl Foreground for Logging {
             ]);
         }
         let mut text = table.render(100);
+        let handshakes = |pick: fn(&BucketHttp) -> u64| served.buckets.iter().map(pick).sum::<u64>();
+        let full = handshakes(|bucket| bucket.handshakes_full);
+        let resumed = handshakes(|bucket| bucket.handshakes_resumed);
+        if full + resumed > 0 {
+            text.push_str(&format!(
+                "TLS handshakes: {} full, {} resumed\n",
+                quantity::count(full),
+                quantity::count(resumed)
+            ));
+        }
         let mut answers = std::collections::BTreeMap::<u16, u64>::new();
         for (status, count) in served.buckets.iter().flat_map(|bucket| &bucket.answers) {
             *answers.entry(*status).or_default() += count;

@@ -124,8 +124,12 @@ fn decrypt(connection: &mut Connection, mut bytes: &[u8], room: &mut Room<'_>) {
     let mut plain = [0; RECORD];
     while !bytes.is_empty() {
         let Some(session) = room.out.session() else { return };
+        let before = session.is_handshaking();
         let fed = session.read_tls(&mut bytes).map(|_| ());
         let taken = fed.is_ok().then(|| session.process_new_packets());
+        if before && !session.is_handshaking() {
+            room.counters.count_handshake(session.handshake_kind());
+        }
         if !matches!(taken, Some(Ok(_))) {
             // What the session has to say of it is still sent.
             room.out.flush();

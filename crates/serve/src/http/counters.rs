@@ -4,6 +4,7 @@ use crate::causes::{self, CauseCounters};
 use corelane_proto::http::request::RequestError;
 use corelane_worker::Counter;
 use corelane_worker::engine::EngineCounters;
+use rustls::HandshakeKind;
 use std::collections::BTreeMap;
 
 /// The first status that is counted, and how many are.
@@ -95,6 +96,9 @@ impl From<RequestError> for Fault {
 /// The counts of one bucket.
 #[derive(Debug)]
 pub(super) struct HttpCounters {
+    /// TLS handshakes that were complete: with a certificate, and those that resumed a session.
+    pub(super) handshakes_full: Counter,
+    pub(super) handshakes_resumed: Counter,
     /// Heads that were read.
     pub(super) requests: Counter,
     /// Bodies of requests that were read to their end, and their bytes.
@@ -116,6 +120,8 @@ pub(super) struct HttpCounters {
 impl Default for HttpCounters {
     fn default() -> Self {
         Self {
+            handshakes_full: Counter::new(),
+            handshakes_resumed: Counter::new(),
             requests: Counter::new(),
             bodies: Counter::new(),
             body_bytes: Counter::new(),
@@ -142,6 +148,13 @@ impl HttpCounters {
 
     pub(super) fn count_fault(&self, fault: Fault) {
         self.faults[fault as usize].add(1);
+    }
+
+    pub(super) fn count_handshake(&self, kind: Option<HandshakeKind>) {
+        match kind {
+            Some(HandshakeKind::Resumed) => self.handshakes_resumed.add(1),
+            _ => self.handshakes_full.add(1),
+        }
     }
 
     /// Takes over what the engine counts.

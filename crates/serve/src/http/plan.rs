@@ -38,6 +38,9 @@ pub struct HttpPlan {
     /// With which certificate connections are encrypted; `None` for plain ones.
     #[serde(default)]
     pub tls: Option<TlsPlan>,
+    /// Where to write the certificate that is made for this run, in PEM.
+    #[serde(default)]
+    pub write_certificate: Option<PathBuf>,
     /// What requests and connections may take.
     pub limits: HttpLimits,
     /// The file that each answer is told in, by one line; `-` is standard output. `None` keeps no log.
@@ -109,6 +112,7 @@ impl HttpPlan {
             own_descriptors: true,
             root: None,
             tls: None,
+            write_certificate: None,
             limits: HttpLimits::default(),
             access_log: None,
         }

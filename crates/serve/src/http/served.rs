@@ -37,6 +37,12 @@ pub struct BucketHttp {
     pub accepted: u64,
     /// Connections that are open.
     pub open: u64,
+    /// TLS handshakes that were complete, with a certificate.
+    #[serde(default)]
+    pub handshakes_full: u64,
+    /// TLS handshakes that resumed an earlier session.
+    #[serde(default)]
+    pub handshakes_resumed: u64,
     /// Requests whose head was read.
     pub requests: u64,
     /// Answers by status, `100 Continue` among them. `requests` and the refusals of heads make up all others.

@@ -45,7 +45,11 @@ impl HttpServer {
         let (listeners, address) = listeners::open(listening)?;
         let group = listeners::steered(listening, &listeners)?;
         let tls = match &plan.tls {
-            Some(tls) => Some(tls::configuration(tls, address.ip())?),
+            Some(tls) => Some(tls::configuration(
+                tls,
+                address.ip(),
+                plan.write_certificate.as_deref(),
+            )?),
             None => None,
         };
         let engine = choose(plan.engine);
@@ -143,6 +147,8 @@ impl HttpServer {
             cpu: self.plan.steering.cpus[index],
             accepted: counters.accepted.get(),
             open: counters.accepted.get().saturating_sub(counters.ended()),
+            handshakes_full: counters.handshakes_full.get(),
+            handshakes_resumed: counters.handshakes_resumed.get(),
             requests: counters.requests.get(),
             answers: counters.statuses().collect(),
             bodies: counters.bodies.get(),

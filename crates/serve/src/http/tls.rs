@@ -1,10 +1,13 @@
 //! TLS: a certificate and a key in, or none; what every connection's session is made from out.
 
+use rustls::crypto::ring::Ticketer;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -38,15 +41,24 @@ pub enum TlsError {
     /// Certificate and key that do not go together.
     #[error("the certificate cannot be used: {0}")]
     Certificate(String),
+    /// The certificate cannot be written where it is asked for.
+    #[error("{path}: {error}", path = path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
 }
 
-/// What sessions are made from.
+/// What sessions are made from. The certificate made for this run goes to `write` in PEM, for clients to verify it by.
 pub(super) fn configuration(
     plan: &TlsPlan,
-    address: std::net::IpAddr,
+    address: IpAddr,
+    write: Option<&Path>,
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let (certificates, key) = match plan {
-        TlsPlan::SelfSigned => self_signed(address)?,
+        TlsPlan::SelfSigned => self_signed(address, write)?,
         TlsPlan::Files { certificate, key } => {
             let wrong = |path: &PathBuf, reason: String| TlsError::File {
                 path: path.clone(),
@@ -68,17 +80,26 @@ pub(super) fn configuration(
         .with_single_cert(certificates, key)
         .map_err(refused)?;
     configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // Tickets that hold the session: buckets share no table of sessions, and none is ever full.
+    configuration.ticketer = Ticketer::new().map_err(refused)?;
     Ok(Arc::new(configuration))
 }
 
 fn self_signed(
-    address: std::net::IpAddr,
+    address: IpAddr,
+    write: Option<&Path>,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let names = vec!["localhost".to_owned(), address.to_string()];
     let made = rcgen::generate_simple_self_signed(names)
         .map_err(|error| TlsError::Certificate(error.to_string()))?;
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
         .map_err(|error| TlsError::Certificate(error.to_owned()))?;
+    if let Some(path) = write {
+        std::fs::write(path, made.cert.pem()).map_err(|error| TlsError::Write {
+            path: path.to_owned(),
+            error,
+        })?;
+    }
     Ok((vec![made.cert.der().clone()], key))
 }
 
