@@ -1,90 +1,16 @@
 //! `serve http` and `serve tcp` under the clients that people use, as processes on loopback: same counts on both sides.
 
 mod common;
+#[path = "common/stream_server.rs"]
+mod stream_server;
 
-use common::{corelane, refused, run, run_json};
+use common::{refused, run, run_json};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// A server that ends with its document.
-struct Server {
-    process: Option<Child>,
-    port: u16,
-}
-
-impl Server {
-    fn start(what: &str, arguments: &[&str]) -> Self {
-        // Nobody else takes a port that was just given back, in all likelihood; a server that cannot have it says so.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let address = format!("127.0.0.1:{port}");
-        let all = [
-            &[
-                "serve",
-                what,
-                &address,
-                "--buckets",
-                "2",
-                "--share-cpus",
-                "--json",
-            ],
-            arguments,
-        ]
-        .concat();
-        let process = corelane(&all).stdout(Stdio::piped()).spawn().unwrap();
-        let server = Self {
-            process: Some(process),
-            port,
-        };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(&address).is_err() {
-            assert!(Instant::now() < deadline, "{what} does not listen");
-            std::thread::yield_now();
-        }
-        server
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.process.as_ref().unwrap().id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &id]).status();
-        assert!(sent.unwrap().success());
-    }
-
-    /// Interrupts it, as the terminal does on ^C, and reads what it tells.
-    fn stop(mut self) -> Value {
-        self.signal("INT");
-        let mut process = self.process.take().unwrap();
-        let mut text = String::new();
-        process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(process.wait().unwrap().success());
-        serde_json::from_str(&text).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(process) = self.process.as_mut() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
-}
-
-/// A count of all buckets.
-fn sum(served: &Value, field: &str) -> u64 {
-    let buckets = served["buckets"].as_array().unwrap();
-    buckets.iter().map(|bucket| bucket[field].as_u64().unwrap()).sum()
-}
+use stream_server::{Server, sum};
 
 /// What a client printed; none when it is not installed.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
@@ -164,6 +90,46 @@ fn known_clients_and_the_server_count_alike() {
             "{served}"
         );
     }
+}
+
+#[test]
+fn known_clients_and_the_server_count_alike_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = folder.path().join("certificate.pem");
+    let certificate = certificate.to_str().unwrap();
+    let server = Server::start("http", &["--tls", "--write-certificate", certificate]);
+    let url = server.url("/size/1024").replace("http:", "https:");
+    let mut requests = 0;
+    if let Some(text) = output("h2load", &["--h1", "-n", "1000", "-c", "10", &url]) {
+        let done = ("requests: 1000 total, 1000 started, 1000 done,", "succeeded");
+        assert_eq!(number(&text, done), 1_000, "{text}");
+        requests += 1_000;
+    }
+    for keep in [&["-k"][..], &[]] {
+        if let Some(text) = output("ab", &[keep, &["-q", "-n", "200", "-c", "8", &url]].concat()) {
+            assert_eq!(number(&text, ("Complete requests:", "")), 200, "{text}");
+            assert_eq!(number(&text, ("Failed requests:", "")), 0, "{text}");
+            requests += 200;
+        }
+    }
+    // By its certificate, and as the name in it.
+    let named = url.replace("127.0.0.1", "localhost");
+    if let Some(text) = output("curl", &["-s", "--cacert", certificate, &url, &named]) {
+        assert_eq!(text.len(), 2_048);
+        requests += 2;
+    }
+    let mut least = requests;
+    let mut most = requests;
+    if let Some(text) = output("wrk", &["-t", "1", "-c", "16", "-d", "1s", &url]) {
+        let line = text.lines().find(|line| line.contains("requests in")).unwrap();
+        let asked: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+        assert!(!text.contains("Non-2xx"), "{text}");
+        // Those on their way at the end wrk does not count: one a connection.
+        (least, most) = (requests + asked, requests + asked + 16);
+    }
+    let served = server.stop();
+    let counted = sum(&served, "requests");
+    assert!((least..=most).contains(&counted), "{least} {counted} {most}");
 }
 
 #[test]

@@ -19,8 +19,14 @@ pub enum Failure {
     WrongStatus,
     /// A body other than the one promised.
     WrongBody,
+    /// The server's certificate was not believed.
+    CertificateRefused,
+    /// The server broke TLS, or refused this client's.
+    Tls,
     /// The connection was not open in time.
     ConnectTimeout,
+    /// The connection was open in time, but the TLS handshake not complete.
+    HandshakeTimeout,
     /// The answer did not begin in time.
     FirstByteTimeout,
     /// The answer was not complete in time.
@@ -41,14 +47,17 @@ pub enum Failure {
 
 impl Failure {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Refused,
         Self::Reset,
         Self::ClosedEarly,
         Self::Malformed,
         Self::WrongStatus,
         Self::WrongBody,
+        Self::CertificateRefused,
+        Self::Tls,
         Self::ConnectTimeout,
+        Self::HandshakeTimeout,
         Self::FirstByteTimeout,
         Self::RequestTimeout,
         Self::Unreachable,
@@ -69,7 +78,10 @@ impl Failure {
             Self::Malformed => "malformed",
             Self::WrongStatus => "wrong_status",
             Self::WrongBody => "wrong_body",
+            Self::CertificateRefused => "certificate_refused",
+            Self::Tls => "tls",
             Self::ConnectTimeout => "connect_timeout",
+            Self::HandshakeTimeout => "handshake_timeout",
             Self::FirstByteTimeout => "first_byte_timeout",
             Self::RequestTimeout => "request_timeout",
             Self::Unreachable => "unreachable",

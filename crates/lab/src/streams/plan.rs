@@ -8,7 +8,7 @@ use corelane_host::bed::{Bed, BedPlan};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::{
     Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
-    PlannedPhase, PoolRequest, StatusRange, Timeouts, Until,
+    PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
 };
 use corelane_load::pool::Pool;
 use corelane_load::sources::Align;
@@ -40,6 +40,7 @@ const SUBJECT_READY_MS: u64 = 30_000;
 /// as they can be on one CPU keep each other waiting for seconds, and an answer of a gigabyte takes that long.
 const TIMEOUTS: Timeouts = Timeouts {
     connect_s: 60.0,
+    continue_s: 1.0,
     first_byte_s: 60.0,
     request_s: 120.0,
     drain_s: 30.0,
@@ -337,6 +338,7 @@ impl StreamsPlan {
                 fields: Vec::new(),
                 body: PlannedBody::Nothing,
                 chunked: false,
+                expect_continue: false,
                 check: false,
             }],
             connections: shape.connections as usize,
@@ -352,6 +354,7 @@ impl StreamsPlan {
             }],
             sources: Some(self.clients.clone()),
             align: if exact { Align::Bucket } else { Align::Kernel },
+            tls: TlsSettings::default(),
         };
         HttpRequest {
             pools: vec![pool],

@@ -2,13 +2,30 @@
 
 use super::connection::State;
 use super::generator::{Generator, Stage};
+use super::tls::session;
 use crate::failure::Failure;
+use corelane_proto::http::chunked::{CHUNK_END, LAST_CHUNK, size_line};
 use corelane_worker::Time;
 use corelane_worker::engine::Ops;
 use std::time::Duration;
 
 /// A slow client gives its request away in pieces of this long.
 const WRITE_STEP: Duration = Duration::from_millis(50);
+
+/// A request that is encrypted goes in pieces of a record, as long as no more than this waits for the kernel: copies of it
+/// are held for each connection.
+const PIECE: usize = session::RECORD;
+const WINDOW: u64 = 256 << 10;
+
+/// What became of a piece of a request.
+enum Given {
+    /// So many bytes are on their way, and more follow.
+    Part(usize),
+    /// The head is, and the body waits until the server asks for it.
+    Head,
+    /// Everything is.
+    All,
+}
 
 impl Generator {
     /// The first request of a connection. Thinkers do not all wake at once: each first thinks a random part of its time.
@@ -99,21 +116,28 @@ impl Generator {
             group.behaviour.abort_share > 0.0 && self.random.f64() < group.behaviour.abort_share;
         let last = connection.served + 1 >= group.requests_a_connection;
         connection.keep = !last;
+        connection.last = last;
+        connection.refused = false;
+        connection.written = 0;
         connection.verdict = None;
         connection.body = 0;
         connection.since = now;
         connection.state = State::Writing;
-        if group.behaviour.write_bytes_per_second.is_some() {
+        let request = group.request(connection.request);
+        connection.parser.expect_no_body(request.to_head);
+        if group.writes_bit_by_bit() || request.expect_continue {
+            connection.writing = true;
             self.write_more(ops, index, now);
             return;
         }
-        let request = group.request(connection.request);
+        let bytes = request.bytes(last);
         let written = ops
             .write(id, request.head(last))
             .and_then(|()| match &request.body {
                 Some(body) => body.write(ops, id),
                 None => Ok(()),
             });
+        group.counts.bytes.sent += bytes;
         if written.is_err() {
             // The outbox is full: more than megabytes of requests in one turn.
             self.give_up(ops, index, Failure::NoMemory);
@@ -126,58 +150,138 @@ impl Generator {
     pub(super) fn sent(&mut self, index: usize, now: Time) {
         let connection = &mut self.connections[index];
         let group = &mut self.groups[usize::from(connection.group)];
-        let request = group.request(connection.request);
-        let bytes = request.head(!connection.keep).len() as u64
-            + request.body.as_ref().map_or(0, |body| body.length());
-        connection.parser.expect_no_body(request.to_head);
-        connection.body = 0;
+        connection.writing = false;
         connection.since = now;
         connection.state = State::AwaitingHead;
         group.counts.sent += 1;
-        group.counts.bytes.sent += bytes;
         self.wake_at(index, now + self.plan.timeouts.first_byte());
     }
 
-    /// Gives the next bytes of a request away, as many as a slow client does in one step.
+    /// Gives the next bytes of a request away: as many as a slow client does in one step, or as wait for the kernel at most.
     pub(super) fn write_more(&mut self, ops: &mut Ops, index: usize, now: Time) {
-        let connection = &mut self.connections[index];
-        let group = &self.groups[usize::from(connection.group)];
-        let (Some(id), Some(rate)) = (connection.id, group.behaviour.write_bytes_per_second) else {
-            return;
-        };
-        if now.since(connection.since) >= self.plan.timeouts.request() {
+        let deadline = self.connections[index].since + self.plan.timeouts.request();
+        if now >= deadline {
             self.give_up(ops, index, Failure::RequestTimeout);
             return;
         }
-        let request = group.request(connection.request);
-        let step = (rate as f64 * WRITE_STEP.as_secs_f64()).ceil().max(1.0) as usize;
-        let head = request.head(!connection.keep);
-        let piece = match usize::try_from(connection.body)
-            .ok()
-            .filter(|offset| *offset < head.len())
-        {
-            Some(offset) => &head[offset..head.len().min(offset + step)],
-            None => {
-                let offset = connection.body - head.len() as u64;
-                request
-                    .body
-                    .as_ref()
-                    .map_or(&[][..], |body| body.at(offset, step))
+        let rate = self.groups[self.group_of(index)].behaviour.write_bytes_per_second;
+        let step = rate.map_or(PIECE, |rate| {
+            (rate as f64 * WRITE_STEP.as_secs_f64()).ceil().max(1.0) as usize
+        });
+        loop {
+            let given = match self.give(ops, index, step) {
+                Ok(given) => given,
+                Err(failure) => return self.give_up(ops, index, failure),
+            };
+            let connection = &mut self.connections[index];
+            let Some(id) = connection.id else { return };
+            match (given, rate) {
+                // The answer has begun already.
+                (Given::All, _) if connection.state == State::AwaitingEnd => {
+                    connection.writing = false;
+                    return;
+                }
+                (Given::All, _) => return self.sent(index, now),
+                (Given::Head, _) => {
+                    connection.state = State::AwaitingContinue;
+                    return self.wake_at(index, now + self.plan.timeouts.for_continue());
+                }
+                // The next piece is not due before this one would have gone at that rate.
+                (Given::Part(bytes), Some(rate)) => {
+                    let wait = Duration::from_secs_f64(bytes as f64 / rate as f64);
+                    return self.wake_at(index, now + wait);
+                }
+                (Given::Part(_), None) if ops.queued(id) > WINDOW => {
+                    ops.tell_drained(id);
+                    return self.wake_at(index, deadline);
+                }
+                (Given::Part(_), None) => {}
             }
-        };
-        // The next piece is not due before this one would have gone at that rate.
-        let wait = Duration::from_secs_f64(piece.len() as f64 / rate as f64);
-        connection.body += piece.len() as u64;
-        let whole = head.len() as u64 + request.body.as_ref().map_or(0, |body| body.length());
-        let written = connection.body >= whole;
-        // A full outbox holds megabytes of other requests: the piece goes with them, or the connection fails.
-        if ops.write(id, piece).is_err() {
-            self.give_up(ops, index, Failure::NoMemory);
-        } else if written {
-            self.sent(index, now);
-        } else {
-            self.wake_at(index, now + wait);
         }
+    }
+
+    /// Queues the next piece of a request, at most so many bytes.
+    fn give(&mut self, ops: &mut Ops, index: usize, most: usize) -> Result<Given, Failure> {
+        let connection = &self.connections[index];
+        let (written, last) = (connection.written, connection.last);
+        let Some(id) = connection.id else {
+            return Err(Failure::ClosedEarly);
+        };
+        let requests = self.groups[self.group_of(index)].requests();
+        let request = &requests[usize::from(connection.request)];
+        let head = request.head(last);
+        let in_head = usize::try_from(written)
+            .ok()
+            .and_then(|written| head.get(written..));
+        let piece = match (in_head.filter(|left| !left.is_empty()), &request.body) {
+            (Some(left), _) => &left[..left.len().min(most)],
+            (None, Some(body)) => body.at(written - head.len() as u64, most),
+            (None, None) => &[],
+        };
+        let is_body = written >= head.len() as u64;
+        let chunked = request.body.as_ref().is_some_and(|body| body.is_chunked());
+        if chunked && is_body && !piece.is_empty() {
+            self.put(ops, index, id, size_line(piece.len() as u64).as_ref())?;
+            self.put(ops, index, id, piece)?;
+            self.put(ops, index, id, CHUNK_END)?;
+        } else if !piece.is_empty() {
+            self.put(ops, index, id, piece)?;
+        }
+        let written = written + piece.len() as u64;
+        // A body that is waited for begins after the wait, also where it is empty.
+        let waits = !is_body && written == head.len() as u64 && request.expect_continue;
+        let all = written == request.bytes(last) && !waits;
+        if all && chunked {
+            self.put(ops, index, id, LAST_CHUNK)?;
+        }
+        self.send_encrypted(ops, index, id)?;
+        let connection = &mut self.connections[index];
+        connection.written = written;
+        self.groups[usize::from(connection.group)].counts.bytes.sent += piece.len() as u64;
+        Ok(match (all, waits) {
+            (true, _) => Given::All,
+            (_, true) => Given::Head,
+            _ => Given::Part(piece.len()),
+        })
+    }
+
+    /// The kernel has taken everything that was queued.
+    pub(super) fn drained(&mut self, ops: &mut Ops, index: usize, now: Time) {
+        let connection = &self.connections[index];
+        let goes_on = matches!(connection.state, State::Writing | State::AwaitingEnd);
+        if goes_on && connection.writing {
+            self.write_more(ops, index, now);
+        }
+    }
+
+    /// The server has asked for the body.
+    pub(super) fn write_body(&mut self, ops: &mut Ops, index: usize, now: Time) {
+        let connection = &mut self.connections[index];
+        let group = &mut self.groups[usize::from(connection.group)];
+        if group.writes_bit_by_bit() {
+            self.write_more(ops, index, now);
+            return;
+        }
+        let (Some(id), Some(body)) = (connection.id, &group.request(connection.request).body) else {
+            return;
+        };
+        let (bytes, written) = (body.length(), body.write(ops, id));
+        group.counts.bytes.sent += bytes;
+        if written.is_err() {
+            self.give_up(ops, index, Failure::NoMemory);
+            return;
+        }
+        self.sent(index, now);
+    }
+
+    /// The server has not asked for the body in time: it is sent all the same (RFC 9110 10.1.1).
+    pub(super) fn continue_unasked(&mut self, ops: &mut Ops, index: usize, now: Time) {
+        let connection = &mut self.connections[index];
+        connection.state = State::Writing;
+        self.groups[usize::from(connection.group)]
+            .counts
+            .continue_timeouts += 1;
+        self.write_body(ops, index, now);
     }
 
     /// Settles the request that a connection owes as failed.

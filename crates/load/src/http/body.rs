@@ -54,6 +54,11 @@ impl Body {
         }))
     }
 
+    /// Whether it goes in chunks.
+    pub(super) fn is_chunked(&self) -> bool {
+        self.chunked
+    }
+
     /// Bytes without coding.
     pub(super) fn length(&self) -> u64 {
         self.length

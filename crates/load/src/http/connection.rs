@@ -16,12 +16,16 @@ pub(super) enum State {
     Closed,
     /// Being opened.
     Opening,
+    /// Open, and the TLS handshake under way; or it has failed by `verdict`, and the end is awaited.
+    Handshaking,
     /// Open, with nothing to do.
     Idle,
     /// Thinking until `wake`.
     Pausing,
-    /// A request is being given away slowly; `body` bytes of it are sent.
+    /// A request is being given away bit by bit, and nothing has come back.
     Writing,
+    /// The head of a request was sent; its body waits until the server asks for it.
+    AwaitingContinue,
     /// A request was sent; nothing has come back.
     AwaitingHead,
     /// An answer has begun.
@@ -50,8 +54,10 @@ pub(super) struct Connection {
     pub(super) source: Option<Source>,
     /// What becomes of the source's port when the connection ends.
     pub(super) release: Release,
-    /// Bytes of the answer's body so far; while the request is written slowly, bytes of that.
+    /// Bytes of the answer's body so far.
     pub(super) body: u64,
+    /// Bytes of the request so far, while it is given away bit by bit.
+    pub(super) written: u64,
     /// Requests sent since it was opened.
     pub(super) served: u32,
     /// Which of its worker's groups it belongs to.
@@ -63,6 +69,12 @@ pub(super) struct Connection {
     pub(super) verdict: Option<Failure>,
     /// A request was taken from the budget and is not accounted for yet.
     pub(super) owes: bool,
+    /// Whether the request says that it is the connection's last.
+    pub(super) last: bool,
+    /// Whether some of the request is still to be given away.
+    pub(super) writing: bool,
+    /// Whether the answer is an error of the server's (4xx, 5xx).
+    pub(super) refused: bool,
     /// Whether the answer lets the connection stay.
     pub(super) keep: bool,
     /// Whether it is in the queue of idle ones.
@@ -86,17 +98,31 @@ impl Connection {
             source: None,
             release: Release::Free,
             body: 0,
+            written: 0,
             served: 0,
             group,
             request: 0,
             state: State::Closed,
             verdict: None,
             owes: false,
+            last: false,
+            writing: false,
+            refused: false,
             keep: true,
             queued: false,
             aborts: false,
             held: false,
         }
+    }
+
+    /// Whether its handshake has come to nothing.
+    pub(super) fn has_failed_handshake(&self) -> bool {
+        self.state == State::Handshaking && self.verdict.is_some()
+    }
+
+    /// Whether a request is being written, and nothing has come back.
+    pub(super) fn is_writing(&self) -> bool {
+        matches!(self.state, State::Writing | State::AwaitingContinue)
     }
 
     /// Whether a request is on the wire.

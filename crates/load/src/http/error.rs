@@ -1,5 +1,6 @@
 //! Why an HTTP generator could not be planned, started or finished.
 
+use super::tls::TlsLoadError;
 use crate::crew::CrewError;
 use crate::sources::SourceError;
 use corelane_proto::http::outgoing::OutgoingError;
@@ -29,6 +30,9 @@ pub enum HttpLoadError {
         /// What the resolver said.
         error: io::Error,
     },
+    /// There is no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsLoadError),
     /// The sources do not suffice.
     #[error(transparent)]
     Source(#[from] SourceError),

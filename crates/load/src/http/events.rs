@@ -22,8 +22,10 @@ impl Handler for Generator {
             return;
         };
         match event {
+            Event::Bytes(bytes) if self.is_encrypted(index) => self.decrypt(ops, index, bytes, now),
             Event::Bytes(bytes) => self.take(ops, index, bytes, now),
-            Event::Opened { .. } => self.opened(ops, index, now),
+            Event::Opened { .. } => self.connected(ops, index, now),
+            Event::Drained => self.drained(ops, index, now),
             Event::PeerClosed => self.peer_closed(ops, index, now),
             Event::Closed(cause) => self.closed(ops, index, cause, now),
             _ => {}
@@ -34,6 +36,8 @@ impl Handler for Generator {
 /// What bytes did to the answer under way.
 enum Progress {
     More,
+    /// The server wants the body (100 Continue); it said so in so many bytes.
+    Asked(usize),
     Complete,
     Failed(Failure),
 }
@@ -45,7 +49,8 @@ impl Generator {
         (connection.id == Some(id)).then_some(index)
     }
 
-    fn opened(&mut self, ops: &mut Ops, index: usize, now: Time) {
+    /// The connection is open, and its handshake complete.
+    pub(super) fn opened(&mut self, ops: &mut Ops, index: usize, now: Time) {
         self.opening -= 1;
         self.open += 1;
         let connection = &mut self.connections[index];
@@ -63,17 +68,20 @@ impl Generator {
         }
     }
 
-    fn take(&mut self, ops: &mut Ops, index: usize, bytes: &[u8], now: Time) {
+    /// Takes in what the server says, in plain.
+    pub(super) fn take(&mut self, ops: &mut Ops, index: usize, bytes: &[u8], now: Time) {
         let connection = &mut self.connections[index];
         let group = &mut self.groups[usize::from(connection.group)];
         group.counts.bytes.received += bytes.len() as u64;
-        if connection.state == State::Writing {
-            // The server answers before it has the whole request: what is missing of it is not sent any more.
-            self.sent(index, now);
-            self.connections[index].keep = false;
+        if connection.is_writing() {
+            self.take_early(ops, index, bytes, now);
+        } else {
+            self.take_answer(ops, index, bytes, now);
         }
+    }
+
+    fn take_answer(&mut self, ops: &mut Ops, index: usize, bytes: &[u8], now: Time) {
         let connection = &mut self.connections[index];
-        let group = &mut self.groups[usize::from(connection.group)];
         if !connection.is_asking() {
             // What still comes on a connection that is being closed is of no interest.
             if matches!(connection.state, State::Idle | State::Pausing) {
@@ -81,22 +89,25 @@ impl Generator {
             }
             return;
         }
-        if std::mem::take(&mut connection.aborts) {
-            connection.owes = false;
-            group.under_way -= 1;
-            group.counts.aborted += 1;
-            self.reset(ops, index);
+        if connection.aborts {
+            self.abort(ops, index);
             return;
         }
+        let group = &mut self.groups[usize::from(connection.group)];
         let began = connection.state == State::AwaitingHead;
         connection.state = State::AwaitingEnd;
         let before = connection.body;
         let progress = read(connection, bytes, group);
         group.counts.bytes.body += connection.body - before;
+        self.go_on(ops, index, progress, began, now);
+    }
+
+    /// Does what the bytes of an answer call for, which `began` with them or earlier.
+    fn go_on(&mut self, ops: &mut Ops, index: usize, progress: Progress, began: bool, now: Time) {
         match progress {
-            Progress::More => {
+            Progress::More | Progress::Asked(_) => {
                 if began {
-                    let wake = connection.since + self.plan.timeouts.request();
+                    let wake = self.connections[index].since + self.plan.timeouts.request();
                     self.wake_at(index, wake);
                 }
                 self.hold(ops, index, now);
@@ -104,6 +115,55 @@ impl Generator {
             Progress::Complete => self.answered(ops, index, now),
             Progress::Failed(failure) => self.give_up(ops, index, failure),
         }
+    }
+
+    /// What the server says before it has the whole request: that it wants the body, or its answer. After an answer instead
+    /// of 100 Continue, or an error, what is missing of the request is not sent any more, and the connection closes, as
+    /// the server might take the next request for it (RFC 9110 10.1.1).
+    fn take_early(&mut self, ops: &mut Ops, index: usize, bytes: &[u8], now: Time) {
+        let connection = &mut self.connections[index];
+        let group = &mut self.groups[usize::from(connection.group)];
+        let waited = connection.state == State::AwaitingContinue;
+        let progress = read(connection, bytes, group);
+        match (connection.state, progress) {
+            (_, Progress::Asked(used)) => {
+                group.counts.continued += 1;
+                self.write_body(ops, index, now);
+                if self.connections[index].is_writing() {
+                    self.take_early(ops, index, &bytes[used..], now);
+                } else if used < bytes.len() {
+                    self.take_answer(ops, index, &bytes[used..], now);
+                }
+            }
+            (State::AwaitingEnd, progress) => {
+                group.counts.sent += 1;
+                group.counts.body_refused += u64::from(waited);
+                group.counts.bytes.body += connection.body;
+                connection.since = now;
+                if waited || connection.refused || group.behaviour.write_bytes_per_second.is_some() {
+                    connection.writing = false;
+                    connection.keep = false;
+                }
+                if connection.aborts {
+                    self.abort(ops, index);
+                } else {
+                    self.go_on(ops, index, progress, true, now);
+                }
+            }
+            (_, Progress::Failed(failure)) => self.give_up(ops, index, failure),
+            (_, Progress::More | Progress::Complete) => {}
+        }
+    }
+
+    /// Gives up the request under way, as it was to be.
+    fn abort(&mut self, ops: &mut Ops, index: usize) {
+        let connection = &mut self.connections[index];
+        let group = &mut self.groups[usize::from(connection.group)];
+        connection.aborts = false;
+        connection.owes = false;
+        group.under_way -= 1;
+        group.counts.aborted += 1;
+        self.reset(ops, index);
     }
 
     /// Stops receiving for as long as a slow reader is ahead of its rate.
@@ -149,6 +209,8 @@ impl Generator {
         let group = &mut self.groups[usize::from(connection.group)];
         connection.owes = false;
         connection.served += 1;
+        // An answer that is complete before its request leaves the two sides at different places.
+        connection.keep &= !std::mem::take(&mut connection.writing);
         group.under_way -= 1;
         match connection.verdict {
             None => {
@@ -180,21 +242,36 @@ impl Generator {
 
     fn peer_closed(&mut self, ops: &mut Ops, index: usize, now: Time) {
         let connection = &mut self.connections[index];
+        if connection.state == State::Handshaking {
+            connection.verdict.get_or_insert(Failure::ClosedEarly);
+            if let Some(id) = connection.id {
+                ops.close(id);
+            }
+            return;
+        }
         let group = &mut self.groups[usize::from(connection.group)];
         group.counts.connections.closed_by_server += 1;
-        if connection.is_asking() || connection.state == State::Writing {
-            match connection.parser.finish() {
-                Ok(Some(Item::End)) => {
-                    self.check_end(index);
-                    self.answered(ops, index, now);
-                }
-                Err(ResponseError::ClosedInHead | ResponseError::ClosedInBody) | Ok(_) => {
-                    self.fail(index, Failure::ClosedEarly);
-                }
-                Err(_) => self.fail(index, Failure::Malformed),
-            }
-        }
+        self.settle_end(ops, index, now);
         self.close(ops, index, Release::Free);
+    }
+
+    /// The server sends nothing more: that completes the answer under way, or it fails.
+    pub(super) fn settle_end(&mut self, ops: &mut Ops, index: usize, now: Time) {
+        let told = self.end_is_told(index);
+        let connection = &mut self.connections[index];
+        if !connection.is_asking() && !connection.is_writing() {
+            return;
+        }
+        match connection.parser.finish() {
+            Ok(Some(Item::End)) if told => {
+                self.check_end(index);
+                self.answered(ops, index, now);
+            }
+            Err(ResponseError::ClosedInHead | ResponseError::ClosedInBody) | Ok(_) => {
+                self.fail(index, Failure::ClosedEarly);
+            }
+            Err(_) => self.fail(index, Failure::Malformed),
+        }
     }
 
     fn closed(&mut self, ops: &mut Ops, index: usize, cause: Cause, now: Time) {
@@ -203,13 +280,17 @@ impl Generator {
         connection.id = None;
         connection.state = State::Closed;
         connection.wake = Time::NEVER;
-        if was == State::Opening {
+        if let Some(session) = self.sessions.get_mut(index) {
+            *session = None;
+        }
+        if matches!(was, State::Opening | State::Handshaking) {
             self.opening -= 1;
             if cause == Cause::AddressInUse {
                 connection.release = Release::Taken;
             }
+            let told = connection.verdict.take();
             self.release(index, now);
-            self.not_opened(index, Failure::of_cause(cause, false));
+            self.not_opened(index, told.unwrap_or(Failure::of_cause(cause, false)));
             self.try_later(index, now);
             return;
         }
@@ -232,6 +313,8 @@ fn read(connection: &mut Connection, bytes: &[u8], group: &Group) -> Progress {
         verdict,
         keep,
         request,
+        state,
+        refused,
         ..
     } = connection;
     let asked = group.request(*request);
@@ -244,8 +327,15 @@ fn read(connection: &mut Connection, bytes: &[u8], group: &Group) -> Progress {
         rest = &rest[used..];
         match item {
             None => return Progress::More,
+            // 100 Continue: the body is wanted.
+            Some(Item::Informational(100)) if *state == State::AwaitingContinue => {
+                *state = State::Writing;
+                return Progress::Asked(bytes.len() - rest.len());
+            }
             Some(Item::Informational(_)) => {}
             Some(Item::Head(head)) => {
+                *state = State::AwaitingEnd;
+                *refused = head.status >= 400;
                 *keep &= head.keep_alive;
                 if !group.expects(head.status) {
                     *verdict = Some(Failure::WrongStatus);

@@ -1,6 +1,7 @@
 //! The figures of a run that gates may name.
 
 use super::loaded::HttpLoaded;
+use super::tls::TlsLoaded;
 use corelane_report::gate::{Figure, Unit};
 use corelane_report::histogram::Summary;
 
@@ -25,6 +26,12 @@ pub const FIGURES: &[Figure] = &[
         Unit::Nanoseconds,
         "schedule lag that 99 in 100 requests did not exceed",
     ),
+    figure(
+        "handshake_p99",
+        Unit::Nanoseconds,
+        "duration that 99 in 100 TLS handshakes did not exceed",
+    ),
+    figure("resumed", Unit::Share, "resumed TLS handshakes as a share of all"),
     figure("rate", Unit::Number, "successful requests a second"),
     figure("ok", Unit::Number, "successful requests"),
     figure("failed", Unit::Share, "failed requests as a share of those begun"),
@@ -54,6 +61,8 @@ impl HttpLoaded {
             "max" => latency(|summary| summary.max_ns),
             "mean" => self.latency.map(|summary| summary.mean_ns),
             "lag_p99" => self.schedule_lag.map(|summary| summary.p99_ns as f64),
+            "handshake_p99" => self.handshake.map(|summary| summary.p99_ns as f64),
+            "resumed" => self.tls.as_ref().and_then(TlsLoaded::resumed),
             "rate" => Some(self.requests_per_second),
             "ok" => Some(self.requests.ok as f64),
             "failed" if self.requests.begun > 0 => {

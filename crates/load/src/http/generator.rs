@@ -8,6 +8,8 @@ use super::connection::{Connection, State};
 use super::group::{Group, Prepared};
 use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
+use super::tls::TlsPool;
+use super::tls::session::{Buffers, Session};
 use crate::crew::Duty;
 use crate::failure::{Failure, Failures};
 use crate::showing::{Showing, Shown};
@@ -77,6 +79,8 @@ pub(super) struct Common {
     pub(super) plan: Arc<HttpPlan>,
     /// The requests of each pool.
     pub(super) requests: Vec<Arc<Vec<Prepared>>>,
+    /// How each pool's connections are encrypted, where they are.
+    pub(super) tls: Vec<Option<TlsPool>>,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) phases: Arc<PhaseTimes>,
 }
@@ -94,6 +98,9 @@ pub(super) struct Generator {
     pub(super) stage: Stage,
     pub(super) groups: Vec<Group>,
     pub(super) connections: Vec<Connection>,
+    /// The session of each connection over TLS; nothing where all are plain.
+    pub(super) sessions: Vec<Option<Box<Session>>>,
+    pub(super) buffers: Buffers,
     /// Connection of each engine slot.
     pub(super) of_slot: Vec<u32>,
     wheel: Wheel<u32>,
@@ -126,9 +133,13 @@ impl Generator {
         let plan = common.plan;
         let (mut groups, mut connections) = (Vec::new(), Vec::new());
         for (pool, share) in plan.workers[place].shares.iter().enumerate() {
-            let requests = Arc::clone(&common.requests[pool]);
-            groups.push(Group::new(&plan, pool, place, connections.len(), requests));
+            let made = (Arc::clone(&common.requests[pool]), common.tls[pool].as_ref());
+            groups.push(Group::new(&plan, pool, place, connections.len(), made));
             connections.extend((0..share.connections()).map(|_| Connection::new(pool as u16)));
+        }
+        let mut sessions = Vec::new();
+        if groups.iter().any(|group| group.encryption.is_some()) {
+            sessions.resize_with(connections.len(), || None);
         }
         Self {
             stop: common.stop,
@@ -139,6 +150,8 @@ impl Generator {
             stage: Stage::Opening,
             groups,
             connections,
+            sessions,
+            buffers: Buffers::default(),
             of_slot: Vec::new(),
             wheel: Wheel::new(now),
             // Requests are drawn alike in every run; workers differ.
@@ -291,7 +304,9 @@ impl Generator {
         }
         match connection.state {
             State::Pausing => self.begin(ops, index, wake, now),
+            State::Handshaking => self.handshake_over(ops, index),
             State::Writing => self.write_more(ops, index, now),
+            State::AwaitingContinue => self.continue_unasked(ops, index, now),
             State::AwaitingHead => self.give_up(ops, index, Failure::FirstByteTimeout),
             State::AwaitingEnd if connection.held => self.receive_again(ops, index, now),
             State::AwaitingEnd => self.give_up(ops, index, Failure::RequestTimeout),
@@ -333,7 +348,12 @@ impl Generator {
     }
 
     fn unanswered(&self) -> u64 {
-        let open = |connection: &&Connection| !matches!(connection.state, State::Closed | State::Opening);
+        let open = |connection: &&Connection| {
+            !matches!(
+                connection.state,
+                State::Closed | State::Opening | State::Handshaking
+            )
+        };
         let open = self.connections.iter().filter(open);
         open.filter(|connection| connection.served == 0).count() as u64
     }
@@ -380,7 +400,8 @@ impl Duty for Generator {
                 self.connect(engine.ops(), next, now);
                 next += 1;
             }
-            engine.turn(now + LONGEST_TURN, self)?;
+            self.fire_timers(engine.ops(), now);
+            engine.turn(self.wheel.next_due().min(now + LONGEST_TURN), self)?;
             self.show();
         }
         Ok(())

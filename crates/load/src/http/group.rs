@@ -6,6 +6,7 @@ use super::loaded::{ConnectionCounts, HttpBytes};
 use super::plan::{
     Behaviour, HttpPlan, Model, PlannedPhase, PlannedPool, PlannedRequest, Promise, StatusRange,
 };
+use super::tls::{Encryption, TlsPool};
 use crate::failure::Failures;
 use crate::pace::{Ramp, Schedule};
 use crate::sources::PortPool;
@@ -24,6 +25,8 @@ pub(super) struct Group {
     pub(super) requests_a_connection: u32,
     pub(super) behaviour: Behaviour,
     pub(super) statuses: Vec<StatusRange>,
+    /// How its connections are encrypted, where they are.
+    pub(super) encryption: Option<Box<Encryption>>,
     requests: Arc<Vec<Prepared>>,
     /// Its connections among the worker's.
     pub(super) members: Range<usize>,
@@ -56,6 +59,9 @@ pub(super) struct Counts {
     pub(super) waited: u64,
     pub(super) aborted: u64,
     pub(super) unsent: u64,
+    pub(super) continued: u64,
+    pub(super) body_refused: u64,
+    pub(super) continue_timeouts: u64,
     pub(super) bytes: HttpBytes,
     pub(super) connections: ConnectionCounts,
 }
@@ -67,6 +73,8 @@ pub(super) struct Prepared {
     last_head: Vec<u8>,
     pub(super) body: Option<Body>,
     pub(super) promise: Promise,
+    /// Whether the body waits until the server asks for it.
+    pub(super) expect_continue: bool,
     /// Whether the answer has no body.
     pub(super) to_head: bool,
     /// The weights up to this one, as a part of all.
@@ -78,6 +86,11 @@ impl Prepared {
     pub(super) fn head(&self, last: bool) -> &[u8] {
         if last { &self.last_head } else { &self.head }
     }
+
+    /// Bytes of head and body, without coding.
+    pub(super) fn bytes(&self, last: bool) -> u64 {
+        self.head(last).len() as u64 + self.body.as_ref().map_or(0, Body::length)
+    }
 }
 
 impl Group {
@@ -87,7 +100,7 @@ impl Group {
         pool: usize,
         place: usize,
         first: usize,
-        requests: Arc<Vec<Prepared>>,
+        (requests, tls): (Arc<Vec<Prepared>>, Option<&TlsPool>),
     ) -> Self {
         let planned = &plan.pools[pool];
         let share = &plan.workers[place].shares[pool];
@@ -99,6 +112,7 @@ impl Group {
             requests_a_connection: planned.requests_a_connection.unwrap_or(u32::MAX),
             behaviour: planned.behaviour,
             statuses: planned.statuses.clone(),
+            encryption: tls.map(|tls| Box::new(tls.encryption(share.connections()))),
             requests,
             members: first..first + share.connections(),
             active: 0,
@@ -176,6 +190,16 @@ impl Group {
         &self.requests[usize::from(index)]
     }
 
+    /// All of them, to be held while the group changes.
+    pub(super) fn requests(&self) -> Arc<Vec<Prepared>> {
+        Arc::clone(&self.requests)
+    }
+
+    /// Whether requests are given away bit by bit: slowly, or as they are encrypted.
+    pub(super) fn writes_bit_by_bit(&self) -> bool {
+        self.behaviour.write_bytes_per_second.is_some() || self.encryption.is_some()
+    }
+
     /// Whether a status is one that counts as success.
     pub(super) fn expects(&self, status: u16) -> bool {
         self.statuses
@@ -214,6 +238,7 @@ fn prepare_pool(pool: &PlannedPool) -> Result<Vec<Prepared>, HttpLoadError> {
             last_head: request.last_head.clone().into_bytes(),
             body: Body::load(&request.body, request.chunked)?,
             promise: request.promise,
+            expect_continue: request.expect_continue,
             to_head: request.method == "HEAD",
             cumulative: weight / all,
         })

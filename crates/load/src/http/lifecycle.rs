@@ -62,6 +62,7 @@ impl Generator {
         connection.state = State::Closing;
         connection.release = release;
         if let Some(id) = connection.id {
+            self.end_session(ops, index, id);
             ops.close(id);
         }
     }

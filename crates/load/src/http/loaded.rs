@@ -1,6 +1,7 @@
 //! What an HTTP generator asked and got: the document that `load http` ends with.
 
 use super::plan::HttpPlan;
+use super::tls::TlsLoaded;
 use crate::failure::Failures;
 use corelane_report::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
@@ -31,8 +32,14 @@ pub struct HttpLoaded {
     pub bytes: HttpBytes,
     /// From the intended start of a request to the end of its answer, successful ones only; `None` when there are none.
     pub latency: Option<Summary>,
-    /// How long connections took to open.
+    /// How long connections took to open, TLS handshakes included.
     pub connect: Option<Summary>,
+    /// How long TLS handshakes took; `None` without TLS.
+    #[serde(default)]
+    pub handshake: Option<Summary>,
+    /// What became of TLS, over all pools that use it; `None` where none does.
+    #[serde(default)]
+    pub tls: Option<TlsLoaded>,
     /// How late requests were sent behind their schedule, for whatever reason; `None` without a schedule.
     pub schedule_lag: Option<Summary>,
     /// What kept the generator from doing what it was told, when something did.
@@ -94,6 +101,15 @@ pub struct PoolLoaded {
     /// The same whole.
     pub connect_histogram: Option<Histogram>,
     /// As in the whole.
+    #[serde(default)]
+    pub handshake: Option<Summary>,
+    /// The same whole.
+    #[serde(default)]
+    pub handshake_histogram: Option<Histogram>,
+    /// As in the whole.
+    #[serde(default)]
+    pub tls: Option<TlsLoaded>,
+    /// As in the whole.
     pub schedule_lag: Option<Summary>,
     /// The same whole.
     pub schedule_lag_histogram: Option<Histogram>,
@@ -121,6 +137,15 @@ pub struct RequestCounts {
     pub unsent: u64,
     /// Begun late because every connection was busy.
     pub waited_for_connection: u64,
+    /// Bodies that were sent because the server asked for them (100 Continue).
+    #[serde(default)]
+    pub continued: u64,
+    /// Bodies that were not sent because the answer came first.
+    #[serde(default)]
+    pub body_refused: u64,
+    /// Bodies that were sent although the server had not asked for them in time.
+    #[serde(default)]
+    pub continue_timeouts: u64,
 }
 
 /// Connections by fate.
@@ -147,7 +172,7 @@ pub struct ConnectionCounts {
     pub failed: Failures,
 }
 
-/// Bytes on connections, TCP headers left out.
+/// Bytes on connections, TCP headers left out; with TLS in plain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpBytes {
     /// Sent.
@@ -209,6 +234,9 @@ impl RequestCounts {
         self.unfinished += other.unfinished;
         self.unsent += other.unsent;
         self.waited_for_connection += other.waited_for_connection;
+        self.continued += other.continued;
+        self.body_refused += other.body_refused;
+        self.continue_timeouts += other.continue_timeouts;
     }
 }
 

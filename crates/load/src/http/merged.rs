@@ -2,6 +2,7 @@
 
 use super::loaded::{ConnectionCounts, HttpBytes, HttpLoaded, PoolLoaded, RequestCounts};
 use super::sum::merge;
+use super::tls::TlsLoaded;
 use corelane_report::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,12 @@ pub struct HttpMerged {
     pub latency: Option<Summary>,
     /// As of one run, over all.
     pub connect: Option<Summary>,
+    /// As of one run, over all.
+    #[serde(default)]
+    pub handshake: Option<Summary>,
+    /// As of one run, over all.
+    #[serde(default)]
+    pub tls: Option<TlsLoaded>,
     /// As of one run, over all.
     pub schedule_lag: Option<Summary>,
     /// What limited each generator that was limited.
@@ -68,6 +75,8 @@ impl HttpMerged {
             bytes,
             latency: over(|pool| &pool.latency_histogram),
             connect: over(|pool| &pool.connect_histogram),
+            handshake: over(|pool| &pool.handshake_histogram),
+            tls: TlsLoaded::sum(pools.iter().filter_map(|pool| pool.tls.as_ref())),
             schedule_lag: over(|pool| &pool.schedule_lag_histogram),
             limited_by: documents
                 .iter()
@@ -86,6 +95,9 @@ impl PoolLoaded {
         let both = |one: &Option<Histogram>, other: &Option<Histogram>| merge(one.iter().chain(other));
         (self.latency_histogram, self.latency) = both(&self.latency_histogram, &other.latency_histogram);
         (self.connect_histogram, self.connect) = both(&self.connect_histogram, &other.connect_histogram);
+        (self.handshake_histogram, self.handshake) =
+            both(&self.handshake_histogram, &other.handshake_histogram);
+        self.tls = TlsLoaded::sum(self.tls.iter().chain(&other.tls));
         (self.schedule_lag_histogram, self.schedule_lag) =
             both(&self.schedule_lag_histogram, &other.schedule_lag_histogram);
     }

@@ -7,6 +7,7 @@
 mod asking;
 mod body;
 mod connection;
+mod encrypted;
 mod error;
 mod events;
 mod figures;
@@ -22,6 +23,7 @@ mod resolve;
 mod run;
 pub mod scenario;
 mod sum;
+mod tls;
 
 pub use crate::failure::{Failure, Failures};
 pub use error::HttpLoadError;
@@ -37,3 +39,7 @@ pub use plan::{
 };
 pub use resolve::{HttpRequest, OneRequest, PoolRequest};
 pub use run::{HttpLoad, HttpProgress};
+pub use tls::{PlannedTls, TlsLoadError, TlsLoaded, TlsSettings};
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,9 @@ const KERNEL_BYTES_A_CONNECTION: u64 = 4_096;
 /// User memory of one connection: at most 512 bytes are aimed at.
 const USER_BYTES_A_CONNECTION: u64 = 512;
 
+/// What TLS adds to it: keys, the server's certificates, a ticket (4.4 kB were measured with a certificate of 360 bytes).
+const USER_BYTES_A_SESSION: u64 = 5_120;
+
 /// User memory of one worker: three histograms of 250 KiB, buffers of the engine, its stack.
 const USER_BYTES_A_WORKER: u64 = 2 << 20;
 
@@ -70,7 +73,11 @@ impl Needs {
         needs.add("threads", workers + 16, sysctl("kernel/threads-max"), |needed| {
             format!("sysctl -w kernel.threads-max={needed}")
         });
-        let user = connections * USER_BYTES_A_CONNECTION + workers * USER_BYTES_A_WORKER;
+        let encrypted = plan.pools.iter().filter(|pool| pool.tls.is_some());
+        let sessions: usize = encrypted.map(|pool| pool.connections).sum();
+        let user = connections * USER_BYTES_A_CONNECTION
+            + sessions as u64 * USER_BYTES_A_SESSION
+            + workers * USER_BYTES_A_WORKER;
         let memory = user + connections * KERNEL_BYTES_A_CONNECTION;
         needs.add(
             "memory of this end, bytes",

@@ -1,6 +1,7 @@
 //! What an HTTP generator is to do: serialisable, with every source leased to one worker, so that workers never ask each
 //! other.
 
+use super::tls::PlannedTls;
 use crate::sources::Lease;
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose, choose_gathering};
@@ -45,6 +46,9 @@ pub struct PlannedPool {
     pub name: String,
     /// Where its connections go.
     pub target: SocketAddr,
+    /// How its connections are encrypted; `None` for plain ones.
+    #[serde(default)]
+    pub tls: Option<PlannedTls>,
     /// When its requests are made.
     pub model: Model,
     /// Its connections, over all workers.
@@ -129,6 +133,9 @@ pub struct PlannedRequest {
     pub body: PlannedBody,
     /// Whether the body goes in chunks.
     pub chunked: bool,
+    /// Whether the body waits until the server has asked for it (`Expect: 100-continue`).
+    #[serde(default)]
+    pub expect_continue: bool,
     /// What the body of the answer must be.
     pub promise: Promise,
 }
@@ -207,8 +214,11 @@ pub struct Until {
 /// How long anything may take, seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Timeouts {
-    /// From the first attempt to open a connection to its being open.
+    /// From the first attempt to open a connection to its being open, its TLS handshake included.
     pub connect_s: f64,
+    /// From the head of a request to sending its body though the server has not asked for it.
+    #[serde(default = "one_second")]
+    pub continue_s: f64,
     /// From sending a request to the first byte of its answer.
     pub first_byte_s: f64,
     /// From sending a request to the end of its answer.
@@ -222,6 +232,10 @@ impl Timeouts {
         Duration::from_secs_f64(self.connect_s)
     }
 
+    pub(super) fn for_continue(&self) -> Duration {
+        Duration::from_secs_f64(self.continue_s)
+    }
+
     pub(super) fn first_byte(&self) -> Duration {
         Duration::from_secs_f64(self.first_byte_s.min(self.request_s))
     }
@@ -233,6 +247,11 @@ impl Timeouts {
     pub(super) fn drain(&self) -> Duration {
         Duration::from_secs_f64(self.drain_s)
     }
+}
+
+/// What curl waits as well (`EXPECT_100_TIMEOUT`).
+const fn one_second() -> f64 {
+    1.0
 }
 
 /// One worker and the sources leased to it.

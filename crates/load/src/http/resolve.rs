@@ -5,11 +5,12 @@ use super::plan::{
     Behaviour, HttpPlan, Model, PlannedBody, PlannedPhase, PlannedPool, PlannedRequest, PlannedWorker,
     Promise, Share, StatusRange, Timeouts, Until,
 };
+use super::tls::{self, PlannedTls, TlsSettings};
 use crate::pool::Pool;
 use crate::sources::{Align, SourceRequest, fit_descriptors, shares};
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::http::outgoing::{Body, Request};
-use corelane_proto::http::url::Url;
+use corelane_proto::http::url::{Scheme, Url};
 use corelane_report::quantity;
 use corelane_rss::Steering;
 use corelane_worker::engine::EngineKind;
@@ -67,6 +68,8 @@ pub struct PoolRequest {
     pub sources: Option<Pool>,
     /// How sources are chosen.
     pub align: Align,
+    /// How far servers are believed whose URLs are https.
+    pub tls: TlsSettings,
 }
 
 /// One request, as a user writes it.
@@ -84,6 +87,8 @@ pub struct OneRequest {
     pub body: PlannedBody,
     /// Whether the body goes in chunks.
     pub chunked: bool,
+    /// Whether the body waits until the server has asked for it (`Expect: 100-continue`).
+    pub expect_continue: bool,
     /// Whether the body of the answer is checked against what the target promises, as `serve http` does.
     pub check: bool,
 }
@@ -175,6 +180,7 @@ impl PoolRequest {
         let requests: Result<Vec<PlannedRequest>, HttpLoadError> =
             self.requests.iter().map(OneRequest::plan).collect();
         let (requests, count) = (requests?, servers.len());
+        let tls = self.tls()?;
         let planned =
             servers
                 .into_iter()
@@ -184,6 +190,7 @@ impl PoolRequest {
                     PlannedPool {
                         name: self.name.clone(),
                         target,
+                        tls: tls.clone(),
                         model: match self.model {
                             Model::Open { per_second } => Model::Open {
                                 per_second: per_second * part,
@@ -201,15 +208,47 @@ impl PoolRequest {
     }
 }
 
+impl PoolRequest {
+    /// How connections are encrypted: those of https, by the name that their first request has for the host.
+    fn tls(&self) -> Result<Option<PlannedTls>, HttpLoadError> {
+        let Some(first) = self.requests.first() else {
+            return Ok(None);
+        };
+        if first.url.scheme == Scheme::Http {
+            return Ok(None);
+        }
+        let server_name = first.host_name();
+        tls::server_name(&server_name)?;
+        Ok(Some(PlannedTls {
+            server_name,
+            settings: self.tls.clone(),
+        }))
+    }
+}
+
 impl OneRequest {
+    /// The host that is asked for: that of a field of this name, without its port, or the URL's.
+    fn host_name(&self) -> String {
+        let field = self
+            .fields
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let given = field.and_then(|(_, host)| format!("https://{}/", host.trim()).parse::<Url>().ok());
+        given.map_or_else(|| self.url.host.clone(), |url| url.host)
+    }
+
     fn plan(&self) -> Result<PlannedRequest, HttpLoadError> {
         let host = self.url.authority();
+        let mut fields = self.fields.clone();
+        if self.expect_continue {
+            fields.push(("Expect".to_owned(), "100-continue".to_owned()));
+        }
         let head = |keep_alive| -> Result<String, HttpLoadError> {
             let request = Request {
                 method: &self.method,
                 target: &self.url.target,
                 host: &host,
-                fields: &self.fields,
+                fields: &fields,
                 body: match self.body.bytes() {
                     None => Body::Nothing,
                     Some(_) if self.chunked => Body::Chunked,
@@ -227,6 +266,7 @@ impl OneRequest {
             last_head: head(false)?,
             body: self.body.clone(),
             chunked: self.chunked,
+            expect_continue: self.expect_continue,
             promise: if self.check {
                 Promise::of(&self.url.target)
             } else {
@@ -290,6 +330,7 @@ mod tests {
                     fields: Vec::new(),
                     body: PlannedBody::Nothing,
                     chunked: false,
+                    expect_continue: false,
                     check: true,
                 }],
                 connections,
@@ -302,6 +343,7 @@ mod tests {
                 }],
                 sources: None,
                 align: Align::Kernel,
+                tls: TlsSettings::default(),
             }],
             phases: Vec::new(),
             requests: None,
@@ -310,6 +352,7 @@ mod tests {
             cpus: vec![0, 1],
             timeouts: Timeouts {
                 connect_s: 1.0,
+                continue_s: 1.0,
                 first_byte_s: 1.0,
                 request_s: 1.0,
                 drain_s: 1.0,
@@ -366,6 +409,28 @@ mod tests {
             ]
         );
         assert!(plan.pools[1].requests[0].head.contains("Host: example.org\r\n"));
+    }
+
+    #[test]
+    fn the_name_that_is_verified_is_the_hosts_wherever_it_listens() {
+        for (url, field, name) in [
+            ("https://example.org/", None, "example.org"),
+            ("https://127.0.0.1:8443/", None, "127.0.0.1"),
+            ("https://127.0.0.1/", Some("example.org:8443"), "example.org"),
+            ("https://[::1]:8443/", Some("[2001:db8::1]:443"), "2001:db8::1"),
+        ] {
+            let mut request = request(url, 1);
+            request.pools[0].servers = vec!["127.0.0.1:1".parse().unwrap()];
+            let field = field.map(|host| ("host".to_owned(), host.to_owned()));
+            request.pools[0].requests[0].fields.extend(field);
+            let planned = request.resolve().unwrap().pools[0].tls.clone().unwrap();
+            assert_eq!(planned.server_name, name, "{url}");
+            assert!(planned.settings.resumption && !planned.settings.insecure);
+        }
+        assert_eq!(
+            request("http://127.0.0.1/", 1).resolve().unwrap().pools[0].tls,
+            None
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::loaded::{HttpLoaded, PhaseLoaded};
 use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
 use super::sum::Run;
+use super::tls;
 use crate::crew::{Crew, News};
 use crate::showing::Seen;
 use corelane_host::usage;
@@ -64,6 +65,7 @@ impl HttpLoad {
             engine: plan.choose_engine(),
             common: Common {
                 requests: group::prepare(&plan)?,
+                tls: tls::pools(&plan)?,
                 phases: Arc::new(PhaseTimes::new(plan.phases.len())),
                 stop: Arc::default(),
                 plan: Arc::new(plan),

@@ -6,6 +6,7 @@ use super::loaded::{
     ClientCost, ConnectionCounts, HttpBytes, HttpLoaded, PhaseLoaded, PoolLoaded, RequestCounts, WorkerLoaded,
 };
 use super::plan::HttpPlan;
+use super::tls::TlsLoaded;
 use crate::failure::Failure;
 use corelane_host::usage::Usage;
 use corelane_report::histogram::{Histogram, Summary};
@@ -74,6 +75,8 @@ impl Run<'_> {
             bytes,
             latency: merged(|pool| &pool.latency_histogram).1,
             connect: merged(|pool| &pool.connect_histogram).1,
+            handshake: merged(|pool| &pool.handshake_histogram).1,
+            tls: TlsLoaded::sum(pools.iter().filter_map(|pool| pool.tls.as_ref())),
             schedule_lag,
             limited_by: limited_by(&requests, &connections, schedule_lag),
             gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
@@ -98,6 +101,8 @@ impl Run<'_> {
         }
         let (latency_histogram, latency) = merge(groups().map(|group| &group.latency));
         let (connect_histogram, connect) = merge(groups().map(|group| &group.connect));
+        let encrypted = || groups().filter_map(|group| group.encryption.as_deref());
+        let (handshake_histogram, handshake) = merge(encrypted().map(|encryption| &encryption.handshake));
         let (schedule_lag_histogram, schedule_lag) = merge(groups().map(|group| &group.schedule_lag));
         PoolLoaded {
             name: planned.name.clone(),
@@ -110,6 +115,9 @@ impl Run<'_> {
             latency_histogram,
             connect,
             connect_histogram,
+            handshake,
+            handshake_histogram,
+            tls: TlsLoaded::sum(encrypted().map(|encryption| &encryption.counts)),
             schedule_lag,
             schedule_lag_histogram,
         }
@@ -169,7 +177,7 @@ pub(super) fn merge<'a>(
 }
 
 /// The fates of one group's requests.
-fn told(group: &Group) -> RequestCounts {
+pub(super) fn told(group: &Group) -> RequestCounts {
     let counts = &group.counts;
     RequestCounts {
         begun: counts.begun,
@@ -181,6 +189,9 @@ fn told(group: &Group) -> RequestCounts {
         unfinished: group.under_way,
         unsent: counts.unsent,
         waited_for_connection: counts.waited,
+        continued: counts.continued,
+        body_refused: counts.body_refused,
+        continue_timeouts: counts.continue_timeouts,
     }
 }
 
@@ -195,7 +206,15 @@ fn limited_by(
             .occurred()
             .map(|(failure, _)| failure.name())
             .collect();
-        return Some(format!("no connection could be opened: {}", causes.join(", ")));
+        let remedy = if connections.failed.of(Failure::CertificateRefused) > 0 {
+            "; give the authority's certificate by --ca, or verify nothing with --insecure"
+        } else {
+            ""
+        };
+        return Some(format!(
+            "no connection could be opened: {}{remedy}",
+            causes.join(", ")
+        ));
     }
     let lacking = |failure: Failure| connections.failed.of(failure) > 0;
     if lacking(Failure::NoDescriptors) {

@@ -9,7 +9,7 @@ use corelane_host::limits;
 use corelane_load::http::scenario::{Scenario, Statuses};
 use corelane_load::http::{
     Behaviour, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts,
-    Until,
+    TlsSettings, Until,
 };
 use corelane_load::pool::Pool;
 use corelane_load::sources::Align;
@@ -36,6 +36,15 @@ pub enum AlignArgument {
     Kernel,
 }
 
+/// What may be had or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// It is
+    On,
+    /// It is not
+    Off,
+}
+
 impl From<AlignArgument> for Align {
     fn from(argument: AlignArgument) -> Self {
         match argument {
@@ -48,14 +57,14 @@ impl From<AlignArgument> for Align {
 
 #[derive(Debug, Args)]
 pub struct LoadHttpArguments {
-    /// What to ask for, such as http://127.0.0.1:8080/
+    /// What to ask for, such as http://127.0.0.1:8080/ or https://127.0.0.1:8443/
     #[arg(required_unless_present = "scenario")]
     pub url: Option<Url>,
     /// Pools of clients, servers and URLs, and phases, in a TOML file (docs/load-http.schema.json), instead of a URL and its
     /// flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
-        "requests_a_connection", "method", "headers", "sends", "chunked", "check", "read_rate", "write_rate", "abort",
-        "status", "sources", "align"])]
+        "requests_a_connection", "method", "headers", "sends", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
+        "status", "sources", "align", "insecure", "ca", "resumption"])]
     pub scenario: Option<PathBuf>,
     /// Connections in all
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count)]
@@ -99,6 +108,9 @@ pub struct LoadHttpArguments {
     /// Send the body in chunks instead of with its length
     #[arg(long, requires = "sends", conflicts_with = "write_rate")]
     pub chunked: bool,
+    /// Send the body only when the server asks for it (Expect: 100-continue); after an answer that comes first it is not sent
+    #[arg(long, requires = "sends")]
+    pub expect_continue: bool,
     /// Check bodies of /size, /chunks and /echo against what `serve http` promises of them
     #[arg(long)]
     pub check: bool,
@@ -114,6 +126,15 @@ pub struct LoadHttpArguments {
     /// Statuses that count as success, such as 200,204,300-399
     #[arg(long, value_name = "LIST", default_value = "200-399")]
     pub status: String,
+    /// https: take any certificate, unverified; the report says so
+    #[arg(long)]
+    pub insecure: bool,
+    /// https: trust the certificates of this file, PEM, instead of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
+    /// https: whether new connections resume the sessions of earlier ones
+    #[arg(long, value_enum, default_value = "on")]
+    pub resumption: Switch,
     /// Source addresses: prefixes, ranges, lists [default: the routing table's choice, or as many of 127.0.0.0/8 as needed]
     #[arg(long, value_name = "POOL")]
     pub sources: Option<Pool>,
@@ -123,9 +144,12 @@ pub struct LoadHttpArguments {
     /// Which buckets of the server the source ports are chosen for
     #[arg(long, value_enum, default_value = "kernel")]
     pub align: AlignArgument,
-    /// For opening a connection
+    /// For opening a connection, its TLS handshake included
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub connect_timeout: Duration,
+    /// With --expect-continue: from the head to sending the body though the server has not asked for it
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    pub continue_timeout: Duration,
     /// From a request to the first byte of its answer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub first_byte_timeout: Duration,
@@ -171,6 +195,7 @@ pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
     let cpus = steering::place(arguments.cpus.as_deref(), workers, Asking::Workers)?;
     let timeouts = Timeouts {
         connect_s: arguments.connect_timeout.as_secs_f64(),
+        continue_s: arguments.continue_timeout.as_secs_f64(),
         first_byte_s: arguments.first_byte_timeout.as_secs_f64(),
         request_s: arguments.timeout.as_secs_f64(),
         drain_s: arguments.drain.as_secs_f64(),
@@ -255,9 +280,6 @@ fn lasting(duration: Duration) -> Until {
 
 /// The one pool that flags describe.
 fn one_pool(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<PoolRequest> {
-    if url.scheme == Scheme::Https {
-        return Err(usage("URL", "https is not spoken: give an http:// URL"));
-    }
     let model = match arguments.rate {
         Some(per_second) if per_second > 0.0 => Model::Open { per_second },
         Some(_) => return Err(usage("--rate", "a rate is more than 0")),
@@ -276,6 +298,27 @@ fn one_pool(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<PoolRequ
         statuses: statuses(&arguments.status)?,
         sources: arguments.sources.clone(),
         align: arguments.align.into(),
+        tls: tls(arguments, url)?,
+    })
+}
+
+/// How far the server is believed, where its URL is https.
+fn tls(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<TlsSettings> {
+    let given = [
+        ("--insecure", arguments.insecure),
+        ("--ca", arguments.ca.is_some()),
+        ("--resumption", arguments.resumption == Switch::Off),
+    ];
+    if let Some((flag, _)) = given
+        .iter()
+        .find(|(_, given)| *given && url.scheme == Scheme::Http)
+    {
+        return Err(usage(flag, "this is for TLS: give an https:// URL"));
+    }
+    Ok(TlsSettings {
+        insecure: arguments.insecure,
+        ca: arguments.ca.clone(),
+        resumption: arguments.resumption == Switch::On,
     })
 }
 
@@ -306,6 +349,7 @@ fn one_request(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<OneRe
         fields: fields(&arguments.headers)?,
         body,
         chunked: arguments.chunked,
+        expect_continue: arguments.expect_continue,
         check: arguments.check,
     })
 }

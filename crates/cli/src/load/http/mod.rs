@@ -9,7 +9,7 @@ use super::live::{self, Growing, Unit, View, Watched};
 use crate::interrupt::Interrupt;
 use crate::outcome::{CannotRun, Done, GateFailed, Outcome, usage};
 use corelane_host::bed::{OwnError, OwnNamespace};
-use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, Needs};
+use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, Needs, TlsLoadError};
 use corelane_report::gate::Gate;
 use corelane_report::quantity;
 use std::io::Write;
@@ -140,6 +140,8 @@ fn name_flag(error: HttpLoadError) -> anyhow::Error {
     let flag = match &error {
         HttpLoadError::Request(_) => "--method, --header",
         HttpLoadError::Body { .. } => "--body-file",
+        HttpLoadError::Tls(TlsLoadError::Name(_)) => "URL, --header",
+        HttpLoadError::Tls(_) => "--ca",
         HttpLoadError::NoConnections => "--connections",
         HttpLoadError::Host { .. } => "URL",
         HttpLoadError::Source(_) => "--sources, --align",

@@ -1,14 +1,14 @@
 //! What `corelane load http` tells people at its end.
 
 use crate::load::words::{bits, times};
-use corelane_load::http::{ConnectionCounts, HttpLoaded, RequestCounts};
+use corelane_load::http::{ConnectionCounts, HttpLoaded, RequestCounts, TlsLoaded};
 use corelane_report::quantity;
-use corelane_report::table::{Column, Table};
+use corelane_report::table::{Column, Table, wrap};
 
 /// The whole run.
 pub fn summary(loaded: &HttpLoaded) -> String {
     let mut text = format!(
-        "{}: {} loop, {} of {} connections opened in {}, requests for {}, engine {}\n",
+        "{}: {} loop, {} of {} connections opened in {}, requests for {}\n",
         loaded
             .plan
             .pools
@@ -19,15 +19,16 @@ pub fn summary(loaded: &HttpLoaded) -> String {
         quantity::count(loaded.connections.asked),
         quantity::duration(loaded.opening_s * 1e9),
         quantity::duration(loaded.running_s * 1e9),
-        loaded.engine,
     );
-    if let Some(reason) = &loaded.engine_reason {
-        text.push_str(&format!("({reason})\n"));
-    }
+    let reason = loaded.engine_reason.as_ref();
+    let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    text.push_str(&format!("engine {}{reason}\n", loaded.engine));
     text.push_str(&requests(&loaded.requests, loaded.running_s));
     text.push_str(&connections(&loaded.connections));
+    text.push_str(&loaded.tls.as_ref().map_or_else(String::new, tls));
     text.push_str(&times("latency", loaded.latency.as_ref()));
     text.push_str(&times("connect", loaded.connect.as_ref()));
+    text.push_str(&times("handshake", loaded.handshake.as_ref()));
     text.push_str(&times("schedule lag", loaded.schedule_lag.as_ref()));
     text.push_str(&format!(
         "received {} ({}), sent {}\n",
@@ -63,6 +64,9 @@ fn requests(counts: &RequestCounts, seconds: f64) -> String {
         ("unfinished", counts.unfinished),
         ("on schedule, unsent", counts.unsent),
         ("waited for a connection", counts.waited_for_connection),
+        ("body sent on 100 Continue", counts.continued),
+        ("body not sent, answered before", counts.body_refused),
+        ("body sent unasked after a while", counts.continue_timeouts),
     ] {
         if count > 0 {
             row(name, count);
@@ -84,6 +88,29 @@ fn connections(counts: &ConnectionCounts) -> String {
         .collect();
     if !failed.is_empty() {
         text.push_str(&format!("not opened: {}\n", failed.join(", ")));
+    }
+    text
+}
+
+/// How connections were encrypted.
+fn tls(tls: &TlsLoaded) -> String {
+    let suites: Vec<&str> = tls.suites.keys().map(String::as_str).collect();
+    let mut text = format!(
+        "TLS: {} full and {} resumed handshakes, {}\n",
+        quantity::count(tls.handshakes_full),
+        quantity::count(tls.handshakes_resumed),
+        if suites.is_empty() {
+            "none agreed on a cipher".to_owned()
+        } else {
+            suites.join(", ")
+        },
+    );
+    if !tls.verified {
+        text.push_str("TLS: certificates were NOT verified (insecure)\n");
+    }
+    for (error, count) in &tls.errors {
+        let told = format!("TLS, {} times: {error}", quantity::count(*count));
+        text.extend(wrap(&told, 100).into_iter().map(|line| line + "\n"));
     }
     text
 }

@@ -13,6 +13,7 @@ pub use values::{Bytes, Number, Period, Rate, Share, Statuses};
 
 use super::plan::{Behaviour, Model, PlannedBody, PlannedPhase, StatusRange, Timeouts, Until};
 use super::resolve::{OneRequest, PoolRequest};
+use super::tls::TlsSettings;
 use crate::pool::Pool;
 use crate::sources::Align;
 use corelane_proto::http::url::{Scheme, Url};
@@ -76,6 +77,12 @@ pub struct ClientPool {
     /// The statuses that count as success; 200-399 by default.
     #[serde(default)]
     pub status: Statuses,
+    /// Over TLS: takes any certificate.
+    pub insecure: Option<bool>,
+    /// Over TLS: the certificates that are trusted instead of the system's, PEM.
+    pub ca: Option<PathBuf>,
+    /// Over TLS: whether new connections resume the sessions of earlier ones; they do by default.
+    pub resumption: Option<bool>,
 }
 
 /// Things to ask for.
@@ -111,6 +118,9 @@ pub struct UrlEntry {
     /// Whether the body goes in chunks.
     #[serde(default)]
     pub chunked: bool,
+    /// Whether the body waits until the server has asked for it.
+    #[serde(default)]
+    pub expect_continue: bool,
     /// Whether answers are checked against what `serve http` promises of the path.
     #[serde(default)]
     pub check: bool,
@@ -126,8 +136,11 @@ pub struct ServerPool {
     pub name: String,
     /// Where they listen; connections are shared evenly.
     pub addresses: Vec<SocketAddr>,
-    /// The value of `Host`; the first address by default.
+    /// The value of `Host`, and with TLS the name that is verified; the first address by default.
     pub host: Option<String>,
+    /// Whether they are spoken to over TLS.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 /// A part of the run.
@@ -152,8 +165,10 @@ pub struct ScenarioPhase {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioTimeouts {
-    /// For opening a connection.
+    /// For opening a connection, its TLS handshake included.
     pub connect: Option<Period>,
+    /// From the head of a request to sending its body though the server has not asked for it.
+    pub r#continue: Option<Period>,
     /// From a request to the first byte of its answer.
     pub first_byte: Option<Period>,
     /// From a request to the end of its answer.
@@ -245,6 +260,7 @@ impl Scenario {
         let or = |own: Option<Period>, other| own.map_or(other, Period::seconds);
         Timeouts {
             connect_s: or(own.connect, others.connect_s),
+            continue_s: or(own.r#continue, others.continue_s),
             first_byte_s: or(own.first_byte, others.first_byte_s),
             request_s: or(own.request, others.request_s),
             drain_s: or(own.drain, others.drain_s),
@@ -294,6 +310,7 @@ impl Scenario {
             statuses: client.status.ranges(),
             sources: client.sources.clone(),
             align: client.align,
+            tls: client.tls(server)?,
         })
     }
 }
@@ -309,12 +326,13 @@ impl ServerPool {
             .addresses
             .first()
             .ok_or_else(|| wrong("it has no address".to_owned()))?;
+        let scheme = if self.tls { "https" } else { "http" };
         match &self.host {
-            Some(host) => format!("http://{host}/")
+            Some(host) => format!("{scheme}://{host}/")
                 .parse()
                 .map_err(|error| wrong(format!("{error}"))),
             None => Ok(Url {
-                scheme: Scheme::Http,
+                scheme: if self.tls { Scheme::Https } else { Scheme::Http },
                 host: first.ip().to_string(),
                 port: first.port(),
                 target: "/".to_owned(),
@@ -324,6 +342,32 @@ impl ServerPool {
 }
 
 impl ClientPool {
+    fn tls(&self, server: &ServerPool) -> Result<TlsSettings, ScenarioError> {
+        let of = || format!("client pool '{}'", self.name);
+        let given = self.insecure.is_some() || self.ca.is_some() || self.resumption.is_some();
+        if given && !server.tls {
+            return Err(ScenarioError::Value {
+                of: of(),
+                reason: format!(
+                    "insecure, ca and resumption need tls = true of server pool '{}'",
+                    server.name
+                ),
+            });
+        }
+        let insecure = self.insecure.unwrap_or(false);
+        if insecure && self.ca.is_some() {
+            return Err(ScenarioError::Both {
+                of: of(),
+                what: "insecure and ca",
+            });
+        }
+        Ok(TlsSettings {
+            insecure,
+            ca: self.ca.clone(),
+            resumption: self.resumption.unwrap_or(true),
+        })
+    }
+
     fn model(&self) -> Result<Model, ScenarioError> {
         match (self.rate, self.think) {
             (Some(_), Some(_)) => Err(ScenarioError::Both {
@@ -363,9 +407,13 @@ impl UrlEntry {
                 fields: self.headers.clone().into_iter().collect(),
                 body: body.clone(),
                 chunked: self.chunked,
+                expect_continue: self.expect_continue,
                 check: self.check,
             })
         };
+        if self.expect_continue && body == PlannedBody::Nothing {
+            return Err(self.wrong("expect_continue needs a body".to_owned()));
+        }
         if self.weight <= 0.0 || !self.weight.is_finite() {
             return Err(self.wrong("a weight is more than 0".to_owned()));
         }

@@ -17,6 +17,8 @@ requests_a_connection = 100
 abort = "1%"
 sources = "127.1.0.0/16"
 align = "even"
+ca = "authorities.pem"
+resumption = false
 status = "200,204,300-399"
 
 [[client]]
@@ -27,6 +29,7 @@ connections = "1k"
 think = "10ms"
 read_rate = "64KiB"
 write_rate = 1000
+insecure = true
 first_pause = "100ms"
 
 [[urls]]
@@ -50,6 +53,7 @@ chunked = false
 [[urls.entry]]
 path = "/echo"
 body_size = "1MiB"
+expect_continue = true
 [[urls.entry]]
 path = "/echo"
 body_file = "/proc/self/cmdline"
@@ -58,6 +62,7 @@ body_file = "/proc/self/cmdline"
 name = "origin"
 addresses = ["127.0.0.1:8080", "127.0.0.2:8080"]
 host = "example.org"
+tls = true
 
 [[phase]]
 name = "ramp"
@@ -71,6 +76,7 @@ failures = 100
 
 [timeouts]
 connect = "1s"
+continue = "500ms"
 first_byte = "2s"
 request = "3s"
 drain = "4s"
@@ -96,7 +102,7 @@ fn a_scenario_becomes_pools_and_phases() {
         (9, 2, 3)
     );
     assert_eq!(quick.behaviour.abort_share, 0.01);
-    assert_eq!(quick.requests[0].url.to_string(), "http://example.org/size/5056");
+    assert_eq!(quick.requests[0].url.to_string(), "https://example.org/size/5056");
     let weights: f64 = quick.requests.iter().map(|request| request.weight).sum();
     assert!((weights - 10.0).abs() < 1e-9);
     assert_eq!(
@@ -107,6 +113,8 @@ fn a_scenario_becomes_pools_and_phases() {
         ("HEAD", "POST")
     );
     assert_eq!(slow.behaviour.read_bytes_per_second, Some(65_536));
+    assert!(!quick.tls.resumption && !quick.tls.insecure && slow.tls.insecure && slow.tls.resumption);
+    assert!(slow.requests[1].expect_continue && !slow.requests[0].expect_continue);
     assert_eq!(slow.requests[1].body, PlannedBody::Generated { bytes: 1 << 20 });
     let phases = scenario.phases().unwrap();
     assert_eq!(
@@ -119,11 +127,13 @@ fn a_scenario_becomes_pools_and_phases() {
     );
     let others = Timeouts {
         connect_s: 9.0,
+        continue_s: 9.0,
         first_byte_s: 9.0,
         request_s: 9.0,
         drain_s: 9.0,
     };
-    assert_eq!(scenario.timeouts(others).request_s, 3.0);
+    let timeouts = scenario.timeouts(others);
+    assert_eq!((timeouts.request_s, timeouts.continue_s), (3.0, 0.5));
 }
 
 #[test]
@@ -168,6 +178,13 @@ fn what_does_not_fit_together_is_refused_by_name() {
             "unknown field `speed`",
         ),
         ("/status/204", "/a b", "%20"),
+        ("tls = true", "", "need tls = true of server pool 'origin'"),
+        (
+            "insecure = true",
+            "insecure = true\nca = \"a\"",
+            "insecure and ca",
+        ),
+        ("body_size = \"1MiB\"", "", "expect_continue needs a body"),
     ];
     for (good, bad, reason) in spoilt {
         let text = EVERYTHING.replacen(good, bad, 1);

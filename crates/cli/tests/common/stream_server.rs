@@ -1,0 +1,89 @@
+//! `serve http` and `serve tcp` as processes on loopback, which end with their documents.
+
+use super::common::corelane;
+use serde_json::Value;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server that ends with its document.
+pub struct Server {
+    process: Option<Child>,
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+}
+
+impl Server {
+    /// `corelane serve WHAT` with two buckets on a port of its own, as soon as it listens.
+    pub fn start(what: &str, arguments: &[&str]) -> Self {
+        // Nobody else takes a port that was just given back, in all likelihood; a server that cannot have it says so.
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let address = format!("127.0.0.1:{port}");
+        let all = [
+            &[
+                "serve",
+                what,
+                &address,
+                "--buckets",
+                "2",
+                "--share-cpus",
+                "--json",
+            ],
+            arguments,
+        ]
+        .concat();
+        let process = corelane(&all).stdout(Stdio::piped()).spawn().unwrap();
+        let server = Self {
+            process: Some(process),
+            port,
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(&address).is_err() {
+            assert!(Instant::now() < deadline, "{what} does not listen");
+            std::thread::yield_now();
+        }
+        server
+    }
+
+    /// A URL of it.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Sends it a signal, by its name without `SIG`.
+    pub fn signal(&self, name: &str) {
+        let id = self.process.as_ref().unwrap().id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Interrupts it, as the terminal does on ^C, and reads what it tells.
+    pub fn stop(mut self) -> Value {
+        self.signal("INT");
+        let mut process = self.process.take().unwrap();
+        let mut text = String::new();
+        process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(process.wait().unwrap().success());
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.as_mut() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// A count of all buckets.
+pub fn sum(served: &Value, field: &str) -> u64 {
+    let buckets = served["buckets"].as_array().unwrap();
+    buckets.iter().map(|bucket| bucket[field].as_u64().unwrap()).sum()
+}

@@ -1,0 +1,530 @@
+//! The generator as it is, against scripted servers in a simulated network: over TLS whatever the pieces, with handshakes
+//! that come to nothing, and with bodies that wait to be asked for.
+
+use super::connection::State;
+use super::generator::{Common, Generator, LiveCounters, Outcome};
+use super::phases::PhaseTimes;
+use super::plan::{Behaviour, Model, PlannedBody, StatusRange, Timeouts};
+use super::resolve::{HttpRequest, OneRequest, PoolRequest};
+use super::tls::{self, TlsLoaded, TlsSettings};
+use super::{RequestCounts, group};
+use crate::crew::Duty;
+use crate::failure::Failure;
+use crate::sources::Align;
+use corelane_host::memory::MemoryPolicy;
+use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedListener};
+use corelane_worker::engine::{Engine, EngineSettings, Event, Handler, Id, Ops};
+use corelane_worker::{CachePadded, Time};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SERVER: &str = "10.0.0.1:443";
+
+/// A certificate for these names: in a file for clients to trust, and with its key.
+pub(super) fn certificate(
+    names: &[&str],
+) -> (
+    tempfile::NamedTempFile,
+    CertificateDer<'static>,
+    PrivatePkcs8KeyDer<'static>,
+) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), made.cert.pem()).unwrap();
+    (
+        file,
+        made.cert.der().clone(),
+        made.signing_key.serialize_der().into(),
+    )
+}
+
+/// A server with this certificate, that gives tickets.
+pub(super) fn server_configuration(
+    certificate: &CertificateDer<'static>,
+    key: &PrivatePkcs8KeyDer<'static>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Arc<ServerConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = PrivateKeyDer::Pkcs8(key.clone_key());
+    let configuration = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key);
+    Arc::new(configuration.unwrap())
+}
+
+/// What a scripted server says to what it has heard so far and not answered.
+enum Says {
+    Nothing,
+    Bytes(&'static str),
+    /// And ends its side.
+    Last(&'static str),
+    /// Ends the connection without a word of TLS.
+    Cut(&'static str),
+}
+
+type Script = fn(&mut Vec<u8>) -> Says;
+
+struct Server {
+    tls: Option<Arc<ServerConfig>>,
+    script: Script,
+    last: Time,
+    talks: HashMap<Id, (Option<ServerConnection>, Vec<u8>)>,
+}
+
+impl Server {
+    /// Serves until nothing has happened for a virtual minute.
+    fn serve(mut self, seat: Seat, listener: SimulatedListener, settings: &EngineSettings) {
+        let mut engine = seat.engine(settings).unwrap();
+        engine.ops().listen(listener).unwrap();
+        self.last = engine.now();
+        while engine.now().since(self.last) < Duration::from_secs(60) {
+            let until = engine.now() + Duration::from_secs(1);
+            engine.turn(until, &mut self).unwrap();
+        }
+    }
+}
+
+impl Handler for Server {
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
+        self.last = now;
+        let mut bytes = match event {
+            Event::Opened { .. } => {
+                let session = |tls: &Arc<ServerConfig>| ServerConnection::new(Arc::clone(tls)).unwrap();
+                let session = self.tls.as_ref().map(session);
+                self.talks.insert(id, (session, Vec::new()));
+                return;
+            }
+            Event::Bytes(bytes) => bytes,
+            Event::PeerClosed => return ops.close(id),
+            Event::Closed(_) => {
+                self.talks.remove(&id);
+                return;
+            }
+            _ => return,
+        };
+        let Some((session, heard)) = self.talks.get_mut(&id) else {
+            return;
+        };
+        let Some(session) = session else {
+            heard.extend_from_slice(bytes);
+            match (self.script)(heard) {
+                Says::Nothing => {}
+                Says::Bytes(text) => ops.write(id, text.as_bytes()).unwrap(),
+                Says::Last(text) | Says::Cut(text) => {
+                    ops.write(id, text.as_bytes()).unwrap();
+                    ops.shutdown(id);
+                }
+            }
+            return;
+        };
+        while !bytes.is_empty() {
+            session.read_tls(&mut bytes).unwrap();
+            if session.process_new_packets().is_err() {
+                return ops.close(id);
+            }
+        }
+        let before = heard.len();
+        let _ = session.reader().read_to_end(heard);
+        let says = if heard.len() > before {
+            (self.script)(heard)
+        } else {
+            Says::Nothing
+        };
+        if let Says::Bytes(text) | Says::Last(text) | Says::Cut(text) = &says {
+            session.writer().write_all(text.as_bytes()).unwrap();
+        }
+        if let Says::Last(_) = says {
+            session.send_close_notify();
+        }
+        let mut flight = Vec::new();
+        while session.wants_write() {
+            session.write_tls(&mut flight).unwrap();
+        }
+        ops.write(id, &flight).unwrap();
+        if let Says::Last(_) | Says::Cut(_) = says {
+            ops.shutdown(id);
+        }
+    }
+}
+
+/// One request of one connection, as a test changes it.
+fn request(url: &str) -> HttpRequest {
+    HttpRequest {
+        pools: vec![PoolRequest {
+            name: "main".to_owned(),
+            servers: vec![SERVER.parse().unwrap()],
+            requests: vec![OneRequest {
+                weight: 1.0,
+                url: url.parse().unwrap(),
+                method: "GET".to_owned(),
+                fields: Vec::new(),
+                body: PlannedBody::Nothing,
+                chunked: false,
+                expect_continue: false,
+                check: false,
+            }],
+            connections: 1,
+            model: Model::Closed { think_s: 0.0 },
+            requests_a_connection: None,
+            behaviour: Behaviour::default(),
+            statuses: vec![StatusRange {
+                first: 200,
+                last: 299,
+            }],
+            sources: None,
+            align: Align::Kernel,
+            tls: TlsSettings::default(),
+        }],
+        phases: Vec::new(),
+        requests: Some(3),
+        steering: None,
+        buckets: None,
+        cpus: vec![0],
+        timeouts: Timeouts {
+            connect_s: 3.0,
+            continue_s: 1.0,
+            first_byte_s: 5.0,
+            request_s: 7.0,
+            drain_s: 10.0,
+        },
+        engine: None,
+        memory: MemoryPolicy::FirstTouch,
+        descriptor_limit: 1_000,
+        gather: Duration::ZERO,
+    }
+}
+
+/// What a run came to.
+struct Ran {
+    requests: RequestCounts,
+    outcome: Outcome,
+}
+
+impl Ran {
+    fn tls(&self) -> &TlsLoaded {
+        &self.outcome.groups[0].encryption.as_ref().unwrap().counts
+    }
+
+    /// Fates that there were, by name.
+    fn failures(&self) -> Vec<(&'static str, u64)> {
+        let occurred = self.requests.by_cause.occurred();
+        occurred.map(|(failure, count)| (failure.name(), count)).collect()
+    }
+}
+
+/// Runs the generator to its end, both sides receiving at most so many bytes at once.
+fn run(request: &HttpRequest, tls: Option<Arc<ServerConfig>>, script: Script, piece: usize) -> Ran {
+    let network = Network::new(NetworkSettings::default());
+    let listener = network.listener(SERVER.parse().unwrap()).unwrap();
+    let (server_seat, client_seat) = (network.seat(), network.seat());
+    let server = Server {
+        tls,
+        script,
+        last: Time::default(),
+        talks: HashMap::new(),
+    };
+    let settings = EngineSettings {
+        stream_buffer_bytes: piece,
+        ..EngineSettings::default()
+    };
+    let plan = Arc::new(request.resolve().unwrap());
+    let phases = Arc::new(PhaseTimes::new(plan.phases.len()));
+    let common = Common {
+        requests: group::prepare(&plan).unwrap(),
+        tls: tls::pools(&plan).unwrap(),
+        stop: Arc::default(),
+        phases: Arc::clone(&phases),
+        plan: Arc::clone(&plan),
+    };
+    std::thread::scope(|scope| {
+        let server_settings = settings.clone();
+        scope.spawn(move || server.serve(server_seat, listener, &server_settings));
+        let mut engine = client_seat.engine(&settings).unwrap();
+        let live = Arc::<CachePadded<LiveCounters>>::default();
+        let mut generator = Generator::new(common, 0, live, engine.now());
+        generator.prepare(&mut engine).unwrap();
+        let start = engine.now();
+        phases.begin(0, start, &plan.phases);
+        let resting = |generator: &Generator| {
+            let at_rest = |state| matches!(state, State::Idle | State::Closed);
+            generator
+                .connections
+                .iter()
+                .all(|connection| at_rest(connection.state))
+        };
+        assert!(resting(&generator), "every connection is open, or cannot be");
+        let outcome = generator.run(&mut engine, start).unwrap();
+        Ran {
+            requests: super::sum::told(&outcome.groups[0]),
+            outcome,
+        }
+    })
+}
+
+/// Answers every request with `ok`.
+fn ok(heard: &mut Vec<u8>) -> Says {
+    if heard.ends_with(b"\r\n\r\n") {
+        heard.clear();
+        return Says::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    }
+    Says::Nothing
+}
+
+#[test]
+fn over_tls_in_pieces_of_any_size_requests_are_answered() {
+    let (file, certificate, key) = certificate(&["server.example"]);
+    for piece in (1..64).chain([1_000, 65_536]) {
+        let mut request = request("https://server.example/");
+        request.pools[0].tls.ca = Some(file.path().to_owned());
+        let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+        let ran = run(&request, Some(server), ok, piece);
+        assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]), "{piece}");
+        assert_eq!(ran.outcome.open, 1);
+        assert_eq!((ran.tls().handshakes_full, ran.tls().verified), (1, true));
+        let counts = &ran.outcome.groups[0].counts;
+        assert_eq!(counts.bytes.received, 3 * 40, "in plain");
+        assert!(ran.tls().bytes_received > counts.bytes.received && ran.tls().bytes_sent > counts.bytes.sent);
+    }
+}
+
+#[test]
+fn large_bodies_go_encrypted_as_the_server_takes_them() {
+    fn whole(heard: &mut Vec<u8>) -> Says {
+        let Some(end) = heard.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return Says::Nothing;
+        };
+        let done = if heard.starts_with(b"PUT") {
+            heard.ends_with(b"0\r\n\r\n")
+        } else {
+            heard.len() - end - 4 == 1_000_000
+        };
+        if !done {
+            return Says::Nothing;
+        }
+        heard.clear();
+        Says::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    }
+    let (file, certificate, key) = certificate(&["server.example"]);
+    for (method, chunked) in [("POST", false), ("PUT", true)] {
+        let mut request = request("https://server.example/");
+        request.pools[0].tls.ca = Some(file.path().to_owned());
+        let one = &mut request.pools[0].requests[0];
+        one.method = method.to_owned();
+        one.body = PlannedBody::Generated { bytes: 1_000_000 };
+        one.chunked = chunked;
+        let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+        let ran = run(&request, Some(server), whole, 65_536);
+        assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]), "{method}");
+        assert!(ran.outcome.groups[0].counts.bytes.sent > 3_000_000);
+    }
+}
+
+#[test]
+fn an_answer_that_begins_before_a_large_body_is_sent_does_not_cut_it_short() {
+    fn eager(heard: &mut Vec<u8>) -> Says {
+        let Some(end) = heard.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return Says::Nothing;
+        };
+        let head = heard.starts_with(b"P");
+        if head {
+            // So that the next call knows that it has answered.
+            heard[0] = b'!';
+            return Says::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
+        }
+        if heard.len() - end - 4 < 1_000_000 {
+            return Says::Nothing;
+        }
+        heard.clear();
+        Says::Bytes("ok")
+    }
+    let (file, certificate, key) = certificate(&["server.example"]);
+    let mut request = request("https://server.example/");
+    request.pools[0].tls.ca = Some(file.path().to_owned());
+    request.pools[0].requests[0].method = "POST".to_owned();
+    request.pools[0].requests[0].body = PlannedBody::Generated { bytes: 1_000_000 };
+    let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+    let ran = run(&request, Some(server), eager, 65_536);
+    assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]));
+    assert_eq!(ran.outcome.groups[0].counts.connections.opened, 1);
+}
+
+#[test]
+fn connections_that_open_again_resume_their_sessions() {
+    fn closing(heard: &mut Vec<u8>) -> Says {
+        match ok(heard) {
+            Says::Bytes(_) => {
+                Says::Last("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+            }
+            _ => Says::Nothing,
+        }
+    }
+    let (file, certificate, key) = certificate(&["server.example"]);
+    for (resumption, full) in [(true, 1), (false, 3)] {
+        let mut request = request("https://server.example/");
+        request.pools[0].tls.ca = Some(file.path().to_owned());
+        request.pools[0].tls.resumption = resumption;
+        let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+        let ran = run(&request, Some(server), closing, 65_536);
+        assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]));
+        let tls = ran.tls();
+        assert_eq!((tls.handshakes_full, tls.handshakes_resumed), (full, 3 - full));
+    }
+}
+
+#[test]
+fn only_an_end_by_the_servers_word_completes_an_answer_without_a_length() {
+    fn told(heard: &mut Vec<u8>) -> Says {
+        match ok(heard) {
+            Says::Bytes(_) => Says::Last("HTTP/1.1 200 OK\r\n\r\nok"),
+            _ => Says::Nothing,
+        }
+    }
+    fn cut(heard: &mut Vec<u8>) -> Says {
+        match ok(heard) {
+            Says::Bytes(_) => Says::Cut("HTTP/1.1 200 OK\r\n\r\nok"),
+            _ => Says::Nothing,
+        }
+    }
+    let (file, certificate, key) = certificate(&["server.example"]);
+    for (script, okay, failures) in [
+        (told as Script, 3, vec![]),
+        (cut as Script, 0, vec![("closed_early", 3)]),
+    ] {
+        let mut request = request("https://server.example/");
+        request.pools[0].tls.ca = Some(file.path().to_owned());
+        let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+        let ran = run(&request, Some(server), script, 65_536);
+        assert_eq!((ran.requests.ok, ran.failures()), (okay, failures));
+    }
+    // Without TLS there is no other word than the end.
+    let ran = run(&request("http://server.example/"), None, cut, 65_536);
+    assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]));
+}
+
+#[test]
+fn handshakes_come_to_nothing_under_names_of_their_own() {
+    fn silent(_: &mut Vec<u8>) -> Says {
+        Says::Nothing
+    }
+    fn plain(heard: &mut Vec<u8>) -> Says {
+        heard.clear();
+        Says::Last("HTTP/1.1 400 Bad Request\r\n\r\n")
+    }
+    fn gone(heard: &mut Vec<u8>) -> Says {
+        heard.clear();
+        Says::Last("")
+    }
+    let (file, ..) = certificate(&["server.example"]);
+    let (_, certificate, key) = certificate(&["server.example"]);
+    let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+    for (tls, script, failure) in [
+        (None, silent as Script, Failure::HandshakeTimeout),
+        (None, plain as Script, Failure::Tls),
+        (None, gone as Script, Failure::ClosedEarly),
+        (Some(server), ok as Script, Failure::CertificateRefused),
+    ] {
+        let mut request = request("https://server.example/");
+        request.pools[0].tls.ca = Some(file.path().to_owned());
+        let ran = run(&request, tls, script, 65_536);
+        let connections = &ran.outcome.groups[0].counts.connections;
+        let opened = (connections.opened, ran.outcome.open);
+        assert_eq!(opened, (0, 0), "{failure:?}");
+        assert!(connections.failed.of(failure) > 0, "{failure:?}: {connections:?}");
+        assert_eq!(connections.failed.total(), connections.failed.of(failure));
+        assert_eq!(ran.failures(), [(failure.name(), 3)]);
+    }
+}
+
+/// A request whose body waits.
+fn waiting(url: &str) -> HttpRequest {
+    let mut request = request(url);
+    let one = &mut request.pools[0].requests[0];
+    one.method = "POST".to_owned();
+    one.body = PlannedBody::Text("body".to_owned());
+    one.expect_continue = true;
+    request
+}
+
+/// Whether all that was heard is the head, or body and all.
+fn heard_of(heard: &[u8]) -> (bool, bool) {
+    (heard.ends_with(b"\r\n\r\n"), heard.ends_with(b"\r\n\r\nbody"))
+}
+
+#[test]
+fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_an_answer() {
+    fn asks(heard: &mut Vec<u8>) -> Says {
+        match heard_of(heard) {
+            (true, _) => Says::Bytes("HTTP/1.1 100 Continue\r\n\r\n"),
+            (_, true) => {
+                heard.clear();
+                Says::Bytes("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            }
+            _ => Says::Nothing,
+        }
+    }
+    fn asks_and_answers(heard: &mut Vec<u8>) -> Says {
+        match heard_of(heard) {
+            (true, _) => {
+                Says::Bytes("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+            }
+            (_, true) => {
+                heard.clear();
+                Says::Bytes("ok")
+            }
+            _ => Says::Nothing,
+        }
+    }
+    fn waits(heard: &mut Vec<u8>) -> Says {
+        match heard_of(heard) {
+            (_, true) => asks(heard),
+            _ => Says::Nothing,
+        }
+    }
+    fn answers(heard: &mut Vec<u8>) -> Says {
+        assert!(heard.starts_with(b"POST"), "no body is wanted");
+        match heard_of(heard) {
+            (true, _) => {
+                heard.clear();
+                Says::Bytes("HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            }
+            _ => Says::Nothing,
+        }
+    }
+    let (file, certificate, key) = certificate(&["server.example"]);
+    let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+    // What was continued, refused, sent unasked; connections opened; whether it took the second that is waited.
+    for (script, expected, opened, takes) in [
+        (asks as Script, [3, 0, 0], 1, false),
+        (asks_and_answers as Script, [3, 0, 0], 1, false),
+        (waits as Script, [0, 0, 3], 1, true),
+        (answers as Script, [0, 3, 0], 3, false),
+    ] {
+        for piece in [1, 7, 65_536] {
+            for tls in [None, Some(Arc::clone(&server))] {
+                let scheme = if tls.is_some() { "https" } else { "http" };
+                let mut request = waiting(&format!("{scheme}://server.example/"));
+                request.pools[0].tls.ca = Some(file.path().to_owned());
+                let ran = run(&request, tls, script, piece);
+                let counts = &ran.requests;
+                assert_eq!((counts.ok, ran.failures()), (3, vec![]), "{scheme} {piece}");
+                let fates = [counts.continued, counts.body_refused, counts.continue_timeouts];
+                assert_eq!(fates, expected, "{scheme} {piece}");
+                let group = &ran.outcome.groups[0];
+                assert_eq!(group.counts.connections.opened, opened);
+                let latency = group.latency.summary().unwrap();
+                assert_eq!(latency.min_ns >= 1_000_000_000, takes);
+                let plan = request.resolve().unwrap();
+                let head = plan.pools[0].requests[0].head.len() as u64;
+                let body = if expected[1] > 0 { 0 } else { 4 };
+                assert_eq!(group.counts.bytes.sent, 3 * (head + body), "{scheme}");
+            }
+        }
+    }
+}
