@@ -327,12 +327,19 @@ fn header_leaning(words: &str, unit: &str, left: bool) -> Markup {
     element("th", attributes, Markup::from(words).with(unit))
 }
 
+/// Letters up to which a cell stays on one line: more of them leave no room for the numbers on a phone.
+const LONGEST_UNBROKEN: usize = 20;
+
 fn body_row(cells: Vec<Cell>, texts: usize) -> Markup {
     let cell = |(index, cell): (usize, Cell)| {
         let cell = cell.unwrap_or_else(|| classed("span", "missing", MISSING));
         match index {
+            0 if cell.is_text_over(LONGEST_UNBROKEN) => {
+                element("th", &[("scope", "row"), ("class", "long")], cell)
+            }
             0 => element("th", &[("scope", "row")], cell),
             index if index < texts => classed("td", "words", cell),
+            _ if cell.is_text_over(LONGEST_UNBROKEN) => classed("td", "long", cell),
             _ => plain("td", cell),
         }
     };
