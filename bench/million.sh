@@ -23,6 +23,8 @@ import json, sys
 report = json.load(open(sys.argv[1]))
 step, trial = report["steps"][-1], report["trials"][-1]
 asked, connections = step["connections"], trial["connections"]
+if trial["status"] != "valid":
+    sys.exit(f'the trial is no result ({trial["status"]}): {trial["why"]}')
 each = step["memory_per_connection"]
 checks = {
     "every connection opened": connections["opened"] == asked,

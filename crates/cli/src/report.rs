@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub enum ReportWhat {
     /// Tell a saved report again, as text or as a page
     Show {
-        /// A document that `lab scale udp|http --json FILE` wrote
+        /// A document that `lab scale udp|tcp|http --json FILE` wrote
         file: PathBuf,
         /// Write the report as one HTML page instead
         #[arg(long, value_name = "FILE")]

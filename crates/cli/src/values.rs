@@ -1,5 +1,6 @@
 //! How values are written in arguments: endpoints, ranges and quantities.
 
+use corelane_load::tcp::WRITE_BYTES;
 use corelane_report::quantity;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -49,6 +50,15 @@ pub fn duration(text: &str) -> Result<Duration, quantity::QuantityError> {
 /// Bytes, with a unit or none.
 pub fn size(text: &str) -> Result<u64, quantity::QuantityError> {
     quantity::parse_size(text)
+}
+
+/// Bytes of one write to a connection.
+pub fn write_size(text: &str) -> Result<u32, String> {
+    let bytes = size(text).map_err(|error| error.to_string())?;
+    let fits = u32::try_from(bytes)
+        .ok()
+        .filter(|bytes| (1..=WRITE_BYTES).contains(bytes));
+    fits.ok_or_else(|| format!("a write is of 1 B to {}", quantity::bytes(u64::from(WRITE_BYTES))))
 }
 
 /// So many a second.

@@ -108,6 +108,7 @@ fn every_example_in_the_help_works() {
         vec!["load", "udp"],
         vec!["lab", "scale", "udp"],
         vec!["lab", "scale", "http"],
+        vec!["lab", "scale", "tcp"],
         vec!["key", "audit"],
         vec!["key", "generate"],
         vec!["lab", "rebalance"],

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{refused, run, run_json};
+use common::{namespaces_for, number, refused, run, run_json, told_again};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -23,20 +23,8 @@ fn lab(further: &[&str]) -> Value {
     run_json(&[&QUICK[..], further, &["--json"]].concat())
 }
 
-/// Whether namespaces can be made here; says why not where they cannot.
-fn namespaces() -> bool {
-    let output = run(&["lab", "scale", "http", "--bed", "namespaces", "--dry-run"]);
-    if !output.status.success() {
-        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    output.status.success()
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
-}
-
-/// What must hold of every trial with nothing in its way: both sides counted the same, and nothing failed.
+/// What must hold of every trial with nothing in its way: both sides counted the same, and nothing failed. With the generator
+/// alone on its CPUs it may be the limit, which is no fault.
 fn assert_whole(report: &Value) {
     let steps = report["steps"].as_array().unwrap();
     assert!(!steps.is_empty());
@@ -46,7 +34,8 @@ fn assert_whole(report: &Value) {
             "{} {} x{}: {trial}",
             step["server"], step["placement"], step["buckets_active"]
         );
-        assert_eq!(trial["status"], "valid", "{what}");
+        let generator = trial["status"] == "generator_limited" && step["placement"] == "crossed";
+        assert!(trial["status"] == "valid" || generator, "{what}");
         assert!(number(&trial["requests_ok"]) > 0, "{what}");
         let connections = &trial["connections"];
         for count in ["opened", "held"] {
@@ -59,13 +48,14 @@ fn assert_whole(report: &Value) {
 
 #[test]
 fn every_request_is_counted_on_both_sides_with_controls() {
-    if !namespaces() {
+    if !namespaces_for("http") {
         return;
     }
     let report = lab(&["--bed", "namespaces", "--size", "0,100KiB"]);
     assert_eq!(report["schema"], "corelane/scale-http/1");
     assert_whole(&report);
-    for step in report["steps"].as_array().unwrap() {
+    let measured = report["steps"].as_array().unwrap().iter();
+    for step in measured.filter(|step| step["trials"] != 0) {
         let exact = step["server"] == "exact";
         assert_eq!(
             step["steering_ok"],
@@ -90,26 +80,7 @@ fn every_request_is_counted_on_both_sides_with_controls() {
 
 #[test]
 fn a_saved_report_is_told_again_compared_and_made_a_page() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    let (json, html) = (file("run.json"), file("run.html"));
-    let saving = [
-        "--models", "exact", "--size", "10", "--json", &json, "--html", &html,
-    ];
-    let first = run(&[&QUICK[..], &saving].concat());
-    let again = run(&["report", "show", &json]);
-    assert_eq!(
-        String::from_utf8_lossy(&first.stdout),
-        String::from_utf8_lossy(&again.stdout)
-    );
-    let page = file("again.html");
-    assert!(run(&["report", "show", &json, "--html", &page]).status.success());
-    assert_eq!(
-        fs::read_to_string(&page).unwrap(),
-        fs::read_to_string(&html).unwrap()
-    );
-    let compared = run(&["report", "diff", &json, &json]);
-    let compared = String::from_utf8_lossy(&compared.stdout).into_owned();
+    let (_, compared) = told_again(&[&QUICK[..], &["--models", "exact", "--size", "10"]].concat());
     assert!(
         compared.contains("Nothing changed beyond the spread"),
         "{compared}"
@@ -128,8 +99,19 @@ fn a_schedule_is_kept_and_its_lag_told() {
         "--size",
         "10",
     ]);
-    for step in report["steps"].as_array().unwrap() {
-        assert!(step["schedule_lag"]["count"].as_u64().unwrap() > 0, "{step}");
+    for trial in report["trials"].as_array().unwrap() {
+        assert!(!trial["schedule_lag"].is_null(), "{trial}");
+        let late = &trial["raw"]["client"]["behind_schedule"];
+        let status = if late.is_null() {
+            "valid"
+        } else {
+            "generator_limited"
+        };
+        assert_eq!(
+            (&trial["status"], &trial["why"]),
+            (&status.into(), late),
+            "{trial}"
+        );
     }
 }
 
@@ -139,7 +121,7 @@ fn any_server_can_take_the_place_of_ours() {
         eprintln!("skipped: nginx is not installed (tests/prepare.sh)");
         return;
     }
-    if !namespaces() {
+    if !namespaces_for("http") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -171,7 +153,7 @@ fn any_server_can_take_the_place_of_ours() {
 
 #[test]
 fn a_subject_that_does_not_start_ends_the_run_with_its_own_words() {
-    if !namespaces() {
+    if !namespaces_for("http") {
         return;
     }
     let told = refused(

@@ -59,6 +59,48 @@ fn a_sink_receives_what_was_written_on_every_connection() {
 }
 
 #[test]
+fn everything_has_arrived_when_it_was_waited_for() {
+    let received = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&received);
+    let address = server(move |_, connection| read_all(connection, &count));
+    let flags = [
+        "--connections",
+        "8",
+        "--duration",
+        "200ms",
+        "--size",
+        "1000",
+        "--drain",
+        "60s",
+    ];
+    let loaded = load(address, &flags);
+    let total = &loaded["total"];
+    assert_eq!(
+        (&total["open_at_end"], &total["undrained"]),
+        (&8.into(), &0.into()),
+        "{total}"
+    );
+    let sent = total["sent_bytes"].as_u64().unwrap();
+    assert!(sent > 0 && received.load(Ordering::SeqCst) == sent, "{total}");
+}
+
+#[test]
+fn a_server_that_ends_no_connection_is_waited_for_no_longer_than_asked() {
+    let address = server(|_, mut connection| {
+        read_all(connection.try_clone().unwrap(), &AtomicU64::new(0));
+        // Until the generator has gone.
+        while connection.write_all(b".").is_ok() {
+            thread::yield_now();
+        }
+    });
+    let loaded = load(
+        address,
+        &["--connections", "2", "--duration", "100ms", "--drain", "100ms"],
+    );
+    assert_eq!(loaded["total"]["undrained"], 2, "{}", loaded["total"]);
+}
+
+#[test]
 fn a_source_is_read() {
     let address = server(|_, mut connection| {
         let block = vec![7; 1 << 16];

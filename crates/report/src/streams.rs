@@ -22,7 +22,7 @@ pub use shape::{Protocol, Server, Shape, Traffic, UnknownServer, UnknownTraffic}
 pub use step::Step;
 pub use summarise::{scaling, summarise};
 pub use text::render;
-pub use trial::{Connections, CpuUse, Trial};
+pub use trial::{BucketBytes, Connections, CpuUse, Segments, Trial};
 
 use crate::scale::{Bed, Placement, Scaling, Tool};
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ pub struct StreamsReport {
 #[derive(Debug, Error)]
 pub enum DocumentError {
     /// The text is not JSON, or a field is missing or of another type.
-    #[error("not a readable report: {0}; give a file that `corelane lab scale http --json FILE` wrote")]
+    #[error("not a readable report: {0}; give a file that `corelane lab scale http|tcp --json FILE` wrote")]
     Json(#[from] serde_json::Error),
     /// The document is of another kind or of a later, incompatible version.
     #[error(
@@ -166,7 +166,7 @@ impl StreamsReport {
         most.filter(|memory| memory.connections >= memory::FEWEST_TO_SHARE)
     }
 
-    /// The series that the verdict is about: of those judged with the first traffic and object size, the one with the most
+    /// The series that the verdict is about: of those judged with the first traffic and size, the one with the most
     /// connections.
     #[must_use]
     pub fn main_series(&self) -> Option<Series<'_>> {
@@ -174,7 +174,7 @@ impl StreamsReport {
         let first = judged.first()?.shape().clone();
         let kin = judged.into_iter().filter(|series| {
             let shape = series.shape();
-            (shape.traffic, shape.object_bytes) == (first.traffic, first.object_bytes)
+            (shape.traffic, shape.size()) == (first.traffic, first.size())
         });
         kin.max_by_key(|series| series.shape().connections)
     }

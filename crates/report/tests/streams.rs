@@ -4,7 +4,7 @@ use corelane_report::histogram::Histogram;
 use corelane_report::html::streams::page;
 use corelane_report::scale::{Bed, CpuShare, Placement, Scaling, Share, Tool, TrialStatus};
 use corelane_report::streams::{
-    CacheGrowth, Connections, CpuUse, Limit, LimitCause, Memory, Protocol, Server, Shape, Step,
+    CacheGrowth, Connections, CpuUse, Limit, LimitCause, Memory, Protocol, Segments, Server, Shape, Step,
     StreamsReport, Suspect, SuspectName, Traffic, Trial, render, scaling, summarise,
 };
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ fn shape(server: Server, placement: Placement, connections: u64, buckets_active:
         placement,
         traffic: Traffic::Requests,
         object_bytes: Some(1024),
+        write_bytes: None,
         connections,
         buckets_active,
     }
@@ -253,20 +254,96 @@ fn the_page_is_one_file_that_fetches_nothing_and_says_what_the_text_says() {
     assert!(page(&none).contains("Nothing was measured"));
 }
 
-#[test]
-fn bytes_are_judged_by_their_rate() {
-    let mut report = report(2);
+/// The same run, of bytes to the server in writes of 1 KiB.
+fn report_of_bytes(buckets: usize) -> StreamsReport {
+    let mut report = report(buckets);
     report.protocol = Protocol::Tcp;
     report.schema = Protocol::Tcp.schema().to_owned();
     for step in &mut report.steps {
-        (step.shape.traffic, step.shape.object_bytes) = (Traffic::Send, None);
+        let shape = &mut step.shape;
+        (shape.traffic, shape.object_bytes, shape.write_bytes) = (Traffic::Sink, None, Some(1024));
+    }
+    for trial in &mut report.trials {
+        trial.sent_bytes = std::mem::take(&mut trial.received_bytes);
+        (trial.latency, trial.requests_ok) = (None, 0);
+        trial.segments = Some(Segments {
+            sent_again: 1_234,
+            out_of_order: 2,
+            stalls: 1,
+        });
     }
     summarise(&mut report);
+    report.scaling = scaling(&report);
+    report
+}
+
+#[test]
+fn bytes_are_judged_by_their_rate() {
+    let report = report_of_bytes(2);
     let step = &report.steps[0];
     assert_eq!(
         (step.requests_per_s, step.main_rate(Protocol::Tcp)),
         (None, step.gbit_s)
     );
+    // A request was of 1 KiB and took the server 4 microseconds.
     assert_eq!(step.server_cpu_ns_per_kib, Some(4000.0));
-    assert!(render(&report).contains("bytes to the server over 64 connections"));
+    assert_eq!(step.server_bytes_per_cpu_s, Some(256e6));
+    assert_eq!(
+        step.segments,
+        Some(Segments {
+            sent_again: 3 * 1_234,
+            out_of_order: 6,
+            stalls: 3,
+        })
+    );
+    assert!(step.unknown["latency"].contains("bytes are measured"));
+    assert_eq!(
+        StreamsReport::from_json(&report.to_json().unwrap()).unwrap(),
+        report
+    );
+}
+
+#[test]
+fn text_and_page_of_bytes_tell_what_a_cpu_second_carries_and_what_tcp_had_to_mend() {
+    let report = report_of_bytes(4);
+    let text = render(&report);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    for words in [
+        "1 KiB writes to the server over 64 connections",
+        "B/CPU s",
+        "256 M",
+        "3,702",
+        "disorder",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    let page = page(&report);
+    for words in ["Gb/s", "B/CPU s", "3,702", "sent again"] {
+        assert!(page.contains(words), "{words} is not in the page");
+    }
+    assert!(!page.contains("latency, p99") && !page.contains("/request"));
+}
+
+#[test]
+fn documents_of_earlier_versions_are_read() {
+    let mut json: Value = serde_json::from_str(&report(2).to_json().unwrap()).unwrap();
+    for step in json["steps"].as_array_mut().unwrap() {
+        for field in [
+            "write_bytes",
+            "segments",
+            "server_bytes_per_cpu_s",
+            "client_bytes_per_cpu_s",
+        ] {
+            step.as_object_mut().unwrap().remove(field).unwrap();
+        }
+    }
+    for trial in json["trials"].as_array_mut().unwrap() {
+        for field in ["segments", "per_bucket"] {
+            trial.as_object_mut().unwrap().remove(field).unwrap();
+        }
+    }
+    let read = StreamsReport::from_json(&json.to_string()).unwrap();
+    assert_eq!(read.steps[0].shape.write_bytes, None);
 }

@@ -82,6 +82,26 @@ fn an_echo_gives_every_byte_back_even_to_whoever_reads_late() {
 }
 
 #[test]
+fn a_source_that_is_told_the_end_sends_what_it_counts_and_no_more() {
+    for server in start(TcpMode::Source) {
+        let mut stream = connect(server.address());
+        stream.read_exact(&mut vec![1; 1 << 20]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        until(&server, "it is gone", |served| {
+            served.sum(|bucket| bucket.open) == 0
+        });
+        let served = server.stop().unwrap();
+        assert_eq!(
+            served.sum(|bucket| bucket.bytes_sent),
+            (1 << 20) + rest.len() as u64
+        );
+        assert!(served.buckets.iter().all(|bucket| bucket.broken.is_empty()));
+    }
+}
+
+#[test]
 fn a_source_sends_until_the_client_leaves() {
     for server in start(TcpMode::Source) {
         let mut stream = connect(server.address());

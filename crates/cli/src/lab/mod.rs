@@ -7,6 +7,8 @@ mod nic;
 mod progress;
 mod rebalance;
 mod scale_http;
+mod scale_streams;
+mod scale_tcp;
 mod scale_udp;
 mod simulate;
 
@@ -48,6 +50,9 @@ pub enum ScaleWhat {
     /// HTTP: 1 to N buckets active, small and large objects, up to millions of connections, our server or any other
     #[command(after_help = scale_http::EXAMPLES)]
     Http(scale_http::ScaleHttpArguments),
+    /// TCP: 1 to N buckets active, bytes to, from and through the server, in small and large writes over any number of connections
+    #[command(after_help = scale_tcp::EXAMPLES)]
+    Tcp(scale_tcp::ScaleTcpArguments),
 }
 
 /// Runs the experiment that was asked for.
@@ -59,6 +64,9 @@ pub fn run(what: &LabWhat) -> Outcome {
         LabWhat::Scale {
             what: ScaleWhat::Http(arguments),
         } => scale_http::run(arguments),
+        LabWhat::Scale {
+            what: ScaleWhat::Tcp(arguments),
+        } => scale_tcp::run(arguments),
         LabWhat::Simulate(arguments) => simulate::run(arguments),
         LabWhat::Rebalance(arguments) => rebalance::run(arguments),
         LabWhat::Engines(arguments) => engines::run(arguments),

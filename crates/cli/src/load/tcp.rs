@@ -6,7 +6,7 @@ use crate::load::live::{self, Growing, Unit, View, Watched};
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::{MemoryArguments, check_memory};
 use crate::steering::{self, Asking};
-use crate::values::{count, duration, size};
+use crate::values::{count, duration, size, write_size};
 use clap::{Args, ValueEnum};
 use corelane_host::limits;
 use corelane_load::pool::Pool;
@@ -57,6 +57,9 @@ pub struct LoadTcpArguments {
     /// Which way bytes go: write, read or both
     #[arg(long, value_name = "DIRECTION", default_value = "write")]
     pub direction: Direction,
+    /// Bytes of each write, at most 1 MiB; the next one follows when the kernel took them all
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]
+    pub size: u32,
     /// Bytes a second that each connection writes [default: as many as it can]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub rate: Option<u64>,
@@ -72,6 +75,9 @@ pub struct LoadTcpArguments {
     /// Move bytes for so long [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
+    /// Then wait at most so long until everything has arrived and the server has ended each connection [default: not]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub drain: Option<Duration>,
     /// Name connections that make no progress for so long
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub stall: Duration,
@@ -191,13 +197,16 @@ fn request(arguments: &LoadTcpArguments) -> anyhow::Result<TcpRequest> {
         target: arguments.target,
         direction: arguments.direction,
         connections: usize::try_from(connections).unwrap_or(usize::MAX),
+        write_bytes: arguments.size,
         write_bytes_per_second: arguments.rate,
+        drain_s: arguments.drain.map(|drain| drain.as_secs_f64()),
         duration_s: arguments.duration.unwrap_or(duration).as_secs_f64(),
         stall_s: arguments.stall.as_secs_f64(),
         connect_timeout_s: arguments.connect_timeout.as_secs_f64(),
         sources: arguments.sources.clone(),
         align: arguments.align.into(),
         steering,
+        buckets: None,
         cpus,
         engine: arguments.engine,
         memory: arguments.placing.memory,
@@ -243,6 +252,10 @@ fn summary(loaded: &TcpLoaded) -> String {
         quantity::count(total.retransmitted),
         quantity::count(total.out_of_order),
     ));
+    if total.undrained > 0 {
+        let undrained = quantity::count(total.undrained);
+        text.push_str(&format!("not ended by the server in time: {undrained}\n"));
+    }
     for (what, failures) in [("not opened", &total.not_opened), ("broken", &total.broken)] {
         for (failure, count) in failures.occurred() {
             let name = failure.name().replace('_', " ");

@@ -3,7 +3,7 @@
 use super::buckets::{self, BucketArguments, Foreground};
 use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
-use crate::values::duration;
+use crate::values::{duration, write_size};
 use clap::Args;
 use corelane_report::quantity;
 use corelane_report::table::{Column, Table};
@@ -19,6 +19,9 @@ pub struct ServeTcpArguments {
     /// What is done with each connection: sink, source or echo
     #[arg(long, value_name = "MODE", default_value = "sink")]
     pub mode: TcpMode,
+    /// Bytes of each write of a source, at most 1 MiB; the next one follows when the kernel took them all
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]
+    pub size: u32,
     /// After how long without progress a connection stands still
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub stall: Duration,
@@ -30,6 +33,7 @@ pub fn run(arguments: &ServeTcpArguments) -> Outcome {
     let plan = TcpPlan {
         free_bind: arguments.buckets.free_bind,
         engine: arguments.buckets.engine,
+        write_bytes: arguments.size,
         backlog: arguments.buckets.backlog,
         stall_ms: u64::try_from(arguments.stall.as_millis())
             .unwrap_or(u64::MAX)

@@ -66,6 +66,36 @@ pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
     document
 }
 
+/// A number of a document.
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+/// Whether `lab scale` of this protocol can make namespaces here; says why not where it cannot.
+pub fn namespaces_for(protocol: &str) -> bool {
+    let output = run(&["lab", "scale", protocol, "--bed", "namespaces", "--dry-run"]);
+    if !output.status.success() {
+        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    output.status.success()
+}
+
+/// Runs an experiment that is saved, and holds the saved document to telling the same again, as text and as a page. Returns the
+/// text, and what comparing the document with itself says.
+pub fn told_again(experiment: &[&str]) -> (String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (json, html, again) = (file("run.json"), file("run.html"), file("again.html"));
+    let text = |output: Output| String::from_utf8(output.stdout).expect("text");
+    let first = text(run(&[experiment, &["--json", &json, "--html", &html]].concat()));
+    assert_eq!(first, text(run(&["report", "show", &json])));
+    let paged = run(&["report", "show", &json, "--html", &again]);
+    assert!(paged.status.success());
+    let page = |path: &str| std::fs::read_to_string(path).expect("the page is there");
+    assert_eq!(page(&again), page(&html));
+    (first, text(run(&["report", "diff", &json, &json])))
+}
+
 /// A server in the background; ended when dropped.
 pub struct Server {
     process: Child,

@@ -22,7 +22,7 @@ const SENDING_LOOK: Duration = Duration::from_millis(2);
 pub enum Moment {
     /// Every connection that can be is open; measuring begins.
     Opened,
-    /// The last datagram or request is sent; it may still wait for answers.
+    /// The last datagram or request is sent; it may still wait for answers. Of bytes, the last has arrived.
     Sent,
 }
 

@@ -10,18 +10,22 @@ mod http;
 mod process;
 mod server;
 mod subject;
+mod tcp;
 mod udp;
 
 pub use generator::{LoadProcess, Loading, Moment};
 pub use http::{HttpLoadProcess, HttpServerProcess};
 pub use server::{ServerProcess, Serving};
 pub use subject::{Subject, SubjectPlan, SubjectProcess, SubjectReady};
+pub use tcp::{TcpLoadProcess, TcpServerProcess};
 pub use udp::{UdpLoadProcess, UdpServerProcess};
 
 use corelane_load::http::HttpLoad;
+use corelane_load::tcp::TcpLoad;
 use corelane_load::udp::UdpLoad;
 use corelane_rss::IndirectionTable;
 use corelane_serve::http::HttpServer;
+use corelane_serve::tcp::TcpServer;
 use corelane_serve::udp::UdpServer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -164,6 +168,8 @@ fn be(
         UdpLoad::KIND => generator::attend::<UdpLoad>(plan, orders, output),
         HttpServer::KIND => server::attend::<HttpServer>(plan, orders, output),
         HttpLoad::KIND => generator::attend::<HttpLoad>(plan, orders, output),
+        TcpServer::KIND => server::attend::<TcpServer>(plan, orders, output),
+        TcpLoad::KIND => generator::attend::<TcpLoad>(plan, orders, output),
         Subject::KIND => server::attend::<Subject>(plan, orders, output),
         PROBE => {
             let plan = serde_json::from_value(plan).map_err(|error| error.to_string())?;

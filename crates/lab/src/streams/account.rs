@@ -1,15 +1,23 @@
 //! From readings to a trial: what was counted between two of them.
 
 use super::client::ClientCounts;
-use super::plan::StreamsPlan;
+use super::plan::{Sides, StreamsPlan};
 use super::server::{ServerCounts, ServerProcesses};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};
+use corelane_report::quantity;
 use corelane_report::scale::{CpuShare, Share, TrialStatus};
-use corelane_report::streams::{CpuUse, Memory, Protocol, Server, Shape, Trial};
+use corelane_report::streams::{BucketBytes, CpuUse, Memory, Protocol, Segments, Server, Shape, Trial};
 use serde_json::json;
 use std::collections::BTreeMap;
+
+/// Below this idle share a CPU has nothing left to give: the kernel's accounting is in ticks, and a percent or two goes to
+/// the clock and to the experiment itself.
+pub(super) const BUSY_IDLE_SHARE: f64 = 0.05;
+
+/// From this idle share on a CPU could have done more: well apart from busy, so that a tick more or less decides nothing.
+const SPARE_IDLE_SHARE: f64 = 0.1;
 
 /// What the kernel and the server's processes counted up to one moment.
 #[derive(Debug, Clone)]
@@ -65,10 +73,12 @@ pub(super) fn trial(plan: &StreamsPlan, index: usize, round: usize, evidence: Ev
             client_ns: Some((evidence.loaded.cpu_s * 1e9) as u64),
         },
         cpu_shares: cpu_shares(plan, shape, &evidence),
-        steering: steering(shape, &evidence.served),
+        segments: segments(&evidence),
+        per_bucket: per_bucket(&evidence),
         kernel: kernel(&evidence),
         ..Trial::new(index, round)
     };
+    trial.steering = steering(shape, &evidence.served, &trial.per_bucket);
     let (loaded, served) = (evidence.loaded, evidence.served);
     trial.duration_s = loaded.running_s;
     trial.requests_ok = loaded.requests_ok;
@@ -79,24 +89,58 @@ pub(super) fn trial(plan: &StreamsPlan, index: usize, round: usize, evidence: Ev
     trial.memory = evidence.memory;
     trial.limited_by = loaded.limited_by;
     trial.raw = json!({ "client": loaded.raw, "server": served.raw });
-    judge(&mut trial, plan.request.protocol);
+    if let Some(why) = failure(&trial, plan.request.protocol) {
+        (trial.status, trial.why) = (TrialStatus::Failed, Some(why));
+    } else if let Some(why) = generator_limit(plan, shape, &trial, loaded.behind_schedule) {
+        (trial.status, trial.why) = (TrialStatus::GeneratorLimited, Some(why));
+    }
     give_reasons(&mut trial, plan, shape);
     trial
 }
 
 /// A trial that answered or carried nothing is no result.
-fn judge(trial: &mut Trial, protocol: Protocol) {
+fn failure(trial: &Trial, protocol: Protocol) -> Option<String> {
     let nothing = match protocol {
         Protocol::Http if trial.requests_ok == 0 => "no request was answered",
         Protocol::Tcp if trial.received_bytes + trial.sent_bytes == 0 => "no byte was carried",
-        _ => return,
+        _ => return None,
     };
-    let why = match (&trial.limited_by, trial.errors.iter().next()) {
+    Some(match (&trial.limited_by, trial.errors.iter().next()) {
         (Some(reason), _) => reason.clone(),
         (None, Some((cause, count))) => format!("{nothing}: {} {count} times", cause.replace('_', " ")),
         (None, None) => nothing.to_owned(),
-    };
-    (trial.status, trial.why) = (TrialStatus::Failed, Some(why));
+    })
+}
+
+/// Why the generator was the limit of a trial, where it was: it did not keep a schedule that nothing else was in the way of, or
+/// the CPUs that are its alone had nothing left while the server's had. Such a trial says nothing of the server.
+fn generator_limit(
+    plan: &StreamsPlan,
+    shape: &Shape,
+    trial: &Trial,
+    behind_schedule: Option<String>,
+) -> Option<String> {
+    behind_schedule.or_else(|| clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares))
+}
+
+/// Told where the clients' CPUs had nothing left and the server's had.
+fn clients_busy(sides: &Sides, shares: &[CpuShare]) -> Option<String> {
+    let server = idle_share(&sides.server, shares)?;
+    let clients = idle_share(&sides.clients, shares)?;
+    (clients < BUSY_IDLE_SHARE && server >= SPARE_IDLE_SHARE).then(|| {
+        format!(
+            "the clients\u{2019} CPUs were idle for {} of the time, the server\u{2019}s for {}",
+            quantity::percent(clients),
+            quantity::percent(server)
+        )
+    })
+}
+
+/// Mean idle share of these CPUs.
+pub(super) fn idle_share(cpus: &[u32], shares: &[CpuShare]) -> Option<f64> {
+    let own = shares.iter().filter(|share| cpus.contains(&share.cpu));
+    let idle: Vec<f64> = own.filter_map(|share| share.idle_share).collect();
+    (!idle.is_empty()).then(|| idle.iter().sum::<f64>() / idle.len() as f64)
 }
 
 fn give_reasons(trial: &mut Trial, plan: &StreamsPlan, shape: &Shape) {
@@ -126,29 +170,89 @@ fn give_reasons(trial: &mut Trial, plan: &StreamsPlan, shape: &Shape) {
 
 /// What went wrong by cause, and what one side counted that the other did not.
 fn errors(evidence: &Evidence) -> BTreeMap<String, u64> {
-    let mut errors = evidence.loaded.errors.clone();
-    if let Some((served, sent)) = evidence.served.requests.zip(evidence.loaded.requests_sent) {
+    let (loaded, served) = (&evidence.loaded, &evidence.served);
+    let mut errors = loaded.errors.clone();
+    let mut differ = |missing: &str, sent: u64, beyond: &str, received: u64| {
         for (name, count) in [
-            ("served_and_not_sent", served.saturating_sub(sent)),
-            ("sent_and_not_served", sent.saturating_sub(served)),
+            (missing, sent.saturating_sub(received)),
+            (beyond, received.saturating_sub(sent)),
         ] {
             if count > 0 {
-                errors.insert(name.to_owned(), count);
+                *errors.entry(name.to_owned()).or_default() += count;
             }
         }
+    };
+    if let Some((served, sent)) = served.requests.zip(loaded.requests_sent) {
+        differ("sent_and_not_served", sent, "served_and_not_sent", served);
+    }
+    let mut bytes = |sent: u64, received: u64| {
+        differ(
+            "bytes_sent_and_not_received",
+            sent,
+            "bytes_received_and_not_sent",
+            received,
+        );
+    };
+    if !served.bytes.is_empty() && loaded.by_bucket() {
+        // What two buckets get wrong must not make up for each other.
+        for (bucket, (received, sent)) in served.bytes.iter().enumerate() {
+            let own = loaded.per_bucket.get(&(bucket as u16));
+            let (client_sent, client_received) = own.and_then(|own| own.bytes).unwrap_or_default();
+            bytes(client_sent, *received);
+            bytes(*sent, client_received);
+        }
+    } else if !served.bytes.is_empty() {
+        let sum = |of: fn(&(u64, u64)) -> u64| served.bytes.iter().map(of).sum();
+        bytes(loaded.sent_bytes, sum(|bytes| bytes.0));
+        bytes(sum(|bytes| bytes.1), loaded.received_bytes);
     }
     errors
 }
 
-/// Connections that came to an active bucket, of all: exact steering promises the buckets that the sources were planned for.
-fn steering(shape: &Shape, served: &ServerCounts) -> Option<Share> {
+/// Of both sides together; nothing where requests are counted.
+fn segments(evidence: &Evidence) -> Option<Segments> {
+    let sides = [evidence.loaded.segments, evidence.served.segments];
+    sides.into_iter().flatten().reduce(Segments::plus)
+}
+
+/// What both sides of each bucket counted, of those that have connections or should.
+fn per_bucket(evidence: &Evidence) -> Vec<BucketBytes> {
+    let (loaded, served) = (&evidence.loaded, &evidence.served);
+    let buckets = served.bytes.iter().zip(&served.accepted).zip(0u16..);
+    let told = buckets.map(|(((received, sent), accepted), bucket)| {
+        let own = loaded.per_bucket.get(&bucket);
+        let client = own.and_then(|own| own.bytes);
+        BucketBytes {
+            bucket,
+            connections_planned: (!loaded.per_bucket.is_empty())
+                .then(|| own.map_or(0, |own| own.connections)),
+            connections: *accepted,
+            client_sent: client.map(|(sent, _)| sent),
+            server_received: *received,
+            server_sent: *sent,
+            client_received: client.map(|(_, received)| received),
+        }
+    });
+    told.filter(|told| told.connections > 0 || told.connections_planned.is_some_and(|planned| planned > 0))
+        .collect()
+}
+
+/// Connections that came to the bucket that their sources were planned for, of all. Where it is not known how many were planned
+/// for each, any active bucket is right.
+fn steering(shape: &Shape, served: &ServerCounts, per_bucket: &[BucketBytes]) -> Option<Share> {
     if shape.server != Server::Exact || served.accepted.is_empty() {
         return None;
+    }
+    let samples = served.accepted.iter().sum();
+    if !per_bucket.is_empty() {
+        let right = |bucket: &BucketBytes| bucket.connections.min(bucket.connections_planned.unwrap_or(0));
+        let hits = per_bucket.iter().map(right).sum();
+        return Some(Share { hits, samples });
     }
     let active = shape.buckets_active.min(served.accepted.len());
     Some(Share {
         hits: served.accepted[..active].iter().sum(),
-        samples: served.accepted.iter().sum(),
+        samples,
     })
 }
 
@@ -208,4 +312,34 @@ fn kernel(evidence: &Evidence) -> BTreeMap<String, u64> {
         }
     }
     moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(cpu: u32, idle: f64) -> CpuShare {
+        CpuShare {
+            cpu,
+            idle_share: Some(idle),
+            softirq_share: Some(0.2),
+        }
+    }
+
+    #[test]
+    fn busy_clients_are_the_limit_only_while_the_server_has_time_left() {
+        let sides = Sides {
+            server: vec![0],
+            clients: vec![1, 2],
+        };
+        let told =
+            |server, one, other| clients_busy(&sides, &[share(0, server), share(1, one), share(2, other)]);
+        let why = told(0.3, 0.0, 0.02).unwrap();
+        assert!(
+            why.contains("idle for 1.0 % of the time") && why.contains("30.0 %"),
+            "{why}"
+        );
+        assert_eq!(told(0.02, 0.0, 0.0), None, "both are busy");
+        assert_eq!(told(0.3, 0.0, 0.3), None, "a client has time left");
+    }
 }

@@ -1,13 +1,18 @@
 //! The clients of a trial: a generator of requests or of bytes, and what either counted in one form.
 
 use super::run::StreamsError;
-use crate::child::{ChildError, HttpLoadProcess, Moment};
+use crate::child::{ChildError, HttpLoadProcess, Moment, TcpLoadProcess};
 use corelane_host::bed::Side;
+use corelane_load::Failure;
 use corelane_load::http::{HttpLoaded, HttpPlan, PoolLoaded};
+use corelane_load::sources::LeasedPorts;
+use corelane_load::tcp::{TcpLoaded, TcpPlan};
 use corelane_report::histogram::Histogram;
-use corelane_report::streams::Connections;
+use corelane_report::streams::{Connections, Segments};
+use corelane_rss::{Steering, Tuple};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -15,11 +20,14 @@ use std::sync::atomic::AtomicBool;
 pub(super) enum ClientPlan {
     /// Make requests.
     Http(Box<HttpPlan>),
+    /// Move bytes.
+    Tcp(Box<TcpPlan>),
 }
 
 /// A generator that waits for its plan.
 pub(super) enum ClientOfTrial {
     Http(HttpLoadProcess, Box<HttpPlan>),
+    Tcp(TcpLoadProcess, Box<TcpPlan>),
 }
 
 /// What the clients counted.
@@ -40,9 +48,32 @@ pub(super) struct ClientCounts {
     /// CPU seconds while it was measured.
     pub(super) cpu_s: f64,
     pub(super) limited_by: Option<String>,
+    /// Why a schedule was not kept though nothing but the generator was in its way.
+    pub(super) behind_schedule: Option<String>,
+    /// What TCP had to mend, where it was asked.
+    pub(super) segments: Option<Segments>,
+    /// What it did to each bucket of the server, where its connections were planned for one; empty where there are no bytes
+    /// to count.
+    pub(super) per_bucket: BTreeMap<u16, ClientBucket>,
     /// The generator's report, without its plan, whose ports are most of it and which follows from the experiment's, and
     /// without histograms, which are above.
     pub(super) raw: Value,
+}
+
+/// The clients of one bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ClientBucket {
+    /// Connections whose source ports were planned for it.
+    pub(super) connections: u64,
+    /// Bytes sent and received, where the workers of the bucket have no other.
+    pub(super) bytes: Option<(u64, u64)>,
+}
+
+impl ClientCounts {
+    /// Whether it tells the bytes of each bucket apart.
+    pub(super) fn by_bucket(&self) -> bool {
+        !self.per_bucket.is_empty() && self.per_bucket.values().all(|bucket| bucket.bytes.is_some())
+    }
 }
 
 impl ClientOfTrial {
@@ -50,6 +81,7 @@ impl ClientOfTrial {
     pub(super) fn start(plan: ClientPlan, program: &Path, side: &Side) -> Result<Self, ChildError> {
         Ok(match plan {
             ClientPlan::Http(plan) => Self::Http(HttpLoadProcess::start(program, side)?, plan),
+            ClientPlan::Tcp(plan) => Self::Tcp(TcpLoadProcess::start(program, side)?, plan),
         })
     }
 
@@ -57,17 +89,21 @@ impl ClientOfTrial {
     pub(super) fn pid(&self) -> u32 {
         match self {
             Self::Http(process, _) => process.pid(),
+            Self::Tcp(process, _) => process.pid(),
         }
     }
 
-    /// Does as planned, see [`crate::child::LoadProcess::run`].
+    /// Does as planned, see [`crate::child::LoadProcess::run`]. `steering` is what its sources were planned by, where they
+    /// were.
     pub(super) fn run(
         self,
+        steering: Option<&Steering>,
         interrupt: &AtomicBool,
         reached: impl FnMut(Moment),
     ) -> Result<ClientCounts, StreamsError> {
         Ok(match self {
             Self::Http(process, plan) => of_http(&process.run(&plan, interrupt, reached)?),
+            Self::Tcp(process, plan) => of_tcp(&process.run(&plan, interrupt, reached)?, steering),
         })
     }
 }
@@ -103,14 +139,80 @@ fn of_http(loaded: &HttpLoaded) -> ClientCounts {
         },
         cpu_s: loaded.client.cpu_s,
         limited_by: loaded.limited_by.clone(),
-        raw: without(super::as_json(loaded), &["plan", "pools", "phases"]),
+        behind_schedule: loaded.behind_schedule.clone(),
+        segments: None,
+        per_bucket: BTreeMap::new(),
+        raw: super::without(super::as_json(loaded), &["plan", "pools", "phases"]),
     }
 }
 
-fn named(
-    occurred: impl Iterator<Item = (corelane_load::http::Failure, u64)>,
-    prefix: &str,
-) -> BTreeMap<String, u64> {
+fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientCounts {
+    let total = &loaded.total;
+    let mut errors = named(total.broken.occurred(), "");
+    if total.undrained > 0 {
+        errors.insert("connections_not_ended".to_owned(), total.undrained);
+    }
+    ClientCounts {
+        running_s: loaded.running_s,
+        requests_sent: None,
+        requests_ok: 0,
+        errors,
+        received_bytes: total.received_bytes,
+        sent_bytes: total.sent_bytes,
+        latency: None,
+        schedule_lag: loaded.schedule_lag_histogram.clone(),
+        connections: Connections {
+            asked: total.asked,
+            opened: total.opened,
+            held: total.open_at_end,
+            failed: named(total.not_opened.occurred(), "connect_"),
+            opening_s: Some(loaded.opening_s),
+        },
+        cpu_s: loaded.cpu_s,
+        limited_by: loaded.limited_by.clone(),
+        behind_schedule: loaded.behind_schedule.clone(),
+        segments: Some(Segments {
+            sent_again: total.retransmitted,
+            out_of_order: total.out_of_order,
+            stalls: total.stalls,
+        }),
+        per_bucket: steering.map_or_else(BTreeMap::new, |steering| per_bucket(loaded, steering)),
+        raw: super::without(
+            super::as_json(loaded),
+            &["plan", "connect_histogram", "schedule_lag_histogram"],
+        ),
+    }
+}
+
+/// What the workers did to each bucket: connections by the hash of their sources, all of a lease alike; bytes by the worker.
+fn per_bucket(loaded: &TcpLoaded, steering: &Steering) -> BTreeMap<u16, ClientBucket> {
+    let (steerer, target) = (steering.steerer(), loaded.plan.target);
+    let mut buckets: BTreeMap<u16, ClientBucket> = BTreeMap::new();
+    for lease in loaded.plan.workers.iter().flat_map(|worker| &worker.leases) {
+        let port = match &lease.ports {
+            LeasedPorts::Kernel => None,
+            LeasedPorts::Range { first, .. } => Some(*first),
+            LeasedPorts::Listed(ports) => ports.first().copied(),
+        };
+        let source = port.map(|port| SocketAddr::new(lease.address, port));
+        if let Some(tuple) = source.and_then(|source| Tuple::new(source, target).ok()) {
+            let bucket = steerer.bucket_of(&tuple).index() as u16;
+            buckets.entry(bucket).or_default().connections += lease.connections as u64;
+        }
+    }
+    for worker in &loaded.workers {
+        // A worker of several buckets does not tell them apart.
+        let Some(own) = worker.bucket.and_then(|bucket| buckets.get_mut(&bucket)) else {
+            continue;
+        };
+        let (sent, received) = own.bytes.unwrap_or_default();
+        let counts = &worker.counts;
+        own.bytes = Some((sent + counts.sent_bytes, received + counts.received_bytes));
+    }
+    buckets
+}
+
+fn named(occurred: impl Iterator<Item = (Failure, u64)>, prefix: &str) -> BTreeMap<String, u64> {
     occurred
         .map(|(failure, count)| (format!("{prefix}{}", failure.name()), count))
         .collect()
@@ -125,13 +227,4 @@ fn merged(loaded: &HttpLoaded, of: impl Fn(&PoolLoaded) -> &Option<Histogram>) -
         }
     }
     all
-}
-
-fn without(mut document: Value, fields: &[&str]) -> Value {
-    if let Some(document) = document.as_object_mut() {
-        for field in fields {
-            document.remove(*field);
-        }
-    }
-    document
 }

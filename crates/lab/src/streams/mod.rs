@@ -1,12 +1,13 @@
-//! `lab scale http`: do requests scale with the buckets that are active, and what stops them?
+//! `lab scale http` and `lab scale tcp`: do requests, and bytes, scale with the buckets that are active, and what stops them?
 //!
-//! In: a [`StreamsPlan`]. Out: a `corelane/scale-http/1` report. Every trial has fresh namespaces, a fresh server, and fresh
+//! In: a [`StreamsPlan`]. Out: a `corelane/scale-http/1` or `corelane/scale-tcp/1` report. Every trial has fresh namespaces, a fresh server, and fresh
 //! clients, so that no connection of an earlier one waits in a table; steps are repeated, interleaved; controls run beside:
 //! the kernel's own hash, and every client on the wrong CPU. Any other server can take the place of ours.
 
 mod account;
 mod client;
 mod memory;
+mod peers;
 mod plan;
 mod run;
 mod server;
@@ -18,6 +19,16 @@ pub use run::{StreamsError, StreamsExperiment, StreamsMoment, reported_bed};
 
 use serde::Serialize;
 use serde_json::{Value, json};
+
+/// The document less some of its fields.
+fn without(mut document: Value, fields: &[&str]) -> Value {
+    if let Some(document) = document.as_object_mut() {
+        for field in fields {
+            document.remove(*field);
+        }
+    }
+    document
+}
 
 fn as_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_else(|error| json!({ "unknown_because": error.to_string() }))

@@ -1,50 +1,24 @@
-//! What the experiment is to do: its steps as data, and from a step the server and the clients.
+//! What the experiment is to do: its steps as data, and where each of them runs. From a step to its server and clients is
+//! `peers.rs`.
 
-use super::client::ClientPlan;
-use super::run::StreamsError;
-use crate::child::SubjectPlan;
 use crate::placing::{active_counts, distinct, other_cpus};
 use corelane_host::bed::{Bed, BedPlan};
-use corelane_host::memory::MemoryPolicy;
-use corelane_load::http::{
-    Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
-    PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
-};
 use corelane_load::pool::Pool;
-use corelane_load::sources::Align;
-use corelane_proto::http::url::{Scheme, Url};
 use corelane_report::quantity;
 use corelane_report::scale::Placement;
 use corelane_report::streams::{Protocol, Server, Shape, Traffic};
 use corelane_rss::Steering;
-use corelane_serve::http::HttpPlan as HttpServePlan;
 use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// Descriptors of a worker's table that are not connections: engine, waker, listener, standard streams, and a margin.
-const OTHER_DESCRIPTORS: usize = 64;
+pub(super) const OTHER_DESCRIPTORS: usize = 64;
 
 /// What the connections of one listener may exceed its even share by: clients whose source the kernel chooses spread
 /// evenly only on average. Planned ports need none of it.
 const UNEVEN_SHARE: f64 = 1.08;
-
-/// Connections that may wait at each of our listeners: as many as `net.core.somaxconn` of the bed allows.
-const LONGEST_BACKLOG: u16 = u16::MAX;
-
-/// How long a subject may take until it accepts.
-const SUBJECT_READY_MS: u64 = 30_000;
-
-/// How long opening a connection, an answer, and the last answers may take. A million connections that are opened as fast
-/// as they can be on one CPU keep each other waiting for seconds, and an answer of a gigabyte takes that long.
-const TIMEOUTS: Timeouts = Timeouts {
-    connect_s: 60.0,
-    continue_s: 1.0,
-    first_byte_s: 60.0,
-    request_s: 120.0,
-    drain_s: 30.0,
-};
 
 /// What a user asks of the experiment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -59,15 +33,20 @@ pub struct StreamsRequest {
     pub subject: Option<SubjectRequest>,
     /// Where clients run. `None` tries every server aligned, and exact steering crossed as the control.
     pub placements: Option<Vec<Placement>>,
+    /// What the connections carry, one after the other; requests alone over HTTP.
+    pub traffics: Vec<Traffic>,
     /// Bytes of the objects asked for.
     pub object_bytes: Vec<u64>,
+    /// Bytes of each write, where bytes are carried.
+    pub write_bytes: Vec<u64>,
     /// Connections in all.
     pub connections: Vec<u64>,
     /// Numbers of active buckets; `None` for 1 to all.
     pub active: Option<Vec<usize>>,
     /// The CPUs of the clients of each bucket; `None` for the worker's own.
     pub client_cpus: Option<Vec<u32>>,
-    /// Requests a second on a schedule; `None` for the next request after each answer.
+    /// Requests a second on a schedule, or bytes a second that the clients write, over all connections; `None` for the next
+    /// request after each answer, and for as many bytes as they can.
     pub rate: Option<f64>,
     /// Seconds of one trial.
     pub duration_s: f64,
@@ -79,13 +58,22 @@ pub struct StreamsRequest {
     pub seed: u64,
 }
 
+/// CPUs of both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sides {
+    /// Of the server.
+    pub(super) server: Vec<u32>,
+    /// Of the clients.
+    pub(super) clients: Vec<u32>,
+}
+
 /// A server under test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectRequest {
     /// The command as a shell takes it.
     pub command: String,
-    /// The path to ask for; `{size}` stands for the bytes of the object.
-    pub path: String,
+    /// The path to ask for, where requests are made; `{size}` stands for the bytes of the object.
+    pub path: Option<String>,
 }
 
 /// The experiment, fully decided.
@@ -128,12 +116,30 @@ impl StreamsRequest {
         series
     }
 
-    /// Sizes of objects to ask for: what the subject makes of them, where it does.
-    fn objects(&self) -> Vec<Option<u64>> {
-        match &self.subject {
-            Some(subject) if !subject.path.contains("{size}") => vec![None],
-            _ => self.object_bytes.iter().copied().map(Some).collect(),
+    /// What connections carry, with the bytes of an object and of a write: what the subject makes of them, where it does.
+    fn loads(&self) -> Vec<(Traffic, Option<u64>, Option<u64>)> {
+        let mut loads = Vec::new();
+        for &traffic in &self.traffics {
+            let is_subjects = self.subject.as_ref().is_some_and(|subject| match traffic {
+                Traffic::Requests => !subject.path.as_ref().is_some_and(|path| path.contains("{size}")),
+                Traffic::Source => true,
+                Traffic::Sink | Traffic::Echo => false,
+            });
+            match traffic {
+                _ if is_subjects => loads.push((traffic, None, None)),
+                Traffic::Requests => {
+                    loads.extend(
+                        self.object_bytes
+                            .iter()
+                            .map(|bytes| (traffic, Some(*bytes), None)),
+                    );
+                }
+                Traffic::Sink | Traffic::Source | Traffic::Echo => {
+                    loads.extend(self.write_bytes.iter().map(|bytes| (traffic, None, Some(*bytes))));
+                }
+            }
         }
+        loads
     }
 }
 
@@ -172,13 +178,14 @@ impl StreamsPlan {
                 self.leave_out("clients on the wrong CPU: needs two CPUs".to_owned());
                 continue;
             }
-            for object_bytes in self.request.objects() {
+            for (traffic, object_bytes, write_bytes) in self.request.loads() {
                 for connections in self.request.connections.clone() {
                     let shape = |buckets_active: usize| Shape {
                         server,
                         placement,
-                        traffic: Traffic::Requests,
+                        traffic,
                         object_bytes,
+                        write_bytes,
                         connections,
                         buckets_active,
                     };
@@ -259,7 +266,7 @@ impl StreamsPlan {
     }
 
     /// The CPU of the client of each active bucket.
-    fn client_cpus(&self, shape: &Shape) -> Vec<u32> {
+    pub(super) fn client_cpus(&self, shape: &Shape) -> Vec<u32> {
         let own = &self.request.steering.cpus;
         let all = match (&self.request.client_cpus, shape.placement) {
             (Some(named), _) => named.iter().copied().cycle().take(own.len()).collect(),
@@ -269,124 +276,34 @@ impl StreamsPlan {
         all[..shape.buckets_active].to_vec()
     }
 
-    /// The CPUs on which server or clients of the step run.
-    #[must_use]
-    pub fn cpus(&self, shape: &Shape) -> Vec<u32> {
-        let mut cpus = match shape.server {
+    /// The CPUs on which the server's share of a step may fall.
+    fn serving_cpus(&self, shape: &Shape) -> Vec<u32> {
+        match shape.server {
             // The kernel's hash knows no active buckets.
             Server::Reuseport => self.request.steering.cpus.clone(),
             Server::Exact | Server::Subject => self.server_cpus(shape),
+        }
+    }
+
+    /// The CPUs of the server and of the clients of a step, where no CPU has both: only there can one side have none left while
+    /// the other has.
+    pub(super) fn sides_apart(&self, shape: &Shape) -> Option<Sides> {
+        let sides = Sides {
+            server: self.serving_cpus(shape),
+            clients: self.client_cpus(shape),
         };
+        let apart = !sides.clients.iter().any(|cpu| sides.server.contains(cpu));
+        apart.then_some(sides)
+    }
+
+    /// The CPUs on which server or clients of the step run.
+    #[must_use]
+    pub fn cpus(&self, shape: &Shape) -> Vec<u32> {
+        let mut cpus = self.serving_cpus(shape);
         cpus.extend(self.client_cpus(shape));
         cpus.sort_unstable();
         cpus.dedup();
         cpus
-    }
-
-    /// The subject of a step.
-    #[must_use]
-    pub fn subject(&self, shape: &Shape) -> Option<SubjectPlan> {
-        let mut cpus = self.server_cpus(shape);
-        cpus.sort_unstable();
-        cpus.dedup();
-        self.request.subject.as_ref().map(|subject| SubjectPlan {
-            command: subject.command.clone(),
-            address: self.server,
-            cpus,
-            ready_within_ms: SUBJECT_READY_MS,
-        })
-    }
-
-    /// Our server in a step.
-    #[must_use]
-    pub fn http_server(&self, shape: &Shape) -> HttpServePlan {
-        let request = &self.request;
-        let one_table = self.descriptor_limit.saturating_sub(OTHER_DESCRIPTORS) as u64;
-        let mut plan = HttpServePlan::new(self.server, request.steering.clone());
-        plan.engine = request.engine;
-        plan.backlog = LONGEST_BACKLOG;
-        plan.kernel_hash = shape.server == Server::Reuseport;
-        plan.own_descriptors = shape.connections > one_table;
-        // What a connection waits for is the experiment's to say: all of it is shorter than this.
-        plan.limits.idle_ms = ((request.duration_s + TIMEOUTS.connect_s + TIMEOUTS.request_s) * 2e3) as u64;
-        plan
-    }
-
-    /// The clients of a step.
-    pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, StreamsError> {
-        Ok(ClientPlan::Http(Box::new(self.http_load(shape)?)))
-    }
-
-    /// The clients of a step that make requests.
-    ///
-    /// # Errors
-    /// When the pool cannot reach a bucket, or has too few ports.
-    pub fn http_load(&self, shape: &Shape) -> Result<HttpLoadPlan, HttpLoadError> {
-        let request = &self.request;
-        let cpus = self.client_cpus(shape);
-        // Connections to a bucket come from the worker on the CPU that the clients' steering document names for it.
-        let mut steering = request.steering.clone();
-        steering.cpus[..shape.buckets_active].copy_from_slice(&cpus);
-        let exact = shape.server == Server::Exact;
-        let pool = PoolRequest {
-            name: "main".to_owned(),
-            servers: Vec::new(),
-            requests: vec![OneRequest {
-                weight: 1.0,
-                url: self.url(shape),
-                method: "GET".to_owned(),
-                fields: Vec::new(),
-                body: PlannedBody::Nothing,
-                chunked: false,
-                expect_continue: false,
-                check: false,
-            }],
-            connections: shape.connections as usize,
-            model: match request.rate {
-                Some(per_second) => Model::Open { per_second },
-                None => Model::Closed { think_s: 0.0 },
-            },
-            requests_a_connection: None,
-            behaviour: Behaviour::default(),
-            statuses: vec![StatusRange {
-                first: 200,
-                last: 299,
-            }],
-            sources: Some(self.clients.clone()),
-            align: if exact { Align::Bucket } else { Align::Kernel },
-            tls: TlsSettings::default(),
-        };
-        HttpRequest {
-            pools: vec![pool],
-            phases: vec![PlannedPhase::hold(Until {
-                duration_s: Some(request.duration_s),
-                ..Until::default()
-            })],
-            requests: None,
-            steering: exact.then_some(steering),
-            buckets: exact.then(|| (0..shape.buckets_active as u16).collect()),
-            cpus,
-            timeouts: TIMEOUTS,
-            engine: request.engine,
-            memory: MemoryPolicy::default(),
-            gather: GATHER,
-            descriptor_limit: self.descriptor_limit,
-        }
-        .resolve()
-    }
-
-    fn url(&self, shape: &Shape) -> Url {
-        let size = shape.object_bytes.unwrap_or(0).to_string();
-        let target = match &self.request.subject {
-            Some(subject) => subject.path.replace("{size}", &size),
-            None => format!("/size/{size}"),
-        };
-        Url {
-            scheme: Scheme::Http,
-            host: self.server.ip().to_string(),
-            port: self.server.port(),
-            target,
-        }
     }
 }
 
@@ -408,7 +325,9 @@ mod tests {
             servers: vec![Server::Exact, Server::Reuseport],
             subject: None,
             placements: None,
+            traffics: vec![Traffic::Requests],
             object_bytes: vec![128],
+            write_bytes: Vec::new(),
             connections,
             active: None,
             client_cpus: None,

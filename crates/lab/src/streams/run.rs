@@ -8,6 +8,7 @@ use crate::scale::kind_name;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedError};
 use corelane_load::http::HttpLoadError;
+use corelane_load::tcp::TcpLoadError;
 use corelane_report::scale::{Bed as ReportedBed, Scaling, Tool, TrialStatus};
 use corelane_report::streams::{self, Limit, Shape, Step, StreamsReport, Trial};
 use serde_json::Value;
@@ -47,9 +48,12 @@ pub struct StreamsMoment<'a> {
 /// Why an experiment could not be carried out.
 #[derive(Debug, Error)]
 pub enum StreamsError {
-    /// The clients cannot be planned.
+    /// The clients that make requests cannot be planned.
     #[error(transparent)]
     Load(#[from] HttpLoadError),
+    /// The clients that move bytes cannot be planned.
+    #[error(transparent)]
+    TcpLoad(#[from] TcpLoadError),
     /// There is no bed.
     #[error(transparent)]
     Bed(#[from] BedError),
@@ -109,9 +113,8 @@ impl StreamsExperiment {
     fn conclude(&self, report: &mut StreamsReport) {
         streams::summarise(report);
         report.scaling = streams::scaling(report);
-        let scheduled = self.plan.request.rate.is_some();
         for index in 0..report.steps.len() {
-            report.steps[index].limit = verdict::of_step(report, index, scheduled);
+            report.steps[index].limit = verdict::of_step(report, index, &self.plan);
         }
         report.limit = verdict::of_report(report);
     }

@@ -1,19 +1,30 @@
 //! The server of a trial: ours, or any other.
 
-use super::plan::StreamsPlan;
 use super::run::StreamsError;
-use crate::child::{HttpServerProcess, SubjectProcess};
+use crate::child::{HttpServerProcess, SubjectPlan, SubjectProcess, TcpServerProcess};
 use corelane_host::HostError;
 use corelane_host::bed::Side;
 use corelane_host::counters::Family;
-use corelane_report::streams::Shape;
-use corelane_serve::http::HttpServed;
+use corelane_report::streams::Segments;
+use corelane_serve::http::{HttpPlan, HttpServed};
+use corelane_serve::tcp::{TcpPlan, TcpServed};
 use serde_json::Value;
 use std::path::Path;
+
+/// The server that a step needs.
+pub(super) enum ServerPlan {
+    /// Ours, of requests.
+    Http(Box<HttpPlan>),
+    /// Ours, of bytes.
+    Tcp(Box<TcpPlan>),
+    /// Any other.
+    Subject(SubjectPlan),
+}
 
 /// A server that is ready.
 pub(super) enum ServerOfTrial {
     Http(Box<HttpServerProcess>),
+    Tcp(Box<TcpServerProcess>),
     Subject(SubjectProcess),
 }
 
@@ -29,29 +40,32 @@ pub(super) enum ServerProcesses {
 /// What a server counted itself.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ServerCounts {
-    /// Requests that came.
+    /// Requests that came; `None` where bytes are counted.
     pub(super) requests: Option<u64>,
     /// Connections accepted by each bucket, in bucket order; empty where the server does not tell.
     pub(super) accepted: Vec<u64>,
+    /// Bytes that each bucket received and sent, in bucket order; empty where requests are counted, or nothing.
+    pub(super) bytes: Vec<(u64, u64)>,
+    /// What TCP had to mend, where it was asked.
+    pub(super) segments: Option<Segments>,
     /// Its report as it wrote it.
     pub(super) raw: Value,
 }
 
+impl ServerCounts {
+    /// What stands still when the server has counted everything; nothing where it does not count.
+    pub(super) fn settled_by(&self) -> Option<(Option<u64>, &[u64], &[(u64, u64)])> {
+        (!self.accepted.is_empty()).then_some((self.requests, &self.accepted, &self.bytes))
+    }
+}
+
 impl ServerOfTrial {
     /// Starts the server of a step; returns when it accepts connections.
-    pub(super) fn start(
-        plan: &StreamsPlan,
-        shape: &Shape,
-        program: &Path,
-        side: &Side,
-    ) -> Result<Self, StreamsError> {
-        Ok(match plan.subject(shape) {
-            Some(subject) => Self::Subject(SubjectProcess::start(program, side, &subject)?),
-            None => Self::Http(Box::new(HttpServerProcess::start(
-                program,
-                side,
-                &plan.http_server(shape),
-            )?)),
+    pub(super) fn start(plan: &ServerPlan, program: &Path, side: &Side) -> Result<Self, StreamsError> {
+        Ok(match plan {
+            ServerPlan::Http(plan) => Self::Http(Box::new(HttpServerProcess::start(program, side, plan)?)),
+            ServerPlan::Tcp(plan) => Self::Tcp(Box::new(TcpServerProcess::start(program, side, plan)?)),
+            ServerPlan::Subject(plan) => Self::Subject(SubjectProcess::start(program, side, plan)?),
         })
     }
 
@@ -59,6 +73,7 @@ impl ServerOfTrial {
     pub(super) fn processes(&self) -> ServerProcesses {
         match self {
             Self::Http(process) => ServerProcesses::Own(process.pid()),
+            Self::Tcp(process) => ServerProcesses::Own(process.pid()),
             Self::Subject(process) => ServerProcesses::Kept(process.pid()),
         }
     }
@@ -67,6 +82,7 @@ impl ServerOfTrial {
     pub(super) fn counts(&mut self) -> Result<ServerCounts, StreamsError> {
         Ok(match self {
             Self::Http(process) => of_http(&process.served()?),
+            Self::Tcp(process) => of_tcp(&process.served()?),
             // It does not count; but that it is still there is worth knowing.
             Self::Subject(process) => ServerCounts {
                 raw: super::as_json(&process.served()?),
@@ -87,14 +103,28 @@ impl ServerProcesses {
 }
 
 fn of_http(served: &HttpServed) -> ServerCounts {
-    let mut raw = super::as_json(served);
-    if let Some(fields) = raw.as_object_mut() {
-        // The report has it once for all trials.
-        fields.remove("steering");
-    }
     ServerCounts {
         requests: Some(served.requests()),
         accepted: served.buckets.iter().map(|bucket| bucket.accepted).collect(),
-        raw,
+        // The report has it once for all trials.
+        raw: super::without(super::as_json(served), &["steering"]),
+        ..ServerCounts::default()
+    }
+}
+
+fn of_tcp(served: &TcpServed) -> ServerCounts {
+    let buckets = || served.buckets.iter();
+    ServerCounts {
+        requests: None,
+        accepted: buckets().map(|bucket| bucket.accepted).collect(),
+        bytes: buckets()
+            .map(|bucket| (bucket.bytes_received, bucket.bytes_sent))
+            .collect(),
+        segments: Some(Segments {
+            sent_again: served.sum(|bucket| bucket.retransmitted_segments),
+            out_of_order: served.sum(|bucket| bucket.out_of_order_segments),
+            stalls: served.sum(|bucket| bucket.stalls),
+        }),
+        raw: super::without(super::as_json(served), &["steering"]),
     }
 }

@@ -10,7 +10,7 @@ use crate::child::Moment;
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_report::scale::TrialStatus;
-use corelane_report::streams::{Memory, Trial};
+use corelane_report::streams::{Memory, Server, Trial};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -41,12 +41,13 @@ pub(super) fn run(
     let load = plan.clients(shape)?;
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
-    let mut server = ServerOfTrial::start(plan, shape, &experiment.program, &bed.server)?;
+    let mut server = ServerOfTrial::start(&plan.serving(shape), &experiment.program, &bed.server)?;
     let processes = server.processes();
     let server_memory_before = processes.family()?.memory_bytes();
     let begun = Readings::take(&bed, processes)?;
     let generator = ClientOfTrial::start(load, &experiment.program, &bed.client)?;
     let pid = generator.pid();
+    let steering = (shape.server == Server::Exact).then_some(&plan.request.steering);
     let (mut opened, mut sent) = (None, None);
     let middle = Duration::from_secs_f64(plan.request.duration_s / 2.0);
     let (loaded, memory) = thread::scope(|scope| {
@@ -54,7 +55,7 @@ pub(super) fn run(
         let mut has_ended = Some(has_ended);
         let mut reading = None;
         let (bed, kernel_before) = (&bed, &kernel_before);
-        let loaded = generator.run(interrupt, |moment| match moment {
+        let loaded = generator.run(steering, interrupt, |moment| match moment {
             Moment::Opened => {
                 opened = Some(Readings::take(bed, processes));
                 if let Some(has_ended) = has_ended
@@ -93,13 +94,13 @@ pub(super) fn run(
 fn settle(server: &mut ServerOfTrial) -> Result<super::server::ServerCounts, StreamsError> {
     let started = Instant::now();
     let (mut counts, mut changed) = (server.counts()?, started);
-    while counts.requests.is_some()
+    while counts.settled_by().is_some()
         && changed.elapsed() < SETTLED_AFTER
         && started.elapsed() < LONGEST_SETTLING
     {
         thread::sleep(SETTLING_LOOK);
         let now = server.counts()?;
-        if (now.requests, &now.accepted) != (counts.requests, &counts.accepted) {
+        if now.settled_by() != counts.settled_by() {
             changed = Instant::now();
         }
         counts = now;

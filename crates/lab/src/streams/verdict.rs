@@ -1,36 +1,72 @@
 //! Who was the limit: a pure function of the report, so that it can be read and tested.
 
+use super::account::{BUSY_IDLE_SHARE, idle_share};
+use super::plan::{Sides, StreamsPlan};
 use corelane_report::quantity::{self, or_missing};
+use corelane_report::scale::TrialStatus;
 use corelane_report::streams::{
     Limit, LimitCause, Protocol, Server, Step, StreamsReport, Suspect, SuspectName,
 };
-
-/// Below this idle share a CPU has nothing left to give: the kernel's accounting is in ticks, and a percent or two goes to
-/// the clock and to the experiment itself.
-const BUSY_IDLE_SHARE: f64 = 0.05;
 
 /// The share of requests whose failure for one reason makes that reason the limit though CPU time was left.
 const MATERIAL_ERRORS: f64 = 0.001;
 
 /// What the report says about the limit of its main series; of any other, as long as that has no valid trial.
 pub(super) fn of_report(report: &StreamsReport) -> Limit {
-    let main = report.main_series().and_then(|series| series.last_measured());
-    let limit = main.and_then(|step| step.limit.clone());
+    let main = report.main_series();
+    let limit = main.and_then(|series| series.steps.iter().rev().find_map(|step| step.limit.clone()));
     let other = || report.steps.iter().rev().find_map(|step| step.limit.clone());
     limit.or_else(other).unwrap_or_else(Limit::unknown)
 }
 
-/// Who was the limit in one step; `None` before a trial was valid. `scheduled` says that requests followed a schedule.
-pub(super) fn of_step(report: &StreamsReport, index: usize, scheduled: bool) -> Option<Limit> {
+/// What the verdict on a step rests on beside its numbers.
+#[derive(Debug)]
+struct Setting {
+    protocol: Protocol,
+    /// Requests or bytes followed a schedule.
+    scheduled: bool,
+    /// The CPUs of both sides, where no CPU has both.
+    apart: Option<Sides>,
+}
+
+/// Who was the limit in one step; `None` as long as no trial told.
+pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) -> Option<Limit> {
     let step = &report.steps[index];
     if step.trials == 0 {
-        return None;
+        return of_generator(report, index);
     }
-    let (cause, because) = cause(step, scheduled);
+    let setting = Setting {
+        protocol: report.protocol,
+        scheduled: plan.request.rate.is_some(),
+        apart: plan.sides_apart(&step.shape),
+    };
+    let (cause, because) = cause(step, &setting);
     Some(Limit {
         cause,
         sentence: format!("{}; the limit was {because}.", growth(step, report.protocol)),
         suspects: suspects(step, cause, lags(report, index)),
+    })
+}
+
+/// The limit of a step whose trials the generator limited, all of them; `None` where that is not so.
+fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
+    let step = &report.steps[index];
+    let limited = report
+        .trials
+        .iter()
+        .filter(|trial| trial.step == index && trial.status == TrialStatus::GeneratorLimited);
+    let why = limited.last()?.why.clone().unwrap_or_default();
+    Some(Limit {
+        cause: LimitCause::Generator,
+        sentence: format!(
+            "{} cannot be judged; the limit was the generator in every trial: {why}.",
+            who(step)
+        ),
+        suspects: vec![Suspect {
+            name: SuspectName::Client,
+            is_limit: true,
+            evidence: why,
+        }],
     })
 }
 
@@ -41,15 +77,19 @@ fn lags(report: &StreamsReport, index: usize) -> Option<&str> {
     last.limited_by.as_deref()
 }
 
+/// What the step is about.
+fn who(step: &Step) -> String {
+    match (step.shape.server, step.shape.buckets_active) {
+        (Server::Subject, 1) => "The subject on 1 CPU".to_owned(),
+        (Server::Subject, active) => format!("The subject on {active} CPUs"),
+        (_, 1) => "1 bucket".to_owned(),
+        (_, active) => format!("{active} buckets"),
+    }
+}
+
 /// How far the rate grew, in words.
 fn growth(step: &Step, protocol: Protocol) -> String {
-    let active = step.shape.buckets_active;
-    let who = match (step.shape.server, active) {
-        (Server::Subject, 1) => "The subject on 1 CPU".to_owned(),
-        (Server::Subject, _) => format!("The subject on {active} CPUs"),
-        (_, 1) => "1 bucket".to_owned(),
-        _ => format!("{active} buckets"),
-    };
+    let (who, active) = (who(step), step.shape.buckets_active);
     let did = match protocol {
         Protocol::Http => format!("answered {}", or_missing(step.requests_per_s, quantity::rate)),
         Protocol::Tcp => {
@@ -66,7 +106,7 @@ fn growth(step: &Step, protocol: Protocol) -> String {
 }
 
 /// The kind of limit, and the words that complete «the limit was».
-fn cause(step: &Step, scheduled: bool) -> (LimitCause, String) {
+fn cause(step: &Step, setting: &Setting) -> (LimitCause, String) {
     if step.steering_ok.is_some_and(|right| right < 1.0) {
         let because = "steering: connections reached the wrong bucket, so the rates mean little";
         return (LimitCause::Steering, because.to_owned());
@@ -74,34 +114,55 @@ fn cause(step: &Step, scheduled: bool) -> (LimitCause, String) {
     if let Some(found) = exhausted(step) {
         return found;
     }
+    if let Some(found) = setting.apart.as_ref().and_then(|sides| server_busy(step, sides)) {
+        return found;
+    }
     let idle = step.idle_share();
     if idle.is_some_and(|idle| idle < BUSY_IDLE_SHARE) {
         return busy(step, idle.unwrap_or(0.0));
     }
     let left = or_missing(idle, quantity::percent);
-    match (idle, scheduled) {
-        (None, _) => (
-            LimitCause::Unknown,
-            "not to be told without the CPUs' times".to_owned(),
-        ),
-        (_, true) => (
-            LimitCause::OfferedRate,
-            format!("the rate asked for: {left} of CPU time was left"),
-        ),
-        (_, false) => (
-            LimitCause::Connections,
-            format!("the number of connections, each waiting for its answer: {left} of CPU time was left"),
-        ),
+    if idle.is_none() {
+        let because = "not to be told without the CPUs' times";
+        return (LimitCause::Unknown, because.to_owned());
     }
+    // A schedule of which requests are missing, in a trial that counts, waited for answers.
+    let unsent = step.errors.get("unsent").copied().unwrap_or(0);
+    if setting.scheduled && !is_material(step, unsent) {
+        let because = format!("the rate asked for: {left} of CPU time was left");
+        return (LimitCause::OfferedRate, because);
+    }
+    let waits = match setting.protocol {
+        Protocol::Http => "each waiting for its answer",
+        Protocol::Tcp => "each waiting for its peer to take more",
+    };
+    let because = format!("the number of connections, {waits}: {left} of CPU time was left");
+    (LimitCause::Connections, because)
 }
 
-/// What ran out, or overflowed, for more than a few.
-fn exhausted(step: &Step) -> Option<(LimitCause, String)> {
+/// The server, where it has CPUs of its own and those had nothing left.
+fn server_busy(step: &Step, sides: &Sides) -> Option<(LimitCause, String)> {
+    let idle = idle_share(&sides.server, &step.cpu_shares).filter(|idle| *idle < BUSY_IDLE_SHARE)?;
+    let clients = or_missing(idle_share(&sides.clients, &step.cpu_shares), quantity::percent);
+    let because = format!(
+        "the server's CPUs: idle for {}, the clients' for {clients}",
+        quantity::percent(idle)
+    );
+    Some((LimitCause::ServerCpu, because))
+}
+
+/// Whether it happened for more than a few.
+fn is_material(step: &Step, count: u64) -> bool {
     let served = step
         .requests_per_s
         .unwrap_or(0.0)
         .max(step.shape.connections as f64);
-    let material = |count: u64| count as f64 > served * MATERIAL_ERRORS;
+    count as f64 > served * MATERIAL_ERRORS
+}
+
+/// What ran out, or overflowed, for more than a few.
+fn exhausted(step: &Step) -> Option<(LimitCause, String)> {
+    let material = |count: u64| is_material(step, count);
     let error = |names: &[&str]| {
         names
             .iter()
@@ -176,8 +237,6 @@ fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> 
         evidence,
     };
     let failed = failed(step);
-    let each = &step.memory_per_connection;
-    let bytes = |value: Option<f64>| or_missing(value, |value| quantity::bytes(value.round() as u64));
     vec![
         suspect(
             SuspectName::Client,
@@ -187,9 +246,14 @@ fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> 
                 LimitCause::Resources,
             ],
             format!(
-                "{} of the CPUs' time; {} requests or connections failed{}",
+                "{} of the CPUs' time; {} {}connections failed{}",
                 percent(step.client_cpu_share),
                 quantity::count(failed),
+                if step.requests_per_s.is_some() {
+                    "requests or "
+                } else {
+                    ""
+                },
                 lags.map(|lags| format!("; {lags}")).unwrap_or_default()
             ),
         ),
@@ -221,27 +285,34 @@ fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> 
                 quantity::count(kernel(step, "handshakes_sent_again"))
             ),
         ),
-        suspect(
-            SuspectName::Memory,
-            &[LimitCause::Memory],
-            format!(
-                "{} for want of it; a connection took {} of the client, {} of the server, {} of the kernel",
-                quantity::count(kernel(step, "aborted_for_memory")),
-                bytes(each.client_user_bytes),
-                bytes(each.server_user_bytes),
-                bytes(each.kernel_bytes)
-            ),
-        ),
+        suspect(SuspectName::Memory, &[LimitCause::Memory], memory_evidence(step)),
     ]
 }
 
-/// Requests and connections that failed; those that were never made are none.
+/// What is known of memory.
+fn memory_evidence(step: &Step) -> String {
+    let given_up = quantity::count(kernel(step, "aborted_for_memory"));
+    let mut evidence = format!("{given_up} connections given up for want of it");
+    let each = &step.memory_per_connection;
+    let bytes = |value: Option<f64>| or_missing(value, |value| quantity::bytes(value.round() as u64));
+    if each.client_user_bytes.or(each.kernel_bytes).is_some() {
+        evidence += &format!(
+            "; a connection took {} of the client, {} of the server, {} of the kernel",
+            bytes(each.client_user_bytes),
+            bytes(each.server_user_bytes),
+            bytes(each.kernel_bytes)
+        );
+    }
+    evidence
+}
+
+/// Requests and connections that failed; those that were never made are none, nor are bytes.
 fn failed(step: &Step) -> u64 {
     let not_made = ["unsent", "unfinished"];
     let failed = step
         .errors
         .iter()
-        .filter(|(name, _)| !not_made.contains(&name.as_str()));
+        .filter(|(name, _)| !not_made.contains(&name.as_str()) && !name.starts_with("bytes_"));
     failed.map(|(_, count)| count).sum()
 }
 
@@ -267,12 +338,28 @@ mod tests {
     use corelane_report::scale::{CpuShare, Placement};
     use corelane_report::streams::{Shape, Traffic};
 
+    fn closed() -> Setting {
+        Setting {
+            protocol: Protocol::Http,
+            scheduled: false,
+            apart: None,
+        }
+    }
+
+    fn scheduled() -> Setting {
+        Setting {
+            scheduled: true,
+            ..closed()
+        }
+    }
+
     fn step(idle: f64, softirq: f64) -> Step {
         let shape = Shape {
             server: Server::Exact,
             placement: Placement::Aligned,
             traffic: Traffic::Requests,
             object_bytes: Some(1),
+            write_bytes: None,
             connections: 64,
             buckets_active: 1,
         };
@@ -292,16 +379,44 @@ mod tests {
 
     #[test]
     fn busy_cpus_are_the_limit_and_the_kernel_where_it_has_most_of_them() {
-        assert_eq!(cause(&step(0.01, 0.2), false).0, LimitCause::SharedCpus);
-        assert_eq!(cause(&step(0.01, 0.6), false).0, LimitCause::KernelReceive);
+        assert_eq!(cause(&step(0.01, 0.2), &closed()).0, LimitCause::SharedCpus);
+        assert_eq!(cause(&step(0.01, 0.6), &closed()).0, LimitCause::KernelReceive);
     }
 
     #[test]
     fn with_cpu_time_left_it_is_what_was_asked_for() {
-        assert_eq!(cause(&step(0.4, 0.2), true).0, LimitCause::OfferedRate);
-        let (cause, words) = cause(&step(0.4, 0.2), false);
+        assert_eq!(cause(&step(0.4, 0.2), &scheduled()).0, LimitCause::OfferedRate);
+        let (cause, words) = cause(&step(0.4, 0.2), &closed());
         assert_eq!(cause, LimitCause::Connections);
         assert!(words.contains("40.0 %"), "{words}");
+    }
+
+    #[test]
+    fn a_schedule_that_waited_for_answers_was_limited_by_its_connections() {
+        let mut waiting = step(0.4, 0.2);
+        waiting.errors.insert("unsent".to_owned(), 5_000);
+        assert_eq!(cause(&waiting, &scheduled()).0, LimitCause::Connections);
+    }
+
+    #[test]
+    fn a_server_with_cpus_of_its_own_is_the_limit_when_those_are_busy() {
+        let mut apart = step(0.01, 0.2);
+        apart.cpu_shares.push(CpuShare {
+            cpu: 1,
+            idle_share: Some(0.5),
+            softirq_share: Some(0.1),
+        });
+        let setting = Setting {
+            apart: Some(Sides {
+                server: vec![0],
+                clients: vec![1],
+            }),
+            ..closed()
+        };
+        let (found, words) = cause(&apart, &setting);
+        assert_eq!(found, LimitCause::ServerCpu);
+        assert!(words.contains("1.0 %") && words.contains("50.0 %"), "{words}");
+        assert_eq!(cause(&apart, &closed()).0, LimitCause::Connections);
     }
 
     #[test]
@@ -309,7 +424,7 @@ mod tests {
         let lacking = |name: &str, count: u64| {
             let mut step = step(0.01, 0.2);
             step.errors.insert(name.to_owned(), count);
-            cause(&step, false).0
+            cause(&step, &closed()).0
         };
         assert_eq!(lacking("connect_no_descriptors", 100), LimitCause::Resources);
         assert_eq!(lacking("no_memory", 100), LimitCause::Memory);
@@ -321,9 +436,9 @@ mod tests {
         let mut full = step(0.5, 0.1);
         full.kernel
             .insert("server.accept_queue_overflows".to_owned(), 500);
-        assert_eq!(cause(&full, false).0, LimitCause::Connections);
+        assert_eq!(cause(&full, &closed()).0, LimitCause::Connections);
         full.errors.insert("connect_connect_timeout".to_owned(), 500);
-        assert_eq!(cause(&full, false).0, LimitCause::ListenerBacklog);
+        assert_eq!(cause(&full, &closed()).0, LimitCause::ListenerBacklog);
         let suspects = suspects(&full, LimitCause::ListenerBacklog, Some("late"));
         let named: Vec<_> = suspects
             .iter()
@@ -340,6 +455,6 @@ mod tests {
             steering_ok: Some(0.999),
             ..step(0.01, 0.6)
         };
-        assert_eq!(cause(&wrong, false).0, LimitCause::Steering);
+        assert_eq!(cause(&wrong, &closed()).0, LimitCause::Steering);
     }
 }

@@ -48,6 +48,10 @@ pub struct HttpLoaded {
     /// as it came. Latencies include it.
     #[serde(default)]
     pub gather_us: Option<f64>,
+    /// Why the schedule was not kept though connections were free: the generator alone was in the way, and what was measured
+    /// is its own limit. `None` where it was kept, where a server kept every connection busy, and without a schedule.
+    #[serde(default)]
+    pub behind_schedule: Option<String>,
     /// What the reader should know to judge the figures.
     pub notes: Vec<String>,
     /// What the generator itself cost.

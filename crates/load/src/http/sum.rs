@@ -18,6 +18,10 @@ use std::time::Duration;
 /// slack that the kernel's timers and one time slice of another thread explain.
 const LARGEST_LAG_NS: u64 = 5_000_000;
 
+/// The share of requests that a schedule may lose before the generator alone is called the limit: its last instant always has
+/// a few.
+const MOST_UNSENT: f64 = 0.001;
+
 /// The share of requests that may wait for a connection before the connections are called the limit.
 const MOST_WAITING: f64 = 0.01;
 
@@ -79,6 +83,7 @@ impl Run<'_> {
             tls: TlsLoaded::sum(pools.iter().filter_map(|pool| pool.tls.as_ref())),
             schedule_lag,
             limited_by: limited_by(&requests, &connections, schedule_lag),
+            behind_schedule: behind_schedule(&requests, schedule_lag),
             gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
             notes: gathering.map(gathered).into_iter().collect(),
             client: self.cost(&outcomes, requests.ok, connections.opened),
@@ -226,13 +231,30 @@ fn limited_by(
     if lacking(Failure::NoMemory) {
         return Some("the kernel had no memory for more connections".to_owned());
     }
-    if requests.waited_for_connection as f64 > requests.begun as f64 * MOST_WAITING {
+    if waited(requests) {
         return Some(format!(
             "{} requests on the schedule waited because every connection was busy: use more --connections, or a lower --rate",
             requests.waited_for_connection
         ));
     }
-    if requests.unsent > 0 {
+    late(requests, lag, 0.0)
+}
+
+/// Why the schedule was not kept, where no server was in the way.
+fn behind_schedule(requests: &RequestCounts, lag: Option<Summary>) -> Option<String> {
+    (!waited(requests))
+        .then(|| late(requests, lag, MOST_UNSENT))
+        .flatten()
+}
+
+/// Whether the schedule waited for connections.
+fn waited(requests: &RequestCounts) -> bool {
+    requests.waited_for_connection as f64 > requests.begun as f64 * MOST_WAITING
+}
+
+/// How far the schedule was not kept: more than a share of requests unsent, or late.
+fn late(requests: &RequestCounts, lag: Option<Summary>, most_unsent: f64) -> Option<String> {
+    if requests.unsent as f64 > requests.begun as f64 * most_unsent {
         return Some(format!(
             "{} requests on the schedule were not sent in time",
             requests.unsent

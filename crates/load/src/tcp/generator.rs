@@ -1,10 +1,10 @@
-//! What one worker of the TCP generator does: opens its connections, keeps each of them writing or reading, and looks again
-//! and again whether each makes progress.
+//! What one worker of the TCP generator does: opens its connections, keeps each of them writing or reading, looks again and
+//! again whether each makes progress, and waits at the end for what is still on its way.
 //!
 //! In: its part of the plan, events of its engine. Out: bytes through the engine; at the end an [`Outcome`].
 
 use super::loaded::{Stall, TcpCounts};
-use super::plan::TcpPlan;
+use super::plan::{Direction, TcpPlan, WRITE_BYTES};
 use crate::crew::Duty;
 use crate::failure::Failure;
 use crate::showing::{Showing, Shown};
@@ -18,15 +18,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// Bytes queued on a writing connection at once: more than the kernel takes of it (`net.ipv4.tcp_wmem`), so that it never
-/// runs dry.
-const WINDOW: u64 = 8 << 20;
+/// Bytes that a rate may have queued on a connection: a peer that takes less than its rate is not made up for.
+const MOST_QUEUED: u64 = WRITE_BYTES as u64;
 
 /// What is written: zeros, as the measure is how many.
-static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; 1 << 20].into());
+static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; WRITE_BYTES as usize].into());
 
 /// How often connections are looked at: for progress, and for what a rate allows.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// What a look may take of the time, for each connection of the run: with more than 10,000, looks are rarer, so that looking at
+/// a million leaves time for moving bytes.
+const LOOK_A_CONNECTION: Duration = Duration::from_micros(2);
 
 /// Connections being opened at a time, over all workers (see `http::generator`).
 const OPENING_AT_ONCE: usize = 1_024;
@@ -42,6 +45,8 @@ pub(super) struct LiveCounters {
     pub(super) received: Counter,
     pub(super) stalled: Counter,
     pub(super) shown: Showing<Shown>,
+    /// 1 when nothing more is moved.
+    pub(super) drained: Counter,
 }
 
 /// One connection: about 90 bytes, no allocation.
@@ -70,19 +75,29 @@ pub(super) struct Generator {
     ports: PortPool,
     counts: TcpCounts,
     connect: Histogram,
+    /// How late looks were that a rate asks for.
+    lag: Histogram,
     stalls: Vec<Stall>,
+    /// Bytes that each connection moved that was open to the end.
+    moved: Vec<u64>,
     opening: usize,
     /// None before the run.
     start: Option<Time>,
+    /// The time to write is over.
+    draining: bool,
+    /// When the last bytes arrived that are known of.
+    arrived: Time,
 }
 
 /// What one worker has to tell at its end.
 pub(super) struct Outcome {
     pub(super) counts: TcpCounts,
     pub(super) connect: Histogram,
+    pub(super) lag: Histogram,
     pub(super) stalls: Vec<Stall>,
     /// Bytes that each connection moved that was open to the end.
     pub(super) moved: Vec<u64>,
+    /// Until the last byte that was waited for.
     pub(super) running: Duration,
     pub(super) usage: Usage,
 }
@@ -118,9 +133,13 @@ impl Generator {
                 ..TcpCounts::default()
             },
             connect: Histogram::new(),
+            lag: Histogram::new(),
             stalls: Vec::new(),
+            moved: Vec::new(),
             opening: 0,
             start: None,
+            draining: false,
+            arrived: Time::default(),
             plan,
         }
     }
@@ -147,9 +166,12 @@ impl Generator {
         self.of_slot[id.slot()] = index as u32;
     }
 
-    /// Has a connection write: all that it can, or what its rate has allowed by now.
+    /// Has a connection write: the next piece, or what its rate has allowed by now.
     fn write(&mut self, ops: &mut Ops, index: usize, now: Time) {
-        let (Some(start), connection) = (self.start, &mut self.connections[index]) else {
+        let (Some(start), connection) = (
+            self.start.filter(|_| !self.draining),
+            &mut self.connections[index],
+        ) else {
             return;
         };
         let Some(id) = connection
@@ -159,20 +181,27 @@ impl Generator {
             return;
         };
         let block: &'static [u8] = &BLOCK;
-        let mut due = match self.plan.write_bytes_per_second {
-            None => u64::MAX,
-            Some(rate) => (rate as f64 * now.since(start).as_secs_f64()) as u64,
+        let block = &block[..block.len().min(self.plan.write_bytes as usize)];
+        let Some(rate) = self.plan.write_bytes_per_second else {
+            ops.write_static(id, block);
+            connection.handed += block.len() as u64;
+            ops.tell_drained(id);
+            return;
         };
-        due = due.saturating_sub(connection.handed);
-        while due > 0 && ops.queued(id) < WINDOW {
+        let allowed = (rate as f64 * now.since(start).as_secs_f64()) as u64;
+        let mut due = allowed.saturating_sub(connection.handed);
+        while due > 0 && ops.queued(id) < MOST_QUEUED {
             let piece = usize::try_from(due).map_or(block.len(), |due| due.min(block.len()));
             ops.write_static(id, &block[..piece]);
             connection.handed += piece as u64;
             due -= piece as u64;
         }
-        if self.plan.write_bytes_per_second.is_none() {
-            ops.tell_drained(id);
-        }
+    }
+
+    /// How long it is from one look at the connections to the next.
+    fn look_interval(&self) -> Duration {
+        let all: usize = self.plan.workers.iter().map(|worker| worker.connections()).sum();
+        LOOK.max(LOOK_A_CONNECTION.saturating_mul(u32::try_from(all).unwrap_or(u32::MAX)))
     }
 
     /// Looks at every connection: whether it has made progress, and what its rate allows.
@@ -265,23 +294,46 @@ impl Generator {
         moved
     }
 
+    /// A connection was open to the end: what it moved, and what the kernel has to tell of it.
+    fn lasted(&mut self, ops: &Ops, index: usize) {
+        let connection = &self.connections[index];
+        let Some(id) = connection.id.filter(|_| connection.is_open) else {
+            return;
+        };
+        if let Some(told) = ops.information(id) {
+            self.counts.retransmitted += u64::from(told.retransmitted);
+            self.counts.out_of_order += u64::from(told.out_of_order);
+        }
+        self.counts.open_at_end += 1;
+        self.counts.stalled_at_end += u64::from(connection.stalled);
+        let moved = self.settle(index, ops.queued(id));
+        self.moved.push(moved);
+        let connection = &mut self.connections[index];
+        (connection.id, connection.is_open) = (None, false);
+    }
+
+    /// Ends this side of every connection, and waits until the server has ended its own: by then everything that either
+    /// end sent has arrived. What the kernel has not taken is not sent any more.
+    fn drain<E: Engine>(&mut self, engine: &mut E, longest: Duration) -> io::Result<()> {
+        let open = |connection: &Connection| connection.is_open;
+        for connection in self.connections.iter_mut().filter(|connection| open(connection)) {
+            if let Some(id) = connection.id {
+                connection.handed -= engine.ops().discard(id);
+                engine.ops().shutdown(id);
+            }
+        }
+        let give_up = engine.now() + longest;
+        while self.connections.iter().any(open) && engine.now() < give_up {
+            engine.turn(give_up.min(engine.now() + LOOK), self)?;
+        }
+        self.counts.undrained = self.connections.iter().filter(|one| open(one)).count() as u64;
+        Ok(())
+    }
+
     /// What has become of it all.
     fn outcome(mut self, ops: &mut Ops, running: Duration, usage: Usage) -> Outcome {
-        let mut moved = Vec::new();
         for index in 0..self.connections.len() {
-            let Some(id) = self.connections[index]
-                .id
-                .filter(|_| self.connections[index].is_open)
-            else {
-                continue;
-            };
-            if let Some(told) = ops.information(id) {
-                self.counts.retransmitted += u64::from(told.retransmitted);
-                self.counts.out_of_order += u64::from(told.out_of_order);
-            }
-            self.counts.open_at_end += 1;
-            self.counts.stalled_at_end += u64::from(self.connections[index].stalled);
-            moved.push(self.settle(index, ops.queued(id)));
+            self.lasted(ops, index);
         }
         for stall in self.stalls.iter_mut().filter(|stall| !stall.ended) {
             stall.for_s = running.as_secs_f64() - stall.since_s;
@@ -289,8 +341,9 @@ impl Generator {
         Outcome {
             counts: self.counts,
             connect: self.connect,
+            lag: self.lag,
             stalls: self.stalls,
-            moved,
+            moved: self.moved,
             running,
             usage,
         }
@@ -326,19 +379,31 @@ impl Duty for Generator {
             self.connections[index].progress = start;
             self.write(engine.ops(), index, start);
         }
-        let mut next_look = start + LOOK;
+        let interval = self.look_interval();
+        let mut next_look = start + interval;
         while engine.now() < end && !self.stopped() {
             engine.turn(end.min(next_look), &mut self)?;
             let now = engine.now();
             if now >= next_look {
+                if self.plan.write_bytes_per_second.is_some() {
+                    self.lag.record(now.since(next_look).as_nanos() as u64);
+                }
                 self.look(engine.ops(), now);
-                next_look = now + LOOK;
+                next_look = now.max(next_look) + interval;
             }
         }
-        let now = engine.now();
-        self.look(engine.ops(), now);
-        let usage = usage::of_thread().since(&usage);
-        Ok(self.outcome(engine.ops(), now.since(start), usage))
+        self.draining = true;
+        let over = engine.now();
+        self.look(engine.ops(), over);
+        if let Some(longest) = self.plan.drain_s {
+            self.drain(engine, Duration::from_secs_f64(longest))?;
+        }
+        self.live.drained.set(1);
+        let (running, usage) = (
+            self.arrived.max(over).since(start),
+            usage::of_thread().since(&usage),
+        );
+        Ok(self.outcome(engine.ops(), running, usage))
     }
 }
 
@@ -354,7 +419,10 @@ impl Handler for Generator {
         };
         let connection = &mut self.connections[index];
         match event {
-            Event::Bytes(bytes) => connection.received += bytes.len() as u64,
+            Event::Bytes(bytes) => {
+                connection.received += bytes.len() as u64;
+                self.arrived = now;
+            }
             Event::Drained => self.write(ops, index, now),
             Event::Opened { .. } => {
                 connection.is_open = true;
@@ -362,6 +430,15 @@ impl Handler for Generator {
                 self.counts.opened += 1;
                 self.connect
                     .record(now.since(connection.opened).as_nanos() as u64);
+            }
+            // It is over: everything has arrived, there and here.
+            Event::PeerClosed if self.draining => {
+                if self.plan.direction == Direction::Write {
+                    // The server has taken the last of them.
+                    self.arrived = now;
+                }
+                self.lasted(ops, index);
+                ops.close(id);
             }
             // The server has ended its side: nothing more is expected of it.
             Event::PeerClosed => {
@@ -376,18 +453,28 @@ impl Handler for Generator {
 }
 
 impl Generator {
-    fn closed(&mut self, ops: &Ops, index: usize, cause: Cause, now: Time) {
+    fn closed(&mut self, ops: &mut Ops, index: usize, cause: Cause, now: Time) {
         if self.connections[index].is_open {
             self.counts.broken.count(Failure::of_cause(cause, true));
             self.ended(ops, index, now);
             return;
         }
         self.opening -= 1;
-        self.counts.not_opened.count(Failure::of_cause(cause, false));
+        let failure = Failure::of_cause(cause, false);
         let connection = &mut self.connections[index];
         connection.id = None;
-        if let Some(source) = connection.source.take() {
-            self.ports.release(source, Release::Free, now);
+        let planned = connection.source.take();
+        let port = planned.and_then(|source| self.ports.address(source));
+        // A planned port that somebody else holds is none of the run's: the next one is as good.
+        let taken = failure == Failure::NoPorts && port.is_some_and(|address| address.port() != 0);
+        if let Some(source) = planned {
+            let release = if taken { Release::Taken } else { Release::Free };
+            self.ports.release(source, release, now);
+        }
+        if taken && !self.stopped() {
+            self.open(ops, index, now);
+        } else {
+            self.counts.not_opened.count(failure);
         }
     }
 

@@ -17,7 +17,7 @@ pub struct TcpLoaded {
     pub engine_reason: Option<String>,
     /// Seconds it took to open the connections.
     pub opening_s: f64,
-    /// Seconds in which bytes were moved.
+    /// Seconds in which bytes were moved; where it was waited for the last of them, until it had arrived.
     pub running_s: f64,
     /// What all workers counted together.
     pub total: TcpCounts,
@@ -33,12 +33,21 @@ pub struct TcpLoaded {
     pub connect: Option<Summary>,
     /// The same whole, as an HdrHistogram in V2 form.
     pub connect_histogram: Option<Histogram>,
+    /// How late it was looked what a rate allows.
+    #[serde(default)]
+    pub schedule_lag: Option<Summary>,
+    /// The same whole, as an HdrHistogram in V2 form.
+    #[serde(default)]
+    pub schedule_lag_histogram: Option<Histogram>,
     /// Bytes a second of the connections that were open to the end, both ways together.
     pub rates: Option<Rates>,
     /// Connections that stood still, those that did so longest first; `total.stalls` counts all.
     pub stalled: Vec<Stall>,
     /// What kept the generator from doing what it was told, when something did.
     pub limited_by: Option<String>,
+    /// Why a rate was not kept though the generator alone was in the way. `None` where it was kept, and without a rate.
+    #[serde(default)]
+    pub behind_schedule: Option<String>,
     /// Each worker.
     pub workers: Vec<TcpWorkerLoaded>,
     /// The plan that ran.
@@ -88,6 +97,9 @@ pub struct TcpCounts {
     pub opened: u64,
     /// Connections open when the run ended.
     pub open_at_end: u64,
+    /// Connections that the server had not ended when waiting for that was over: bytes of theirs may be on their way.
+    #[serde(default)]
+    pub undrained: u64,
     /// Connections that could not be opened, by cause.
     pub not_opened: Failures,
     /// Connections that ended before the run did, by cause.
@@ -112,6 +124,7 @@ impl TcpCounts {
         self.asked += other.asked;
         self.opened += other.opened;
         self.open_at_end += other.open_at_end;
+        self.undrained += other.undrained;
         self.not_opened.add(&other.not_opened);
         self.broken.add(&other.broken);
         self.sent_bytes += other.sent_bytes;

@@ -10,5 +10,5 @@ mod plan;
 mod run;
 
 pub use loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
-pub use plan::{Direction, TcpLoadError, TcpPlan, TcpPlannedWorker, TcpRequest};
+pub use plan::{Direction, TcpLoadError, TcpPlan, TcpPlannedWorker, TcpRequest, WRITE_BYTES};
 pub use run::{TcpLoad, TcpProgress};

@@ -60,6 +60,13 @@ impl fmt::Display for Direction {
     }
 }
 
+/// What is handed to the kernel at once, unless told otherwise: enough that the size costs nothing. Also the most.
+pub const WRITE_BYTES: u32 = 1 << 20;
+
+const fn write_bytes() -> u32 {
+    WRITE_BYTES
+}
+
 /// A TCP generator's run, fully decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TcpPlan {
@@ -67,10 +74,17 @@ pub struct TcpPlan {
     pub target: SocketAddr,
     /// Which way bytes go.
     pub direction: Direction,
+    /// Bytes of each write; the next one follows when the kernel took them all.
+    #[serde(default = "write_bytes")]
+    pub write_bytes: u32,
     /// Bytes a second that each connection writes; `None` for as many as it can.
     pub write_bytes_per_second: Option<u64>,
     /// How long connections are at work, seconds.
     pub duration_s: f64,
+    /// Seconds that are waited at most, after that, until everything that either end sent has arrived and the server has
+    /// ended each connection; `None` for not waiting.
+    #[serde(default)]
+    pub drain_s: Option<f64>,
     /// Without progress for so long a connection stands still, seconds.
     pub stall_s: f64,
     /// For opening a connection, seconds.
@@ -122,10 +136,14 @@ pub struct TcpRequest {
     pub direction: Direction,
     /// Connections in all.
     pub connections: usize,
+    /// Bytes of each write, at most [`WRITE_BYTES`].
+    pub write_bytes: u32,
     /// Bytes a second that each connection writes.
     pub write_bytes_per_second: Option<u64>,
     /// How long connections are at work, seconds.
     pub duration_s: f64,
+    /// Seconds to wait for what was sent to arrive; `None` for not waiting.
+    pub drain_s: Option<f64>,
     /// Without progress for so long a connection stands still, seconds.
     pub stall_s: f64,
     /// For opening a connection, seconds.
@@ -136,6 +154,8 @@ pub struct TcpRequest {
     pub align: Align,
     /// The target's steering document.
     pub steering: Option<Steering>,
+    /// The buckets to land on; `None` for all. Only sources that are aligned can choose.
+    pub buckets: Option<Vec<u16>>,
     /// One worker a CPU of this list; more workers share them when descriptors demand it.
     pub cpus: Vec<u32>,
     /// The engine asked for.
@@ -160,7 +180,7 @@ impl TcpRequest {
             cpus: &cpus,
             align: self.align,
             steering: self.steering.as_ref(),
-            buckets: None,
+            buckets: self.buckets.as_deref(),
         };
         let workers = sources.plan()?.into_iter().map(|sources| TcpPlannedWorker {
             cpu: sources.cpu,
@@ -171,8 +191,10 @@ impl TcpRequest {
         Ok(TcpPlan {
             target: self.target,
             direction: self.direction,
+            write_bytes: self.write_bytes.clamp(1, WRITE_BYTES),
             write_bytes_per_second: self.write_bytes_per_second,
             duration_s: self.duration_s,
+            drain_s: self.drain_s,
             stall_s: self.stall_s,
             connect_timeout_s: self.connect_timeout_s,
             engine: self.engine,

@@ -6,7 +6,7 @@ use super::plan::{TcpLoadError, TcpPlan};
 use crate::crew::{Crew, News};
 use crate::failure::Failure;
 use crate::showing::Seen;
-use corelane_report::histogram::Histogram;
+use corelane_report::histogram::{Histogram, Summary};
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
 use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::sync::Arc;
@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Stalls that the document names.
 const STALLS_NAMED: usize = 256;
+
+/// How far a rate may lag behind its schedule at the 99th percentile before the generator is called the limit: the slack that
+/// the kernel's timers and one time slice of another thread explain.
+const LARGEST_LAG_NS: u64 = 5_000_000;
 
 /// A TCP generator that is running. Dropping it ends it.
 pub struct TcpLoad {
@@ -33,6 +37,8 @@ pub struct TcpLoad {
 pub struct TcpProgress {
     /// Whether connections are still being opened.
     pub opening: bool,
+    /// Whether it is all over: nothing more is written, and the last bytes have arrived where it was waited for them.
+    pub drained: bool,
     /// Connections that are open.
     pub open: u64,
     /// Bytes that the kernel took.
@@ -82,6 +88,7 @@ impl TcpLoad {
     pub fn progress(&self) -> TcpProgress {
         let mut sum = TcpProgress {
             opening: self.opening.is_none(),
+            drained: self.live.iter().all(|live| live.drained.get() > 0),
             ..TcpProgress::default()
         };
         for live in &self.live {
@@ -151,7 +158,8 @@ impl TcpLoad {
     }
 
     fn add_up(&self, mut outcomes: Vec<Outcome>) -> TcpLoaded {
-        let (mut total, mut connect) = (TcpCounts::default(), Histogram::new());
+        let mut total = TcpCounts::default();
+        let (mut connect, mut lag) = (Histogram::new(), Histogram::new());
         let (mut stalled, mut rates, mut workers) = (Vec::new(), Vec::new(), Vec::new());
         let running_s = outcomes
             .iter()
@@ -167,6 +175,7 @@ impl TcpLoad {
         for (planned, outcome) in self.plan.workers.iter().zip(&mut outcomes) {
             total.add(&outcome.counts);
             connect.merge(&outcome.connect);
+            lag.merge(&outcome.lag);
             stalled.append(&mut outcome.stalls);
             rates.extend(
                 outcome
@@ -199,9 +208,12 @@ impl TcpLoad {
             cpu_s,
             connect: connect.summary(),
             connect_histogram: (connect.count() > 0).then_some(connect),
+            schedule_lag: lag.summary(),
+            limited_by: limited_by(&total).or_else(|| late(lag.summary())),
+            behind_schedule: late(lag.summary()),
+            schedule_lag_histogram: (lag.count() > 0).then_some(lag),
             rates: spread(rates),
             stalled,
-            limited_by: limited_by(&total),
             workers,
             plan: (*self.plan).clone(),
         }
@@ -251,6 +263,15 @@ fn limited_by(total: &TcpCounts) -> Option<String> {
     } else {
         None
     }
+}
+
+/// How far writes lagged behind their rate, where that was far.
+fn late(lag: Option<Summary>) -> Option<String> {
+    let lag = lag.filter(|lag| lag.p99_ns > LARGEST_LAG_NS)?;
+    Some(format!(
+        "writes left up to {:.1} ms behind their rate (99th percentile)",
+        lag.p99_ns as f64 / 1e6
+    ))
 }
 
 #[cfg(test)]

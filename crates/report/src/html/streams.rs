@@ -2,6 +2,7 @@
 //! controls, errors, conditions, and the command that repeats the run.
 
 mod figures;
+mod steps;
 
 use super::markup::{Markup, classed, plain};
 use super::tables::{self, Cell, Heading, number, whole};
@@ -11,7 +12,7 @@ use crate::conditions;
 use crate::date;
 use crate::quantity::{self, or_missing};
 use crate::scale::TrialStatus;
-use crate::streams::{Protocol, Series, Server, Step, StreamsReport};
+use crate::streams::{Protocol, Segments, Server, Step, StreamsReport};
 
 /// The page.
 #[must_use]
@@ -26,7 +27,7 @@ pub fn page(report: &StreamsReport) -> String {
             "Growth with buckets",
             figure_grid(figures::growth(report)).with(law.unwrap_or_default()),
         ))
-        .with(section("Every step", steps(report)))
+        .with(section("Every step", steps::tables(report)))
         .with(section("Connections and their memory", connections(report)))
         .with(section(
             "Errors, and what the kernel dropped or sent again",
@@ -55,6 +56,14 @@ fn headline(report: &StreamsReport) -> String {
         _ => "The server",
     };
     let rate = rate_words(report.protocol, step.main_rate(report.protocol));
+    if report.protocol == Protocol::Tcp {
+        let active = step.shape.buckets_active;
+        let buckets = if active == 1 { "bucket" } else { "buckets" };
+        return format!(
+            "{who} does {rate} on {active} {buckets}: {}",
+            step.shape.load_words()
+        );
+    }
     format!(
         "{who} does {rate} on {} bucket{} with {} connections",
         step.shape.buckets_active,
@@ -102,31 +111,31 @@ fn tiles(report: &StreamsReport) -> Vec<Tile> {
     let spread = step.linearity_spread.filter(|spread| spread.count > 1);
     let each = &step.memory_per_connection;
     let bytes = |value: Option<f64>| or_missing(value, |value| quantity::bytes(value.round() as u64));
-    let cost = |cost: Option<f64>| or_missing(cost, |cost| format!("{} \u{b5}s", quantity::fixed(cost, 2)));
+    let gbit_s = step
+        .gbit_s
+        .map(|rate| format!("{} Gb/s", quantity::fixed(rate, 2)));
     let mut tiles = vec![
         (
-            "rate",
-            rate_words(report.protocol, step.main_rate(report.protocol)),
-            step.gbit_s
-                .map(|rate| format!("{} Gb/s", quantity::fixed(rate, 2))),
+            match report.protocol {
+                Protocol::Http => "requests",
+                Protocol::Tcp => "payload",
+            },
+            match report.protocol {
+                Protocol::Http => or_missing(step.requests_per_s, quantity::rate),
+                Protocol::Tcp => gbit_s.clone().unwrap_or_else(|| quantity::MISSING.to_owned()),
+            },
+            gbit_s.filter(|_| report.protocol == Protocol::Http),
         ),
         (
             "linearity",
             or_missing(step.linearity, |linearity| quantity::fixed(linearity, 2)),
             spread.map(|spread| format!("\u{b1} {:.2}, {} rounds", spread.half_range(), spread.count)),
         ),
-        (
-            "server CPU a request",
-            cost(step.server_cpu_us_per_request),
-            Some(format!("client {}", cost(step.client_cpu_us_per_request))),
-        ),
-        (
-            "latency, p99",
-            or_missing(step.latency, |latency| quantity::duration(latency.p99_ns as f64)),
-            step.latency
-                .map(|latency| format!("median {}", quantity::duration(latency.p50_ns as f64))),
-        ),
     ];
+    tiles.extend(match report.protocol {
+        Protocol::Http => tiles_of_requests(step),
+        Protocol::Tcp => tiles_of_bytes(step),
+    });
     if each.server_user_bytes.is_some() {
         tiles.push((
             "server memory a connection",
@@ -139,6 +148,44 @@ fn tiles(report: &StreamsReport) -> Vec<Tile> {
         ));
     }
     tiles
+}
+
+fn tiles_of_requests(step: &Step) -> [Tile; 2] {
+    let cost = |cost: Option<f64>| or_missing(cost, |cost| format!("{} \u{b5}s", quantity::fixed(cost, 2)));
+    [
+        (
+            "server CPU a request",
+            cost(step.server_cpu_us_per_request),
+            Some(format!("client {}", cost(step.client_cpu_us_per_request))),
+        ),
+        (
+            "latency, p99",
+            or_missing(step.latency, |latency| quantity::duration(latency.p99_ns as f64)),
+            step.latency
+                .map(|latency| format!("median {}", quantity::duration(latency.p50_ns as f64))),
+        ),
+    ]
+}
+
+fn tiles_of_bytes(step: &Step) -> [Tile; 2] {
+    let bytes = |bytes: Option<f64>| or_missing(bytes, |bytes| format!("{}B", quantity::metric(bytes)));
+    let count = |of: fn(&Segments) -> u64| or_missing(step.segments.as_ref().map(of), quantity::count);
+    [
+        (
+            "a CPU second of the server",
+            bytes(step.server_bytes_per_cpu_s),
+            Some(format!("of the client {}", bytes(step.client_bytes_per_cpu_s))),
+        ),
+        (
+            "segments sent again",
+            count(|segments| segments.sent_again),
+            Some(format!(
+                "{} out of order, {} stalls",
+                count(|segments| segments.out_of_order),
+                count(|segments| segments.stalls)
+            )),
+        ),
+    ]
 }
 
 fn warnings(report: &StreamsReport) -> Vec<Markup> {
@@ -178,7 +225,7 @@ fn suspects(report: &StreamsReport) -> Markup {
     let rows = report.limit.suspects.iter().map(|suspect| {
         vec![
             Some(suspect.name.words().into()),
-            Some(if suspect.is_limit { "yes" } else { "no" }.into()),
+            Some(if suspect.is_limit { "it was" } else { "it was not" }.into()),
             Some(Markup::from(&suspect.evidence)),
         ]
     });
@@ -186,65 +233,6 @@ fn suspects(report: &StreamsReport) -> Markup {
         return Markup::default();
     }
     classed("div", "text", tables::table(&headings, 3, rows))
-}
-
-/// A table of each series.
-fn steps(report: &StreamsReport) -> Markup {
-    let of = |series: Series<'_>| plain("h3", series.shape().title()).with(series_table(&series));
-    let note = "Linearity is the rate at N buckets over N times the rate at one, \u{b1} half the range of the rounds. CPU time is \
-                that of all processes of a side, with the receive path that the kernel ran in their name.";
-    report
-        .series()
-        .into_iter()
-        .map(of)
-        .collect::<Markup>()
-        .with(classed("p", "note", note))
-}
-
-fn series_table(series: &Series<'_>) -> Markup {
-    let headings: [Heading; 13] = [
-        ("buckets", "active"),
-        ("requests", "/s"),
-        ("payload", "Gb/s"),
-        ("linearity", ""),
-        ("server CPU", "\u{b5}s/request"),
-        ("client CPU", "\u{b5}s/request"),
-        ("idle", ""),
-        ("softirq", ""),
-        ("median", "latency"),
-        ("p99", "latency"),
-        ("p99.9", "latency"),
-        ("steered right", ""),
-        ("trials", ""),
-    ];
-    let rows = series.steps.iter().map(|step| {
-        let latency = |of: fn(&crate::histogram::Summary) -> u64| {
-            number(
-                step.latency.as_ref().map(|latency| of(latency) as f64),
-                quantity::duration,
-            )
-        };
-        let two_decimals = |value: f64| quantity::fixed(value, 2);
-        vec![
-            whole(step.shape.buckets_active as u64),
-            number(step.requests_per_s, quantity::metric),
-            number(step.gbit_s, two_decimals),
-            number(step.linearity, |linearity| {
-                let spread = step.linearity_spread;
-                spread.map_or_else(|| two_decimals(linearity), |spread| spread.display(2))
-            }),
-            number(step.server_cpu_us_per_request, two_decimals),
-            number(step.client_cpu_us_per_request, two_decimals),
-            number(step.idle_share(), quantity::percent),
-            number(step.softirq_share(), quantity::percent),
-            latency(|latency| latency.p50_ns),
-            latency(|latency| latency.p99_ns),
-            latency(|latency| latency.p999_ns),
-            number(step.steering_ok, quantity::percent),
-            whole(step.trials as u64),
-        ]
-    });
-    tables::table(&headings, 1, rows)
 }
 
 /// What became of the connections of each series, and what each of them took.
@@ -296,12 +284,13 @@ fn memory(report: &StreamsReport) -> Markup {
     let rows = memory.rows().into_iter().map(|row| {
         let each = row.bytes.map(|bytes| bytes as f64 / memory.connections as f64);
         let cells: Vec<Cell> = vec![
-            Some(row.name.into()),
+            // Blanks at the beginning would not be shown.
+            Some(row.name.replace("  ", "\u{2003}").into()),
             row.objects.and_then(whole),
             number(row.bytes.map(|bytes| bytes as f64), |bytes| {
                 quantity::bytes(bytes as u64)
             }),
-            number(each, |bytes| quantity::fixed(bytes, 0)),
+            number(each, |bytes| quantity::count(bytes.round() as u64)),
         ];
         cells
     });
@@ -318,17 +307,12 @@ fn errors(report: &StreamsReport) -> Markup {
         .steps
         .iter()
         .flat_map(|step| {
-            let counted = step
-                .errors
-                .iter()
-                .chain(&step.kernel)
-                .filter(|(_, times)| **times > 0);
-            counted.map(|(what, times)| {
+            step.counted_errors().map(|(what, times)| {
                 vec![
                     Some(step.shape.title().into()),
                     whole(step.shape.buckets_active as u64),
                     Some(what.replace('_', " ").into()),
-                    whole(*times),
+                    whole(times),
                 ]
             })
         })

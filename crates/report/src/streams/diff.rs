@@ -78,15 +78,15 @@ const METRICS: [Metric; 4] = [
         name: "server CPU",
         higher_is_better: false,
         always_shown: false,
-        of: |trial, _| trial.cpu_us_per_request(trial.cpu.server_ns),
-        show: |microseconds| quantity::duration(microseconds * 1e3),
+        of: |trial, protocol| cost_ns(trial, trial.cpu.server_ns, protocol),
+        show: quantity::duration,
     },
     Metric {
         name: "client CPU",
         higher_is_better: false,
         always_shown: false,
-        of: |trial, _| trial.cpu_us_per_request(trial.cpu.client_ns),
-        show: |microseconds| quantity::duration(microseconds * 1e3),
+        of: |trial, protocol| cost_ns(trial, trial.cpu.client_ns, protocol),
+        show: quantity::duration,
     },
     Metric {
         name: "latency p99",
@@ -99,6 +99,16 @@ const METRICS: [Metric; 4] = [
         show: quantity::duration,
     },
 ];
+
+/// CPU nanoseconds of one side for each request, or for each KiB.
+fn cost_ns(trial: &Trial, cpu_ns: Option<u64>, protocol: Protocol) -> Option<f64> {
+    match protocol {
+        Protocol::Http => trial
+            .cpu_us_per_request(cpu_ns)
+            .map(|microseconds| microseconds * 1e3),
+        Protocol::Tcp => trial.cpu_ns_per_kib(cpu_ns),
+    }
+}
 
 impl Metric {
     fn spread(&self, report: &StreamsReport, step: usize) -> Option<Spread> {

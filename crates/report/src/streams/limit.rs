@@ -38,6 +38,8 @@ pub enum LimitCause {
     OfferedRate,
     /// Connections reached the wrong bucket.
     Steering,
+    /// The generator, in every trial: nothing can be said of the server.
+    Generator,
     /// Nothing that was measured explains it.
     Unknown,
 }

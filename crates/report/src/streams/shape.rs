@@ -101,16 +101,16 @@ pub enum Traffic {
     /// HTTP requests for an object.
     Requests,
     /// Bytes from the client, which the server swallows.
-    Send,
+    Sink,
     /// Bytes from the server.
-    Receive,
+    Source,
     /// Bytes both ways: what the client sends comes back.
     Echo,
 }
 
 /// A name that is no traffic's.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no mode '{0}': give send, receive or echo")]
+#[error("there is no mode '{0}': give sink, source or echo")]
 pub struct UnknownTraffic(String);
 
 impl FromStr for Traffic {
@@ -118,8 +118,8 @@ impl FromStr for Traffic {
 
     fn from_str(text: &str) -> Result<Self, UnknownTraffic> {
         match text {
-            "send" => Ok(Self::Send),
-            "receive" => Ok(Self::Receive),
+            "sink" => Ok(Self::Sink),
+            "source" => Ok(Self::Source),
             "echo" => Ok(Self::Echo),
             other => Err(UnknownTraffic(other.to_owned())),
         }
@@ -130,8 +130,8 @@ impl fmt::Display for Traffic {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(match self {
             Self::Requests => "requests",
-            Self::Send => "send",
-            Self::Receive => "receive",
+            Self::Sink => "sink",
+            Self::Source => "source",
             Self::Echo => "echo",
         })
     }
@@ -148,6 +148,9 @@ pub struct Shape {
     pub traffic: Traffic,
     /// Bytes of the object that each request asks for; `None` where there are no objects, or the subject decides.
     pub object_bytes: Option<u64>,
+    /// Bytes of each write of whoever sends unasked; `None` where there are objects, or the subject decides.
+    #[serde(default)]
+    pub write_bytes: Option<u64>,
     /// Connections in all.
     pub connections: u64,
     /// Buckets that the traffic is aimed at; with a subject, CPUs that it has.
@@ -176,14 +179,25 @@ impl Shape {
             quantity::count(self.connections),
             if self.connections == 1 { "" } else { "s" }
         );
-        let what = match (self.traffic, self.object_bytes) {
-            (Traffic::Requests, Some(bytes)) => format!("{} objects", quantity::bytes(bytes)),
+        let size = self.size().map(quantity::bytes);
+        let pieces = match &size {
+            Some(size) => format!("{size} writes"),
+            None => "bytes".to_owned(),
+        };
+        let what = match (self.traffic, size) {
+            (Traffic::Requests, Some(size)) => format!("{size} objects"),
             (Traffic::Requests, None) => "requests".to_owned(),
-            (Traffic::Send, _) => "bytes to the server".to_owned(),
-            (Traffic::Receive, _) => "bytes from the server".to_owned(),
-            (Traffic::Echo, _) => "bytes both ways".to_owned(),
+            (Traffic::Sink, _) => format!("{pieces} to the server"),
+            (Traffic::Source, _) => format!("{pieces} from the server"),
+            (Traffic::Echo, _) => format!("{pieces} there and back"),
         };
         format!("{what} over {connections}")
+    }
+
+    /// Bytes of an object or of a write.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        self.object_bytes.or(self.write_bytes)
     }
 
     /// `exact steering, aligned, 1 KiB objects over 64 connections`.
@@ -198,7 +212,7 @@ impl Shape {
     }
 
     fn load(&self) -> (Traffic, Option<u64>, u64) {
-        (self.traffic, self.object_bytes, self.connections)
+        (self.traffic, self.size(), self.connections)
     }
 }
 
@@ -213,6 +227,7 @@ mod tests {
             placement: Placement::Aligned,
             traffic: Traffic::Requests,
             object_bytes: Some(1024),
+            write_bytes: None,
             connections: 10_000,
             buckets_active: 2,
         };
@@ -230,6 +245,17 @@ mod tests {
             ..shape.clone()
         };
         assert!(shape.same_load(&control) && !shape.grows_to(&control));
+        let bytes = Shape {
+            traffic: Traffic::Source,
+            object_bytes: None,
+            write_bytes: Some(65_536),
+            connections: 1,
+            ..shape
+        };
+        assert_eq!(
+            bytes.load_words(),
+            "64 KiB writes from the server over 1 connection"
+        );
     }
 
     #[test]
@@ -244,7 +270,7 @@ mod tests {
                 .to_string()
                 .contains("--subject")
         );
-        for traffic in [Traffic::Send, Traffic::Receive, Traffic::Echo] {
+        for traffic in [Traffic::Sink, Traffic::Source, Traffic::Echo] {
             assert_eq!(traffic.to_string().parse(), Ok(traffic));
         }
         assert!("requests".parse::<Traffic>().is_err());

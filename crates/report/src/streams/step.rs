@@ -1,6 +1,6 @@
 //! One step: a shape of server and traffic, and the medians of its valid trials.
 
-use super::{Limit, Memory, MemoryPerConnection, Protocol, Shape};
+use super::{Limit, Memory, MemoryPerConnection, Protocol, Segments, Shape};
 use crate::histogram::Summary;
 use crate::scale::CpuShare;
 use crate::statistics::{self, Spread};
@@ -41,6 +41,12 @@ pub struct Step {
     pub server_cpu_ns_per_kib: Option<f64>,
     /// CPU nanoseconds of the client for each KiB, either way.
     pub client_cpu_ns_per_kib: Option<f64>,
+    /// Bytes, either way, for each second of the server's CPU time.
+    #[serde(default)]
+    pub server_bytes_per_cpu_s: Option<f64>,
+    /// Bytes, either way, for each second of the client's CPU time.
+    #[serde(default)]
+    pub client_bytes_per_cpu_s: Option<f64>,
     /// Share of the CPUs' time that the server's processes took, receive path run in their name included.
     pub server_cpu_share: Option<f64>,
     /// Share of the CPUs' time that the client's process took.
@@ -59,6 +65,9 @@ pub struct Step {
     /// What went wrong with requests and connections, by cause, summed over the valid trials.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
+    /// What TCP had to mend, and what stood still, summed over the valid trials.
+    #[serde(default)]
+    pub segments: Option<Segments>,
     /// Counters of the kernel that moved and tell of a limit, summed over the valid trials.
     #[serde(default)]
     pub kernel: BTreeMap<String, u64>,
@@ -98,6 +107,8 @@ impl Step {
             client_cpu_us_per_request: None,
             server_cpu_ns_per_kib: None,
             client_cpu_ns_per_kib: None,
+            server_bytes_per_cpu_s: None,
+            client_bytes_per_cpu_s: None,
             server_cpu_share: None,
             client_cpu_share: None,
             cpu_shares: Vec::new(),
@@ -106,6 +117,7 @@ impl Step {
             connections_held: None,
             opening_s: None,
             errors: BTreeMap::new(),
+            segments: None,
             kernel: BTreeMap::new(),
             memory_per_connection: MemoryPerConnection::default(),
             memory: None,
@@ -123,6 +135,16 @@ impl Step {
             Protocol::Http => self.requests_per_s,
             Protocol::Tcp => self.gbit_s,
         }
+    }
+
+    /// What went wrong and what the kernel counted, with how often, where it was. Segments sent again are left out where they
+    /// have a number of their own.
+    pub fn counted_errors(&self) -> impl Iterator<Item = (&str, u64)> {
+        let told = |name: &str| self.segments.is_some() && name.ends_with(".segments_sent_again");
+        let counted = self.errors.iter().chain(&self.kernel);
+        counted
+            .map(|(what, times)| (what.as_str(), *times))
+            .filter(move |(what, times)| *times > 0 && !told(what))
     }
 
     /// Mean idle share of the CPUs.

@@ -1,6 +1,6 @@
 //! From raw trials to steps: medians of what was valid.
 
-use super::{MemoryPerConnection, Protocol, Step, StreamsReport, Trial};
+use super::{MemoryPerConnection, Protocol, Segments, Step, StreamsReport, Trial};
 use crate::histogram::{Histogram, Summary};
 use crate::scalability;
 use crate::scale::{CpuShare, Scaling, Share, TrialStatus};
@@ -85,6 +85,8 @@ fn fill(step: &mut Step, trials: &[&Trial], protocol: Protocol) {
     step.client_cpu_us_per_request = of(&|trial| trial.cpu_us_per_request(trial.cpu.client_ns));
     step.server_cpu_ns_per_kib = of(&|trial| trial.cpu_ns_per_kib(trial.cpu.server_ns));
     step.client_cpu_ns_per_kib = of(&|trial| trial.cpu_ns_per_kib(trial.cpu.client_ns));
+    step.server_bytes_per_cpu_s = of(&|trial| trial.bytes_per_cpu_s(trial.cpu.server_ns));
+    step.client_bytes_per_cpu_s = of(&|trial| trial.bytes_per_cpu_s(trial.cpu.client_ns));
     let share = |trial: &Trial, cpu_ns: Option<u64>| {
         let available = trial.duration_s * 1e9 * trial.cpu_shares.len() as f64;
         statistics::ratio(cpu_ns? as f64, available)
@@ -104,6 +106,8 @@ fn fill(step: &mut Step, trials: &[&Trial], protocol: Protocol) {
             .iter()
             .flat_map(|trial| trial.errors.iter().chain(&trial.connections.failed)),
     );
+    let segments = valid.iter().filter_map(|trial| trial.segments);
+    step.segments = segments.reduce(Segments::plus);
     step.kernel = summed(valid.iter().flat_map(|trial| &trial.kernel));
     let memory = |part: fn(&MemoryPerConnection) -> Option<f64>| {
         of(&|trial| part(&trial.memory.as_ref()?.per_connection()))

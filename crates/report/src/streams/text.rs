@@ -1,6 +1,6 @@
 //! A report as people read it in a terminal: 100 columns, the verdict last.
 
-use super::{Protocol, Series, Server, Step, StreamsReport};
+use super::{Protocol, Segments, Series, Server, Step, StreamsReport};
 use crate::quantity::{self, or_missing};
 use crate::scale::{Placement, TrialStatus};
 use crate::statistics;
@@ -55,17 +55,25 @@ fn growth_section(report: &StreamsReport, series: &Series<'_>) -> String {
         Column::right("linearity"),
         Column::right("server").unit("\u{b5}s/request"),
         Column::right("client").unit("\u{b5}s/request"),
-        Column::right("server").unit("ns/KiB"),
-        Column::right("client").unit("ns/KiB"),
+        Column::right("server").unit("B/CPU s"),
+        Column::right("client").unit("B/CPU s"),
         Column::right("idle").unit("%"),
         Column::right("softirq").unit("%"),
+        Column::right("steered").unit("right %"),
+        Column::right("sent again"),
+        Column::right("disorder"),
+        Column::right("stalls"),
         Column::right("trials"),
     ]);
     let http = report.protocol == Protocol::Http;
     for step in &series.steps {
         let per_request =
             |cost: Option<f64>| or_missing(cost.filter(|_| http), |cost| quantity::fixed(cost, 2));
-        let per_kib = |cost: Option<f64>| or_missing(cost.filter(|_| !http), |cost| quantity::fixed(cost, 0));
+        let per_cpu = |bytes: Option<f64>| or_missing(bytes.filter(|_| !http), quantity::metric);
+        let steered = step.steering_ok.filter(|_| !http);
+        let segments = |of: fn(&Segments) -> u64| {
+            or_missing(step.segments.as_ref(), |segments| quantity::count(of(segments)))
+        };
         table.row([
             step.shape.buckets_active.to_string(),
             or_missing(step.requests_per_s, quantity::metric),
@@ -73,10 +81,14 @@ fn growth_section(report: &StreamsReport, series: &Series<'_>) -> String {
             linearity(step),
             per_request(step.server_cpu_us_per_request),
             per_request(step.client_cpu_us_per_request),
-            per_kib(step.server_cpu_ns_per_kib),
-            per_kib(step.client_cpu_ns_per_kib),
+            per_cpu(step.server_bytes_per_cpu_s),
+            per_cpu(step.client_bytes_per_cpu_s),
             or_missing(step.idle_share(), whole_percent),
             or_missing(step.softirq_share(), whole_percent),
+            or_missing(steered, quantity::percent_number),
+            segments(|segments| segments.sent_again),
+            segments(|segments| segments.out_of_order),
+            segments(|segments| segments.stalls),
             step.trials.to_string(),
         ]);
     }
@@ -138,7 +150,10 @@ fn connections_section(report: &StreamsReport) -> String {
     }
     let mut table = Table::new(vec![
         Column::right("connections"),
-        Column::right("object"),
+        Column::right(match report.protocol {
+            Protocol::Http => "object",
+            Protocol::Tcp => "write",
+        }),
         Column::right("N"),
         Column::right("opened"),
         Column::right("held"),
@@ -154,12 +169,14 @@ fn connections_section(report: &StreamsReport) -> String {
         let whole = |value: Option<f64>| or_missing(value, |value| quantity::count(value.round() as u64));
         table.row([
             quantity::count(step.shape.connections),
-            or_missing(step.shape.object_bytes, quantity::bytes),
+            or_missing(step.shape.size(), quantity::bytes),
             step.shape.buckets_active.to_string(),
             whole(step.connections_opened),
             whole(step.connections_held),
             or_missing(step.opening_s, |seconds| quantity::fixed(seconds, 2)),
-            or_missing(step.main_rate(report.protocol), quantity::metric),
+            or_missing(step.main_rate(report.protocol), |rate| {
+                main_rate(report.protocol, rate)
+            }),
             or_missing(step.latency, |latency| quantity::duration(latency.p99_ns as f64)),
             whole(each.client_user_bytes),
             whole(each.server_user_bytes),
@@ -232,7 +249,7 @@ fn controls_section(report: &StreamsReport) -> String {
             step.shape.placement.to_string(),
             step.shape.load_words(),
             step.shape.buckets_active.to_string(),
-            or_missing(rate, quantity::metric),
+            or_missing(rate, |rate| main_rate(report.protocol, rate)),
             or_missing(of_exact, quantity::ratio),
             or_missing(step.latency, |latency| quantity::duration(latency.p99_ns as f64)),
             or_missing(step.server_cpu_share, whole_percent),
@@ -240,7 +257,8 @@ fn controls_section(report: &StreamsReport) -> String {
             linearity(step),
         ]);
     }
-    format!("controls beside exact steering\n{}", table.render(WIDTH))
+    let table = table.without_silent_columns().render(WIDTH);
+    format!("controls beside exact steering\n{table}")
 }
 
 /// What went wrong, and what the kernel counted that tells of a limit.
@@ -254,19 +272,14 @@ fn errors_section(report: &StreamsReport) -> String {
         Column::right("times"),
     ]);
     for step in &report.steps {
-        let counted = step
-            .errors
-            .iter()
-            .chain(&step.kernel)
-            .filter(|(_, times)| **times > 0);
-        for (what, times) in counted {
+        for (what, times) in step.counted_errors() {
             table.row([
                 step.shape.server.to_string(),
                 step.shape.placement.to_string(),
                 step.shape.load_words(),
                 step.shape.buckets_active.to_string(),
                 what.replace('_', " "),
-                quantity::count(*times),
+                quantity::count(times),
             ]);
         }
     }
@@ -330,7 +343,10 @@ fn unknown_section(report: &StreamsReport) -> String {
         .main_series()
         .map(|series| series.steps)
         .unwrap_or_default();
-    unknown(steps.iter().flat_map(|step| &step.unknown))
+    // That there are no requests where bytes are measured is no news to a reader.
+    let of_requests = |field: &str| field.contains("request") || field == "latency";
+    let told = |(field, _): &(&String, &String)| report.protocol == Protocol::Http || !of_requests(field);
+    unknown(steps.iter().flat_map(|step| &step.unknown).filter(told))
 }
 
 /// The law of growth, who was the limit, and the verdict.
@@ -356,6 +372,14 @@ fn rate_unit(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Http => "requests/s",
         Protocol::Tcp => "Gb/s",
+    }
+}
+
+/// What a step is judged by, as a number of a table.
+fn main_rate(protocol: Protocol, rate: f64) -> String {
+    match protocol {
+        Protocol::Http => quantity::metric(rate),
+        Protocol::Tcp => quantity::fixed(rate, 2),
     }
 }
 

@@ -38,6 +38,12 @@ pub struct Trial {
     pub schedule_lag: Option<Histogram>,
     /// What became of the connections.
     pub connections: Connections,
+    /// What TCP had to mend, and what stood still, on both sides.
+    #[serde(default)]
+    pub segments: Option<Segments>,
+    /// What both sides of each bucket counted; empty where they do not tell.
+    #[serde(default)]
+    pub per_bucket: Vec<BucketBytes>,
     /// CPU time.
     #[serde(default)]
     pub cpu: CpuUse,
@@ -77,6 +83,49 @@ pub struct Connections {
     pub opening_s: Option<f64>,
 }
 
+/// What TCP had to mend, and what stood still, of both sides together: the kernel's own counts of each connection (`TCP_INFO`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segments {
+    /// Segments sent again.
+    pub sent_again: u64,
+    /// Segments received out of order.
+    pub out_of_order: u64,
+    /// Times that a connection made no progress for a while.
+    pub stalls: u64,
+}
+
+impl Segments {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            sent_again: self.sent_again + other.sent_again,
+            out_of_order: self.out_of_order + other.out_of_order,
+            stalls: self.stalls + other.stalls,
+        }
+    }
+}
+
+/// What both sides of one bucket counted, from the first connection to when everything had arrived. What a side cannot tell
+/// apart by bucket is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BucketBytes {
+    /// The bucket.
+    pub bucket: u16,
+    /// Connections whose source ports were planned for it.
+    pub connections_planned: Option<u64>,
+    /// Connections that came to it.
+    pub connections: u64,
+    /// Bytes that its clients sent.
+    pub client_sent: Option<u64>,
+    /// Bytes that its worker received.
+    pub server_received: u64,
+    /// Bytes that its worker sent.
+    pub server_sent: u64,
+    /// Bytes that its clients received.
+    pub client_received: Option<u64>,
+}
+
 /// CPU time of a trial in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuUse {
@@ -104,6 +153,8 @@ impl Trial {
             latency: None,
             schedule_lag: None,
             connections: Connections::default(),
+            segments: None,
+            per_bucket: Vec::new(),
             cpu: CpuUse::default(),
             cpu_shares: Vec::new(),
             steering: None,
@@ -146,6 +197,13 @@ impl Trial {
     #[must_use]
     pub fn cpu_us_per_request(&self, cpu_ns: Option<u64>) -> Option<f64> {
         statistics::ratio(cpu_ns? as f64 / 1e3, self.requests_ok as f64)
+    }
+
+    /// Bytes, either way, for each second of CPU time of one side.
+    #[must_use]
+    pub fn bytes_per_cpu_s(&self, cpu_ns: Option<u64>) -> Option<f64> {
+        let bytes = (self.received_bytes + self.sent_bytes) as f64;
+        statistics::ratio(bytes, cpu_ns? as f64 / 1e9)
     }
 
     /// CPU nanoseconds of one side for each KiB, either way.

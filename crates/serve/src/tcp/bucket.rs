@@ -1,7 +1,7 @@
 //! The connections of one bucket: bytes are taken, sent or sent back; who makes no progress is counted.
 
 use super::counters::TcpCounters;
-use super::plan::{TcpMode, TcpPlan};
+use super::plan::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan};
 use crate::workers::Tenant;
 use corelane_worker::engine::{Event, Handler, Id, Ops, StreamInformation};
 use corelane_worker::timers::{Timer, Wheel};
@@ -10,18 +10,17 @@ use std::io;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// Bytes queued on a connection of a source at once: more than its send buffer takes (`net.ipv4.tcp_wmem`).
-const WINDOW: u64 = 8 << 20;
-
 /// Bytes queued on a connection of an echo before nothing more is received on it.
 const ECHO_PAUSE: u64 = 256 << 10;
 
 /// What a source sends: zeros, as the measure is how many.
-static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; 1 << 20].into());
+static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; SOURCE_WRITE_BYTES as usize].into());
 
 /// One bucket.
 pub(super) struct Bucket {
     mode: TcpMode,
+    /// What a source writes at once.
+    block: &'static [u8],
     /// After how long without progress a connection stands still.
     stall: Duration,
     counters: Arc<CachePadded<TcpCounters>>,
@@ -42,8 +41,10 @@ struct Connection {
 
 impl Bucket {
     pub(super) fn new(plan: &TcpPlan, counters: Arc<CachePadded<TcpCounters>>) -> Self {
+        let block: &'static [u8] = &BLOCK;
         Self {
             mode: plan.mode,
+            block: &block[..block.len().min(plan.write_bytes.max(1) as usize)],
             stall: Duration::from_millis(plan.stall_ms),
             counters,
             connections: Vec::new(),
@@ -68,15 +69,14 @@ impl Bucket {
         }
     }
 
-    /// Queues what a source sends next.
+    /// Queues what a source sends next: one write, which is more than what a connection's send buffer has room for where it
+    /// is not small on purpose.
     fn feed(&mut self, ops: &mut Ops, id: Id) {
-        let block: &'static [u8] = &BLOCK;
-        while ops.queued(id) < WINDOW {
-            ops.write_static(id, block);
-            if let Some(connection) = self.at(id) {
-                connection.progress += block.len() as u64;
-            }
+        let block = self.block;
+        if let Some(connection) = self.at(id) {
+            connection.progress += block.len() as u64;
         }
+        ops.write_static(id, block);
         ops.tell_drained(id);
     }
 
@@ -143,6 +143,15 @@ impl Bucket {
             .add(grown(told.retransmitted, before.retransmitted));
     }
 
+    /// The client has ended its side: what the kernel has taken for it still goes, and of a source nothing more.
+    fn peer_closed(&mut self, ops: &mut Ops, id: Id) {
+        self.sample(ops, id);
+        if self.mode == TcpMode::Source {
+            ops.discard(id);
+        }
+        ops.close(id);
+    }
+
     fn closed(&mut self, id: Id) {
         let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::take) else {
             return;
@@ -163,15 +172,7 @@ impl Handler for Bucket {
             Event::Bytes(bytes) => self.received(ops, id, bytes),
             Event::Drained if self.mode == TcpMode::Source => self.feed(ops, id),
             Event::Drained => ops.receive(id, true),
-            Event::PeerClosed => {
-                self.sample(ops, id);
-                // A source would never come to the end of its queue.
-                if self.mode == TcpMode::Source {
-                    ops.abort(id);
-                } else {
-                    ops.close(id);
-                }
-            }
+            Event::PeerClosed => self.peer_closed(ops, id),
             Event::Closed(_) => self.closed(id),
             _ => {}
         }

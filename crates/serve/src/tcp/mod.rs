@@ -9,6 +9,6 @@ mod plan;
 mod served;
 mod server;
 
-pub use plan::{TcpMode, TcpPlan, TcpServeError, UnknownTcpMode};
+pub use plan::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan, TcpServeError, UnknownTcpMode};
 pub use served::{BucketTcp, TcpServed};
 pub use server::TcpServer;

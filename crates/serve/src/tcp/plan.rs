@@ -50,6 +50,13 @@ impl FromStr for TcpMode {
     }
 }
 
+/// What a source hands the kernel at once, unless told otherwise: enough that the size costs nothing.
+pub const SOURCE_WRITE_BYTES: u32 = 1 << 20;
+
+const fn source_write_bytes() -> u32 {
+    SOURCE_WRITE_BYTES
+}
+
 /// A TCP server, fully decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TcpPlan {
@@ -60,6 +67,9 @@ pub struct TcpPlan {
     pub free_bind: bool,
     /// What is done with each connection.
     pub mode: TcpMode,
+    /// Bytes of each write of a source; the next one follows when the kernel took them all.
+    #[serde(default = "source_write_bytes")]
+    pub write_bytes: u32,
     /// Key, table and CPUs: one worker for each of its buckets.
     pub steering: Steering,
     /// Leaves the choice among the listeners to the kernel's own hash: what exact steering is measured against.
@@ -83,6 +93,7 @@ impl TcpPlan {
             address,
             free_bind: false,
             mode,
+            write_bytes: SOURCE_WRITE_BYTES,
             steering,
             kernel_hash: false,
             engine: None,

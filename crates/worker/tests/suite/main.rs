@@ -134,6 +134,7 @@ mod tcp {
         a_file_shorter_than_promised_ends_the_connection: usual() => streams::short_file;
         a_full_queue_is_told_and_drains: usual() => streams::full_queue;
         a_reader_that_stops_holds_up_nobody_else: usual() => streams::stopped_reader;
+        what_is_discarded_is_never_sent_and_the_rest_arrives: usual() => streams::discarded;
         a_connection_that_does_not_receive_keeps_bytes_for_later: usual() => streams::receive_off;
         nothing_comes_while_a_connection_does_not_receive: usual() => streams::receive_off_in_event;
         what_is_written_before_it_is_open_is_sent_then: usual() => streams::before_it_is_open;

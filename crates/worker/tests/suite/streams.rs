@@ -362,6 +362,32 @@ pub fn stopped_reader(mut engine: impl Engine, world: &dyn World) {
     });
 }
 
+pub fn discarded(mut engine: impl Engine, world: &dyn World) {
+    static BODY: [u8; 32 << 20] = [1; 32 << 20];
+    let (listener, address) = listening(&mut engine, world);
+    let mut log = Log::default();
+    let (client, server) = pair(&mut engine, &mut log, listener, address);
+    engine.ops().receive(client, false);
+    engine.ops().write_static(server, &BODY);
+    let mut before = u64::MAX;
+    while engine.ops().queued(server) < before {
+        before = engine.ops().queued(server);
+        let now = engine.now();
+        engine.turn(now, &mut log).unwrap();
+    }
+    let dropped = engine.ops().discard(server);
+    assert_eq!((dropped, engine.ops().queued(server)), (before, 0));
+    engine.ops().tell_drained(server);
+    engine.ops().shutdown(server);
+    engine.ops().receive(client, true);
+    until(&mut engine, &mut log, "the end arrived", |_, log| {
+        log.ended == [client]
+    });
+    assert_eq!(log.of(client).len() as u64, BODY.len() as u64 - dropped);
+    assert_eq!(log.drained, [server]);
+    assert_eq!(engine.ops().discard(server), 0, "nothing is left to drop");
+}
+
 pub fn receive_off(mut engine: impl Engine, world: &dyn World) {
     let (listener, address) = listening(&mut engine, world);
     let mut log = Log::default();

@@ -129,6 +129,21 @@ impl Ops {
         }
     }
 
+    /// Drops what is queued on a connection and the kernel has not taken; returns its bytes. The connection goes on, so what
+    /// it carries must make sense when cut anywhere.
+    pub fn discard(&mut self, id: Id) -> u64 {
+        if self.writable(id).is_none() {
+            return 0;
+        }
+        let slot = id.slot() as u32;
+        let (stream, outgoing) = self.streams.parts(slot);
+        let bytes = stream.queue.bytes;
+        outgoing.clear(&mut stream.queue);
+        // Whoever waits for an empty queue has it.
+        self.streams.note_change(slot);
+        bytes
+    }
+
     /// What the kernel knows of a connection: retransmissions, disorder, round-trip time. It costs a system call. In the
     /// simulated network nothing is lost.
     #[must_use]

@@ -1,0 +1,59 @@
+//! `corelane lab scale tcp`: the scaling experiment for bytes.
+
+use super::scale_streams::{self, Asked, StreamsArguments};
+use crate::outcome::{Outcome, usage};
+use crate::values::{duration, size, write_size};
+use clap::Args;
+use corelane_report::streams::{Protocol, Traffic};
+use std::time::Duration;
+
+/// Shown under `--help`.
+pub const EXAMPLES: &str = "Examples:\n  corelane lab scale tcp --modes sink --duration 200ms --rounds 1 --json tcp.json\n  \
+    corelane lab scale tcp --modes echo --connections 2k --size 1KiB --models exact --duration 200ms --rounds 1\n\n\
+    Many: --connections 100k --rate 1GB --modes sink --duration 30s --rounds 1 --models exact --placements aligned\n\
+    Another server: --modes sink --subject 'socat -u TCP-LISTEN:$CORELANE_PORT,fork,reuseaddr OPEN:/dev/null'\n\n\
+    A subject finds where to listen, and its CPUs, in $CORELANE_ADDRESS, $CORELANE_PORT, $CORELANE_CPUS (how many) and\n\
+    $CORELANE_CPU_LIST. It does what the mode says, and ends a connection when the client has ended its side.";
+
+#[derive(Debug, Args)]
+pub struct ScaleTcpArguments {
+    /// What the server does with a connection: sink (clients write), source (clients read), echo
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "sink,source,echo"
+    )]
+    pub modes: Vec<Traffic>,
+    /// Sizes of the writes of whoever sends unasked, at most 1 MiB: the next one follows when the kernel took the last
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64KiB,128", value_parser = write_size)]
+    pub size: Vec<u32>,
+    /// Bytes a second that the clients write over all connections, not with source [default: as many as they can]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub rate: Option<u64>,
+    /// Length of one trial, from when every connection is open; until the last byte has arrived it goes on
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    pub duration: Duration,
+    #[command(flatten)]
+    pub streams: StreamsArguments,
+}
+
+/// `corelane lab scale tcp`.
+pub fn run(arguments: &ScaleTcpArguments) -> Outcome {
+    if arguments.rate.is_some() && arguments.modes.contains(&Traffic::Source) {
+        return Err(usage(
+            "--rate",
+            "a source sends as fast as it is read: give --modes sink, echo or both",
+        ));
+    }
+    let asked = Asked {
+        protocol: Protocol::Tcp,
+        traffics: arguments.modes.clone(),
+        object_bytes: Vec::new(),
+        write_bytes: arguments.size.iter().copied().map(u64::from).collect(),
+        rate: arguments.rate.map(|bytes| bytes as f64),
+        duration: arguments.duration,
+        path: None,
+    };
+    scale_streams::run(&arguments.streams, asked)
+}

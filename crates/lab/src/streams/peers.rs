@@ -1,0 +1,250 @@
+//! From a step to the server and the clients that carry it out: ours, or a subject.
+
+use super::client::ClientPlan;
+use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
+use super::run::StreamsError;
+use super::server::ServerPlan;
+use crate::child::SubjectPlan;
+use corelane_host::memory::MemoryPolicy;
+use corelane_load::http::{
+    Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
+    PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
+};
+use corelane_load::sources::Align;
+use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, TcpRequest, WRITE_BYTES};
+use corelane_proto::http::url::{Scheme, Url};
+use corelane_report::streams::{Server, Shape, Traffic};
+use corelane_rss::Steering;
+use corelane_serve::http::HttpPlan as HttpServePlan;
+use corelane_serve::tcp::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan as TcpServePlan};
+
+/// Connections that may wait at each of our listeners: as many as `net.core.somaxconn` of the bed allows.
+const LONGEST_BACKLOG: u16 = u16::MAX;
+
+/// How long a subject may take until it accepts.
+const SUBJECT_READY_MS: u64 = 30_000;
+
+/// How long opening a connection, an answer, and the last answers may take. A million connections that are opened as fast
+/// as they can be on one CPU keep each other waiting for seconds, and an answer of a gigabyte takes that long.
+const TIMEOUTS: Timeouts = Timeouts {
+    connect_s: 60.0,
+    continue_s: 1.0,
+    first_byte_s: 60.0,
+    request_s: 120.0,
+    drain_s: 30.0,
+};
+
+/// How long the last bytes may take to arrive, and the server to end every connection: what the buffers of a few hold is
+/// there within a second, and a subject that ends none must not hold up the run for long.
+const DRAIN_S: f64 = 5.0;
+const DRAIN_S_A_CONNECTION: f64 = 50e-6;
+
+/// Without progress for so long a connection stands still.
+const STALL_S: f64 = 1.0;
+
+/// Connections that are looked at a second: each look is a system call of the server (`TCP_INFO`).
+const LOOKS_A_SECOND: f64 = 20_000.0;
+
+impl StreamsPlan {
+    /// The subject of a step.
+    #[must_use]
+    pub fn subject(&self, shape: &Shape) -> Option<SubjectPlan> {
+        let mut cpus = self.server_cpus(shape);
+        cpus.sort_unstable();
+        cpus.dedup();
+        self.request.subject.as_ref().map(|subject| SubjectPlan {
+            command: subject.command.clone(),
+            address: self.server,
+            cpus,
+            ready_within_ms: SUBJECT_READY_MS,
+        })
+    }
+
+    /// The server of a step.
+    pub(super) fn serving(&self, shape: &Shape) -> ServerPlan {
+        if let Some(subject) = self.subject(shape) {
+            return ServerPlan::Subject(subject);
+        }
+        match shape.traffic {
+            Traffic::Requests => ServerPlan::Http(Box::new(self.http_server(shape))),
+            Traffic::Sink => ServerPlan::Tcp(Box::new(self.tcp_server(shape, TcpMode::Sink))),
+            Traffic::Source => ServerPlan::Tcp(Box::new(self.tcp_server(shape, TcpMode::Source))),
+            Traffic::Echo => ServerPlan::Tcp(Box::new(self.tcp_server(shape, TcpMode::Echo))),
+        }
+    }
+
+    /// The clients of a step.
+    pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, StreamsError> {
+        let direction = match shape.traffic {
+            Traffic::Requests => return Ok(ClientPlan::Http(Box::new(self.http_load(shape)?))),
+            Traffic::Sink => Direction::Write,
+            Traffic::Source => Direction::Read,
+            Traffic::Echo => Direction::Both,
+        };
+        Ok(ClientPlan::Tcp(Box::new(self.tcp_load(shape, direction)?)))
+    }
+
+    /// Whether the connections of a step are more than one descriptor table holds.
+    fn needs_tables(&self, shape: &Shape) -> bool {
+        shape.connections > self.descriptor_limit.saturating_sub(OTHER_DESCRIPTORS) as u64
+    }
+
+    /// Our server of requests in a step.
+    #[must_use]
+    pub fn http_server(&self, shape: &Shape) -> HttpServePlan {
+        let request = &self.request;
+        let mut plan = HttpServePlan::new(self.server, request.steering.clone());
+        plan.engine = request.engine;
+        plan.backlog = LONGEST_BACKLOG;
+        plan.kernel_hash = shape.server == Server::Reuseport;
+        plan.own_descriptors = self.needs_tables(shape);
+        // What a connection waits for is the experiment's to say: all of it is shorter than this.
+        plan.limits.idle_ms = ((request.duration_s + TIMEOUTS.connect_s + TIMEOUTS.request_s) * 2e3) as u64;
+        plan
+    }
+
+    /// Our server of bytes in a step.
+    #[must_use]
+    pub fn tcp_server(&self, shape: &Shape, mode: TcpMode) -> TcpServePlan {
+        let request = &self.request;
+        TcpServePlan {
+            engine: request.engine,
+            backlog: LONGEST_BACKLOG,
+            kernel_hash: shape.server == Server::Reuseport,
+            own_descriptors: self.needs_tables(shape),
+            write_bytes: write_bytes(shape, SOURCE_WRITE_BYTES),
+            stall_ms: (stall_s(shape) * 1e3) as u64,
+            ..TcpServePlan::new(self.server, mode, request.steering.clone())
+        }
+    }
+
+    /// What the clients aim at: with exact steering the active buckets, each from the worker on the CPU that the clients'
+    /// steering document names for it.
+    fn aim(&self, shape: &Shape) -> Option<(Steering, Vec<u16>)> {
+        let mut steering = self.request.steering.clone();
+        steering.cpus[..shape.buckets_active].copy_from_slice(&self.client_cpus(shape));
+        (shape.server == Server::Exact).then(|| (steering, (0..shape.buckets_active as u16).collect()))
+    }
+
+    /// The clients of a step that make requests.
+    ///
+    /// # Errors
+    /// When the pool cannot reach a bucket, or has too few ports.
+    pub fn http_load(&self, shape: &Shape) -> Result<HttpLoadPlan, HttpLoadError> {
+        let request = &self.request;
+        let (steering, buckets) = self.aim(shape).unzip();
+        let pool = PoolRequest {
+            name: "main".to_owned(),
+            servers: Vec::new(),
+            requests: vec![OneRequest {
+                weight: 1.0,
+                url: self.url(shape),
+                method: "GET".to_owned(),
+                fields: Vec::new(),
+                body: PlannedBody::Nothing,
+                chunked: false,
+                expect_continue: false,
+                check: false,
+            }],
+            connections: shape.connections as usize,
+            model: match request.rate {
+                Some(per_second) => Model::Open { per_second },
+                None => Model::Closed { think_s: 0.0 },
+            },
+            requests_a_connection: None,
+            behaviour: Behaviour::default(),
+            statuses: vec![StatusRange {
+                first: 200,
+                last: 299,
+            }],
+            sources: Some(self.clients.clone()),
+            align: align(shape),
+            tls: TlsSettings::default(),
+        };
+        HttpRequest {
+            pools: vec![pool],
+            phases: vec![PlannedPhase::hold(Until {
+                duration_s: Some(request.duration_s),
+                ..Until::default()
+            })],
+            requests: None,
+            steering,
+            buckets,
+            cpus: self.client_cpus(shape),
+            timeouts: TIMEOUTS,
+            engine: request.engine,
+            memory: MemoryPolicy::default(),
+            gather: GATHER,
+            descriptor_limit: self.descriptor_limit,
+        }
+        .resolve()
+    }
+
+    /// The clients of a step that move bytes.
+    ///
+    /// # Errors
+    /// When the pool cannot reach a bucket, or has too few ports.
+    pub fn tcp_load(&self, shape: &Shape, direction: Direction) -> Result<TcpLoadPlan, TcpLoadError> {
+        let request = &self.request;
+        let (steering, buckets) = self.aim(shape).unzip();
+        let connections = shape.connections as f64;
+        TcpRequest {
+            target: self.server,
+            direction,
+            connections: shape.connections as usize,
+            write_bytes: write_bytes(shape, WRITE_BYTES),
+            write_bytes_per_second: request.rate.map(|rate| (rate / connections).ceil() as u64),
+            duration_s: request.duration_s,
+            drain_s: Some(DRAIN_S + connections * DRAIN_S_A_CONNECTION),
+            stall_s: stall_s(shape),
+            connect_timeout_s: TIMEOUTS.connect_s,
+            sources: Some(self.clients.clone()),
+            align: align(shape),
+            steering,
+            buckets,
+            cpus: self.client_cpus(shape),
+            engine: request.engine,
+            memory: MemoryPolicy::default(),
+            descriptor_limit: self.descriptor_limit,
+        }
+        .resolve()
+    }
+
+    fn url(&self, shape: &Shape) -> Url {
+        let size = shape.object_bytes.unwrap_or(0).to_string();
+        let path = self
+            .request
+            .subject
+            .as_ref()
+            .map(|subject| subject.path.as_deref());
+        let target = match path {
+            Some(path) => path.unwrap_or("/").replace("{size}", &size),
+            None => format!("/size/{size}"),
+        };
+        Url {
+            scheme: Scheme::Http,
+            host: self.server.ip().to_string(),
+            port: self.server.port(),
+            target,
+        }
+    }
+}
+
+fn align(shape: &Shape) -> Align {
+    match shape.server {
+        Server::Exact => Align::Bucket,
+        Server::Reuseport | Server::Subject => Align::Kernel,
+    }
+}
+
+/// Bytes of each write of a step, no more than `most`, which is also what it is where the shape does not say.
+fn write_bytes(shape: &Shape, most: u32) -> u32 {
+    let asked = shape.write_bytes.and_then(|bytes| u32::try_from(bytes).ok());
+    asked.unwrap_or(most).min(most)
+}
+
+/// After how long without progress a connection stands still: later where there are so many that looking at each of them
+/// every second would be what is measured.
+fn stall_s(shape: &Shape) -> f64 {
+    STALL_S.max(shape.connections as f64 / LOOKS_A_SECOND)
+}
