@@ -8,10 +8,12 @@ use crate::shared::RuleArguments;
 use crate::steering::{self, Asking};
 use crate::values::duration;
 use clap::Args;
+use corelane_report::quantity;
 use corelane_rss::{HashFields, IndirectionTable, Steering};
 use corelane_serve::ListenError;
 use corelane_worker::engine::EngineKind;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -96,6 +98,9 @@ pub trait Foreground: Sized {
     /// The counts so far.
     fn served(&self) -> Self::Served;
 
+    /// What is said of it at its start.
+    fn listening(served: &Self::Served) -> Listening<'_>;
+
     /// What happened since `last` was told: the line of one second.
     fn line(served: &Self::Served, last: &Self::Served) -> String;
 
@@ -126,26 +131,62 @@ pub fn cannot_listen(error: ListenError) -> anyhow::Error {
     }
 }
 
-/// Prints a plan, as `--dry-run` asks.
-pub fn print_plan(plan: &impl Serialize) -> Outcome {
-    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(plan)?)?;
-    Ok(Done)
+/// Where a server listens, and how.
+pub struct Listening<'a> {
+    pub address: SocketAddr,
+    pub engine: &'a str,
+    /// Why it is not the engine asked for.
+    pub engine_reason: Option<&'a str>,
+    pub steering: &'a Steering,
+}
+
+/// A line for each cause.
+pub fn errors(counts: &BTreeMap<String, u64>) -> String {
+    let line = |(cause, count): (&String, &u64)| {
+        let cause = cause.replace('_', " ");
+        format!("error, {cause}: {}\n", quantity::count(*count))
+    };
+    counts.iter().map(line).collect()
+}
+
+/// Prints the plan, as `--dry-run` asks; or starts the server, says where it listens, and runs it to its end.
+pub fn serve<P: Serialize, S: Foreground>(
+    arguments: &BucketArguments,
+    followed: Option<Followed>,
+    plan: P,
+    start: impl FnOnce(P) -> anyhow::Result<S>,
+) -> Outcome {
+    if arguments.dry_run {
+        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
+        return Ok(Done);
+    }
+    corelane_host::limits::open_descriptors()?;
+    let interrupt = Interrupt::catch()?;
+    let server = start(plan)?;
+    if !arguments.json {
+        announce(S::listening(&server.served()))?;
+    }
+    attend(server, followed, arguments, &interrupt)
 }
 
 /// Says where a server listens, as one who starts it waits for.
-pub fn announce(address: SocketAddr, engine: &str, reason: Option<&str>, steering: &Steering) -> Outcome {
+fn announce(listening: Listening<'_>) -> Outcome {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "listening on {address}, engine {engine}")?;
-    if let Some(reason) = reason {
+    writeln!(
+        out,
+        "listening on {}, engine {}",
+        listening.address, listening.engine
+    )?;
+    if let Some(reason) = listening.engine_reason {
         writeln!(out, "({reason})")?;
     }
-    writeln!(out, "steering {}", serde_json::to_string(steering)?)?;
+    writeln!(out, "steering {}", serde_json::to_string(listening.steering)?)?;
     Ok(Done)
 }
 
 /// Runs a server until its time is over, it is interrupted, or the device that it follows becomes another; tells what it
 /// did.
-pub fn attend<S: Foreground>(
+fn attend<S: Foreground>(
     mut server: S,
     mut followed: Option<Followed>,
     arguments: &BucketArguments,

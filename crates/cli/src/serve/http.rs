@@ -1,7 +1,7 @@
 //! `corelane serve http`: the HTTP server in the foreground.
 
-use super::buckets::{self, BucketArguments, Foreground};
-use crate::interrupt::{Asked, Interrupt};
+use super::buckets::{self, BucketArguments, Foreground, Listening};
+use crate::interrupt::Asked;
 use crate::outcome::{Outcome, usage};
 use crate::values::{duration, size};
 use clap::Args;
@@ -130,34 +130,21 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
             arguments.buckets.steering(followed.as_ref())?,
         )
     };
-    if arguments.buckets.dry_run {
-        return buckets::print_plan(&plan);
-    }
-    corelane_host::limits::open_descriptors()?;
-    let interrupt = Interrupt::catch()?;
-    let reopen = arguments
-        .access_log
-        .as_ref()
-        .map(|_| Asked::catch())
-        .transpose()?;
-    let server = HttpServer::start(plan).map_err(|error| match error {
-        HttpServeError::Listen(error) => buckets::cannot_listen(error),
-        HttpServeError::Tls(error @ TlsError::Write { .. }) => usage("--write-certificate", error),
-        HttpServeError::Tls(error) => usage("--certificate", error),
-        HttpServeError::AccessLog(error) => usage("--access-log", error),
-        error => error.into(),
-    })?;
-    if !arguments.buckets.json {
-        let served = server.served();
-        let reason = served.engine_reason.as_deref();
-        buckets::announce(served.address, &served.engine, reason, &served.steering)?;
-    }
-    let server = Logging {
-        server,
-        reopen,
-        lines_shown,
-    };
-    buckets::attend(server, followed, &arguments.buckets, &interrupt)
+    buckets::serve(&arguments.buckets, followed, plan, |plan| {
+        let reopen = plan.access_log.as_ref().map(|_| Asked::catch()).transpose()?;
+        let server = HttpServer::start(plan).map_err(|error| match error {
+            HttpServeError::Listen(error) => buckets::cannot_listen(error),
+            HttpServeError::Tls(error @ TlsError::Write { .. }) => usage("--write-certificate", error),
+            HttpServeError::Tls(error) => usage("--certificate", error),
+            HttpServeError::AccessLog(error) => usage("--access-log", error),
+            error => error.into(),
+        })?;
+        Ok(Logging {
+            server,
+            reopen,
+            lines_shown,
+        })
+    })
 }
 
 /// The server, and what its access log asks of the foreground.
@@ -174,6 +161,15 @@ impl Foreground for Logging {
 
     fn served(&self) -> HttpServed {
         self.server.served()
+    }
+
+    fn listening(served: &HttpServed) -> Listening<'_> {
+        Listening {
+            address: served.address,
+            engine: &served.engine,
+            engine_reason: served.engine_reason.as_deref(),
+            steering: &served.steering,
+        }
     }
 
     fn line(served: &HttpServed, last: &HttpServed) -> String {
@@ -221,13 +217,7 @@ impl Foreground for Logging {
         for (status, count) in answers {
             text.push_str(&format!("answered {status}: {}\n", quantity::count(count)));
         }
-        for (cause, count) in served.errors() {
-            text.push_str(&format!(
-                "error, {}: {}\n",
-                cause.replace('_', " "),
-                quantity::count(count)
-            ));
-        }
+        text.push_str(&buckets::errors(&served.errors()));
         if let Some(log) = &served.access_log {
             text.push_str(&access_log(log));
         }

@@ -1,7 +1,6 @@
 //! `corelane serve tcp`: a sink, a source or an echo in the foreground.
 
-use super::buckets::{self, BucketArguments, Foreground};
-use crate::interrupt::Interrupt;
+use super::buckets::{self, BucketArguments, Foreground, Listening};
 use crate::outcome::Outcome;
 use crate::values::{duration, write_size};
 use clap::Args;
@@ -44,21 +43,12 @@ pub fn run(arguments: &ServeTcpArguments) -> Outcome {
             arguments.buckets.steering(followed.as_ref())?,
         )
     };
-    if arguments.buckets.dry_run {
-        return buckets::print_plan(&plan);
-    }
-    corelane_host::limits::open_descriptors()?;
-    let interrupt = Interrupt::catch()?;
-    let server = TcpServer::start(plan).map_err(|error| match error {
-        TcpServeError::Listen(error) => buckets::cannot_listen(error),
-        error => error.into(),
-    })?;
-    if !arguments.buckets.json {
-        let served = server.served();
-        let reason = served.engine_reason.as_deref();
-        buckets::announce(served.address, &served.engine, reason, &served.steering)?;
-    }
-    buckets::attend(server, followed, &arguments.buckets, &interrupt)
+    buckets::serve(&arguments.buckets, followed, plan, |plan| {
+        TcpServer::start(plan).map_err(|error| match error {
+            TcpServeError::Listen(error) => buckets::cannot_listen(error),
+            error => error.into(),
+        })
+    })
 }
 
 impl Foreground for TcpServer {
@@ -66,6 +56,15 @@ impl Foreground for TcpServer {
 
     fn served(&self) -> TcpServed {
         Self::served(self)
+    }
+
+    fn listening(served: &TcpServed) -> Listening<'_> {
+        Listening {
+            address: served.address,
+            engine: &served.engine,
+            engine_reason: served.engine_reason.as_deref(),
+            steering: &served.steering,
+        }
     }
 
     fn line(served: &TcpServed, last: &TcpServed) -> String {
@@ -94,7 +93,7 @@ impl Foreground for TcpServer {
             "stalls",
         ];
         let mut table = Table::new(headers.into_iter().map(Column::right).collect());
-        let mut errors = BTreeMap::<&String, u64>::new();
+        let mut errors = BTreeMap::<String, u64>::new();
         for bucket in &served.buckets {
             table.row([
                 bucket.bucket.to_string(),
@@ -107,17 +106,11 @@ impl Foreground for TcpServer {
                 quantity::count(bucket.stalls),
             ]);
             for (cause, count) in bucket.accept_failed.iter().chain(&bucket.broken) {
-                *errors.entry(cause).or_default() += count;
+                *errors.entry(cause.clone()).or_default() += count;
             }
         }
         let mut text = table.render(100);
-        for (cause, count) in errors {
-            text.push_str(&format!(
-                "error, {}: {}\n",
-                cause.replace('_', " "),
-                quantity::count(count)
-            ));
-        }
+        text.push_str(&buckets::errors(&errors));
         text
     }
 
