@@ -25,6 +25,9 @@ pub struct ServeUdpArguments {
     /// Where to listen; all addresses (0.0.0.0) answer loopback and private networks only
     #[arg(default_value = "127.0.0.1:8080")]
     pub address: SocketAddr,
+    /// Listen on an address that no device has, such as one of a prefix routed to this machine
+    #[arg(long)]
+    pub free_bind: bool,
     /// Take datagrams and answer none
     #[arg(long)]
     pub sink: bool,
@@ -192,6 +195,7 @@ fn plan(arguments: &ServeUdpArguments, followed: Option<&Followed>) -> anyhow::R
     check_memory(&arguments.placing)?;
     let queues = |device: &String| transmit_queues(device).map_err(|error| usage("--watch", error));
     Ok(UdpPlan {
+        free_bind: arguments.free_bind,
         mode: if arguments.sink { Mode::Sink } else { Mode::Echo },
         model: arguments.model,
         engine: arguments.moving.engine,

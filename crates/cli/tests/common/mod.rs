@@ -108,11 +108,14 @@ pub struct Server {
 impl Server {
     /// Starts `corelane serve udp ADDRESS …` and waits until it says that it listens.
     pub fn start(arguments: &[&str]) -> Self {
+        let mut command = corelane(&[&["serve", "udp"], arguments].concat());
+        Self::of(command.stdout(Stdio::piped()).spawn().expect("the server starts"))
+    }
+
+    /// A server that was started with its standard output piped; waits until it says that it listens.
+    pub fn of(process: Child) -> Self {
         let mut server = Self {
-            process: corelane(&[&["serve", "udp"], arguments].concat())
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("the server starts"),
+            process,
             address: String::new(),
             steering: String::new(),
         };
@@ -131,6 +134,11 @@ impl Server {
 }
 
 impl Server {
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Sends the server a signal, by its name without `SIG`.
     pub fn signal(&self, name: &str) {
         let target = self.process.id().to_string();

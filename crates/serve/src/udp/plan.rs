@@ -18,6 +18,9 @@ use thiserror::Error;
 pub struct UdpPlan {
     /// Where to listen; port 0 lets the kernel choose.
     pub address: SocketAddr,
+    /// Listens on an address that no device has, such as one of a prefix routed to this machine.
+    #[serde(default)]
+    pub free_bind: bool,
     /// Answer each datagram, or only take it.
     pub mode: Mode,
     /// How a datagram finds its worker.
@@ -63,6 +66,7 @@ impl UdpPlan {
     pub fn new(address: SocketAddr, steering: Steering) -> Self {
         Self {
             address,
+            free_bind: false,
             mode: Mode::Echo,
             model: Model::Exact,
             steering,
@@ -115,6 +119,7 @@ impl UdpPlan {
         GroupSettings {
             receive_buffer: self.receive_buffer_bytes,
             gro: self.gro,
+            free_bind: self.free_bind,
             ..GroupSettings::default()
         }
     }

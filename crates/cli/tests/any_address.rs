@@ -1,0 +1,246 @@
+//! Servers on any address of a prefix that is routed to them, and generators from addresses that they made their own:
+//! through the command, in network namespaces.
+
+mod common;
+
+use common::{Server, corelane};
+use corelane_host::bed::{self, Bed, BedError, BedPlan};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A family's server, clients, and a prefix that is the server's own, with two addresses of it and all addresses.
+struct Family {
+    server: &'static str,
+    clients: &'static str,
+    prefix: &'static str,
+    addresses: [&'static str; 2],
+    all: &'static str,
+}
+
+const FAMILIES: [Family; 2] = [
+    Family {
+        server: "10.11.2.1",
+        clients: "10.12.0.0/24",
+        prefix: "10.20.0.0/16",
+        addresses: ["10.20.0.7", "10.20.255.200"],
+        all: "0.0.0.0",
+    },
+    Family {
+        server: "fd11::1",
+        clients: "fd12::/120",
+        prefix: "fd20::/64",
+        addresses: ["fd20::7", "fd20::ffff:0:0:c8"],
+        all: "[::]",
+    },
+];
+
+/// Two namespaces; nothing where they are not permitted.
+fn bed(family: &Family) -> Option<Bed> {
+    let plan = BedPlan {
+        loopback_ok: false,
+        server_networks: vec![family.prefix.parse().unwrap()],
+        ..BedPlan::new(
+            family.server.parse().unwrap(),
+            vec![family.clients.parse().unwrap()],
+        )
+    };
+    match Bed::build(&plan) {
+        Err(error @ BedError::Namespace { .. }) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        built => Some(built.unwrap()),
+    }
+}
+
+/// An address of the prefix with a port, as the command takes it.
+fn with_port(address: &str, port: u16) -> String {
+    let address = address.trim_matches(['[', ']']).parse::<IpAddr>().unwrap();
+    std::net::SocketAddr::from((address, port)).to_string()
+}
+
+/// Starts a server on the server's side.
+fn serve(bed: &Bed, what: &str, address: &str, more: &[&str]) -> Server {
+    let all = [&["serve", what, address, "--buckets", "2", "--share-cpus"], more].concat();
+    let mut command = corelane(&all);
+    command.stdout(Stdio::piped());
+    Server::of(
+        bed.server
+            .run(move || command.spawn().expect("the server starts")),
+    )
+}
+
+/// Connects from the clients' side, sends, and returns the other end's address and what came back.
+fn ask(bed: &Bed, address: &str, request: &'static [u8]) -> (IpAddr, String) {
+    let address = address.to_owned();
+    bed.client.run(move || {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let peer = stream.peer_addr().unwrap().ip();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        (peer, answer)
+    })
+}
+
+#[test]
+fn one_server_answers_from_each_address_of_a_prefix_that_is_asked() {
+    for family in &FAMILIES {
+        let Some(bed) = bed(family) else { return };
+        let _http = serve(&bed, "http", &with_port(family.all, 8080), &[]);
+        let _tcp = serve(&bed, "tcp", &with_port(family.all, 8081), &["--mode", "echo"]);
+        for address in family.addresses {
+            let (peer, answer) = ask(&bed, &with_port(address, 8080), b"GET /size/3 HTTP/1.0\r\n\r\n");
+            assert_eq!(peer, address.parse::<IpAddr>().unwrap());
+            assert!(
+                answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("012"),
+                "{answer}"
+            );
+            let (peer, answer) = ask(&bed, &with_port(address, 8081), b"hello");
+            assert_eq!((peer, answer.as_str()), (address.parse().unwrap(), "hello"));
+        }
+    }
+}
+
+#[test]
+fn a_server_takes_an_address_that_no_device_has_when_told_so() {
+    for family in &FAMILIES {
+        let Some(bed) = bed(family) else { return };
+        let [address, other] = family.addresses;
+        let _http = serve(&bed, "http", &with_port(address, 8080), &["--free-bind"]);
+        let _tcp = serve(
+            &bed,
+            "tcp",
+            &with_port(address, 8081),
+            &["--free-bind", "--mode", "echo"],
+        );
+        let (_, answer) = ask(&bed, &with_port(address, 8080), b"GET / HTTP/1.0\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert_eq!(ask(&bed, &with_port(address, 8081), b"hello").1, "hello");
+        // Datagrams: each address has its server, so that answers come from the address asked.
+        let servers =
+            [address, other].map(|address| serve(&bed, "udp", &with_port(address, 8082), &["--free-bind"]));
+        for server in &servers {
+            let target = server.address.clone();
+            let answer = bed.client.run(move || {
+                let unspecified = if target.starts_with('[') {
+                    "[::]:0"
+                } else {
+                    "0.0.0.0:0"
+                };
+                let socket = UdpSocket::bind(unspecified).unwrap();
+                // A connected socket takes nothing from any other address.
+                socket.connect(&target).unwrap();
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                let payload = [7; 64];
+                socket.send(&payload).unwrap();
+                let mut answer = [0; 128];
+                let length = socket.recv(&mut answer).unwrap();
+                answer[..length] == payload
+            });
+            assert!(answer, "{}", server.address);
+        }
+    }
+}
+
+/// Whether an address is the server side's own, and the range of ports there.
+fn state(bed: &Bed, address: &'static str) -> (bool, String) {
+    bed.server.run(move || {
+        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+        let local = bed::is_local(address.parse().unwrap()).unwrap();
+        (local, range.split_whitespace().collect::<Vec<_>>().join(" "))
+    })
+}
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
+    const SOURCE: &str = "10.40.0.1";
+    let Some(bed) = bed(&FAMILIES[0]) else { return };
+    let _server = serve(&bed, "http", "0.0.0.0:8080", &[]);
+    // Two ports an address, for five connections of each.
+    bed.server
+        .run(|| std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "2000 2001").unwrap());
+    let before = (false, "2000 2001".to_owned());
+    let arguments = [
+        "load",
+        "http",
+        "http://10.11.2.1:8080/",
+        "--sources",
+        "10.40.0.0/29",
+        "--connections",
+        "30",
+        "--json",
+        "--workers",
+        "1",
+        "--own-namespace",
+    ];
+    let start = |more: &[&str]| {
+        let mut command = corelane(&[&arguments[..], more].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        bed.server.run(move || command.spawn().unwrap())
+    };
+    let told = |child: Child| -> Value {
+        let output = child.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let loaded = told(start(&["--requests", "300"]));
+    assert_eq!(loaded["requests"]["ok"], 300, "{}", loaded["requests"]);
+    assert_eq!(loaded["connections"]["opened"], 30);
+    let notes = loaded["notes"].to_string();
+    assert!(
+        notes.contains("for this run: ip route add local 10.40.0."),
+        "{notes}"
+    );
+    assert!(
+        notes.contains("for this run: sysctl -w net.ipv4.ip_local_port_range='1024 65535'"),
+        "{notes}"
+    );
+    assert_eq!(state(&bed, SOURCE), before);
+
+    let endless = start(&["--duration", "1h"]);
+    let deadline = Instant::now() + PATIENCE;
+    while state(&bed, SOURCE) == before {
+        assert!(Instant::now() < deadline, "nothing is set up");
+    }
+    // The set-up goes before the first connection: what is interrupted may have had no answer, and says so.
+    interrupt(&endless);
+    endless.wait_with_output().unwrap();
+    assert_eq!(state(&bed, SOURCE), before);
+}
+
+#[test]
+fn the_machines_own_namespace_is_refused() {
+    if !bed::in_first_namespace() {
+        eprintln!("skipped: the test runs in a network namespace of its own");
+        return;
+    }
+    let arguments = [
+        "load",
+        "http",
+        "http://127.0.0.1:9/",
+        "--sources",
+        "10.40.0.0/29",
+        "--own-namespace",
+    ];
+    let error = common::refused(&arguments, 77);
+    assert!(
+        error.contains("--own-namespace") && error.contains("ip route add local 10.40.0."),
+        "{error}"
+    );
+}
