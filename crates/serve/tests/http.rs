@@ -418,6 +418,76 @@ fn slow_clients_are_timed_out_each_by_its_own_name() {
     }
 }
 
+/// For each limit on what is sent: a request within it, one beyond it, the status of that and its cause.
+fn at_limits() -> Vec<(&'static str, String, String, u16)> {
+    let line = |bytes: usize| {
+        let target = "x".repeat(bytes - "GET /size/1? HTTP/1.1".len());
+        format!("GET /size/1?{target} HTTP/1.1\r\nHost: a\r\n\r\n")
+    };
+    let head = |bytes: usize| {
+        let rest = "GET /size/1 HTTP/1.1\r\nHost: a\r\nA: \r\n\r\n".len();
+        format!(
+            "GET /size/1 HTTP/1.1\r\nHost: a\r\nA: {}\r\n\r\n",
+            "x".repeat(bytes - rest)
+        )
+    };
+    let fields = |count: usize| {
+        format!(
+            "GET /size/1 HTTP/1.1\r\nHost: a\r\n{}\r\n",
+            "A: b\r\n".repeat(count - 1)
+        )
+    };
+    let length = |bytes: usize| {
+        let body = "x".repeat(bytes);
+        format!("POST /size/1 HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n{body}")
+    };
+    let chunks = |count: usize| {
+        let body = "5\r\nhello\r\n".repeat(count);
+        format!("POST /size/1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}0\r\n\r\n")
+    };
+    let method = |letters: usize| format!("{} / HTTP/1.1\r\nHost: a\r\n\r\n", "M".repeat(letters));
+    vec![
+        ("line_too_long", line(60), line(70), 414),
+        ("head_too_long", head(128), head(132), 431),
+        ("too_many_fields", fields(3), fields(4), 431),
+        ("body_too_long", length(10), length(11), 413),
+        ("body_too_long", chunks(2), chunks(3), 413),
+        // 17 letters are the longest method there is: not implemented, but read.
+        ("method_too_long", method(17), method(18), 501),
+    ]
+}
+
+#[test]
+fn each_limit_lets_pass_what_it_allows_and_has_a_status_for_what_it_does_not() {
+    let limits = HttpLimits {
+        line_bytes: 64,
+        head_bytes: 128,
+        fields: 3,
+        body_bytes: 10,
+        ..HttpLimits::default()
+    };
+    for (cause, within, beyond, status) in at_limits() {
+        let served = on_each_engine(limits, |server| {
+            let mut stream = connect(server.address());
+            stream.write_all(within.as_bytes()).unwrap();
+            let answer = Answer::read(&mut stream, false);
+            let expected = if cause == "method_too_long" { 501 } else { 200 };
+            assert_eq!(answer.status, expected, "{within:?}");
+            let refused = exchange(server.address(), beyond.as_bytes());
+            let text = String::from_utf8_lossy(&refused);
+            assert!(
+                text.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{beyond:?}: {text}"
+            );
+            assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
+        });
+        for served in served {
+            let errors: Vec<_> = served.errors().into_iter().collect();
+            assert_eq!(errors, [(cause.to_owned(), 1)], "{beyond:?}");
+        }
+    }
+}
+
 #[test]
 fn the_last_request_of_a_connection_is_told_so() {
     let limits = HttpLimits {

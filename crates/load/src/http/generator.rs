@@ -336,7 +336,12 @@ impl Generator {
         self.stage = Stage::Draining;
         self.live.draining.set(1);
         let give_up = engine.now() + self.plan.timeouts.drain();
-        while self.groups.iter().any(|group| group.under_way > 0) && engine.now() < give_up {
+        // Who stops the run is given the answers under way; who stops this wait has waited enough.
+        let stopped_before = self.stopped();
+        while self.groups.iter().any(|group| group.under_way > 0)
+            && engine.now() < give_up
+            && (stopped_before || !self.stopped())
+        {
             let now = engine.now();
             self.fire_timers(engine.ops(), now);
             let until = give_up.min(self.wheel.next_due()).min(now + LONGEST_TURN);

@@ -263,3 +263,6 @@ impl Tenant for Bucket {
         }
     }
 }
+
+#[cfg(test)]
+mod slow_clients;

@@ -1,0 +1,76 @@
+//! A run that is stopped while it waits for its last answers ends at once, and says which never came.
+
+use corelane_load::http::{
+    Behaviour, HttpLoad, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange,
+    Timeouts, Until,
+};
+use corelane_load::sources::Align;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+#[test]
+fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
+    // The kernel takes the connection and the request; nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let hour = Duration::from_secs(3_600).as_secs_f64();
+    let request = HttpRequest {
+        pools: vec![PoolRequest {
+            name: "main".to_owned(),
+            servers: Vec::new(),
+            requests: vec![OneRequest {
+                weight: 1.0,
+                url: format!("http://{}/", silent.local_addr().unwrap())
+                    .parse()
+                    .unwrap(),
+                method: "GET".to_owned(),
+                fields: Vec::new(),
+                body: PlannedBody::Nothing,
+                chunked: false,
+                expect_continue: false,
+                check: false,
+            }],
+            connections: 3,
+            model: Model::Closed { think_s: 0.0 },
+            requests_a_connection: None,
+            behaviour: Behaviour::default(),
+            statuses: vec![StatusRange {
+                first: 200,
+                last: 200,
+            }],
+            sources: None,
+            align: Align::Kernel,
+            tls: Default::default(),
+        }],
+        phases: vec![PlannedPhase::hold(Until {
+            duration_s: Some(0.05),
+            ..Until::default()
+        })],
+        requests: None,
+        steering: None,
+        buckets: None,
+        cpus: vec![corelane_host::cpus::allowed().unwrap().cpus[0]],
+        timeouts: Timeouts {
+            connect_s: hour,
+            continue_s: hour,
+            first_byte_s: hour,
+            request_s: hour,
+            drain_s: hour,
+        },
+        engine: None,
+        memory: Default::default(),
+        gather: Duration::ZERO,
+        descriptor_limit: 1_024,
+    };
+    let mut load = HttpLoad::start(request.resolve().unwrap()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !load.progress().draining {
+        assert!(Instant::now() < deadline, "the run does not end");
+        assert!(
+            !load.wait(Duration::from_millis(1)),
+            "it does not wait for its answers"
+        );
+    }
+    load.stop();
+    let loaded = load.finish().unwrap();
+    assert_eq!((loaded.requests.begun, loaded.requests.unfinished), (3, 3));
+}
