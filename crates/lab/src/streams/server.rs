@@ -53,9 +53,14 @@ pub(super) struct ServerCounts {
 }
 
 impl ServerCounts {
-    /// What stands still when the server has counted everything; nothing where it does not count.
-    pub(super) fn settled_by(&self) -> Option<(Option<u64>, &[u64], &[(u64, u64)])> {
-        (!self.accepted.is_empty()).then_some((self.requests, &self.accepted, &self.bytes))
+    /// Whether the server counts at all.
+    pub(super) fn is_told(&self) -> bool {
+        !self.accepted.is_empty()
+    }
+
+    /// Whether it has counted nothing since: then it has counted everything.
+    pub(super) fn stands_at(&self, earlier: &Self) -> bool {
+        (self.requests, &self.accepted, &self.bytes) == (earlier.requests, &earlier.accepted, &earlier.bytes)
     }
 }
 

@@ -94,13 +94,10 @@ pub(super) fn run(
 fn settle(server: &mut ServerOfTrial) -> Result<super::server::ServerCounts, StreamsError> {
     let started = Instant::now();
     let (mut counts, mut changed) = (server.counts()?, started);
-    while counts.settled_by().is_some()
-        && changed.elapsed() < SETTLED_AFTER
-        && started.elapsed() < LONGEST_SETTLING
-    {
+    while counts.is_told() && changed.elapsed() < SETTLED_AFTER && started.elapsed() < LONGEST_SETTLING {
         thread::sleep(SETTLING_LOOK);
         let now = server.counts()?;
-        if now.settled_by() != counts.settled_by() {
+        if !now.stands_at(&counts) {
             changed = Instant::now();
         }
         counts = now;

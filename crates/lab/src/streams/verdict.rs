@@ -51,11 +51,11 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
 /// The limit of a step whose trials the generator limited, all of them; `None` where that is not so.
 fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
     let step = &report.steps[index];
-    let limited = report
+    let mut limited = report
         .trials
         .iter()
         .filter(|trial| trial.step == index && trial.status == TrialStatus::GeneratorLimited);
-    let why = limited.last()?.why.clone().unwrap_or_default();
+    let why = limited.next_back()?.why.clone().unwrap_or_default();
     Some(Limit {
         cause: LimitCause::Generator,
         sentence: format!(
