@@ -7,6 +7,7 @@ use corelane_link::capture::{CaptureLink, CaptureReader};
 use corelane_link::{FaultPlan, Faulty, FrameLayout, Link};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
@@ -394,6 +395,64 @@ fn frames_across_devices_arrive_at_a_rate_and_from_several_queues() {
         );
         assert_eq!(came["latency"]["count"], 4000);
         assert_eq!(sent["schedule_lag"]["count"], 4000);
+    }
+}
+
+#[test]
+fn a_receiver_whose_device_goes_reports_and_says_so() {
+    let plan = BedPlan {
+        loopback_ok: false,
+        ..BedPlan::new(
+            "10.11.2.1".parse().unwrap(),
+            vec!["10.11.2.0/24".parse().unwrap()],
+        )
+    };
+    let bed = match Bed::build(&plan) {
+        Ok(bed) => bed,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+    };
+    for (link, change) in [
+        ("tap:gone0", &["link", "del", "gone0"][..]),
+        ("packet:server0", &["link", "set", "server0", "down"]),
+    ] {
+        let mut receiving = bed.server.run(move || {
+            common::corelane(&["serve", "packets", link])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        });
+        let mut said = BufReader::new(receiving.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        if !line.starts_with("receiving on") {
+            let output = receiving.wait_with_output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(77), "{link}: {error}");
+            eprintln!("skipped: {error}");
+            return;
+        }
+        let changed = bed.server.run(move || Command::new("ip").args(change).status());
+        if let Err(error) = &changed {
+            receiving.kill().unwrap();
+            receiving.wait().unwrap();
+            eprintln!("skipped: ip: {error}");
+            return;
+        }
+        assert!(changed.unwrap().success(), "ip {change:?}");
+        let mut report = String::new();
+        said.read_to_string(&mut report).unwrap();
+        let output = receiving.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{link}: {error}");
+        assert!(
+            error.contains(link) && error.contains("is lost"),
+            "{link}: {error}"
+        );
+        assert!(report.contains("came once"), "{link}: {report}");
     }
 }
 

@@ -94,7 +94,10 @@ pub fn run(arguments: &ServePacketsArguments) -> Outcome {
     } else {
         write!(out, "{}", summary(&received))?;
     }
-    Ok(Done)
+    match received.ended_because {
+        Some(why) => Err(anyhow::anyhow!("LINK: {why}; what came before is reported")),
+        None => Ok(Done),
+    }
 }
 
 fn summary(received: &Received) -> String {

@@ -36,6 +36,9 @@ pub struct Received {
     pub latency_histogram: Option<Histogram>,
     /// Why latency is unknown.
     pub latency_unknown: Option<String>,
+    /// What ended it before its time: the loss of its link.
+    #[serde(default)]
+    pub ended_because: Option<String>,
 }
 
 /// What came of one stream.

@@ -53,6 +53,8 @@ struct Counted {
     account: Account,
     receive_dropped: u64,
     is_capture: bool,
+    /// Why the link was lost, if that ended it.
+    lost: Option<String>,
 }
 
 impl Receiver {
@@ -96,7 +98,7 @@ impl Receiver {
         self.received.iter().map(|received| received.get()).sum()
     }
 
-    /// Whether nothing will ever come again: a file is read to its end, or the link failed.
+    /// Whether nothing will ever come again: a file is read to its end, or the link is lost or failed.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.workers.iter().all(Worker::is_finished)
@@ -105,7 +107,7 @@ impl Receiver {
     /// Stops it, and tells what came.
     ///
     /// # Errors
-    /// When the link was lost or a worker died.
+    /// When the link failed otherwise than by being lost, or a worker died.
     pub fn stop(mut self) -> Result<Received, ReceiveError> {
         self.stop.store(true, Ordering::Relaxed);
         let mut counted = Vec::new();
@@ -138,10 +140,35 @@ fn run(
 ) -> Result<Counted, LinkError> {
     let mut account = Account::default();
     let is_capture = matches!(queues.first(), Some(AnyLink::Capture(_)));
+    let ended = take_all(&mut queues, burst, stop, received, &mut account, is_capture);
+    let lost = match ended {
+        Ok(()) => None,
+        // What came before is still told.
+        Err(error) if error.is_lost() => Some(error.to_string()),
+        Err(error) => return Err(error),
+    };
+    let receive_dropped = queues.iter().map(|queue| queue.tally().receive_dropped).sum();
+    Ok(Counted {
+        account,
+        receive_dropped,
+        is_capture,
+        lost,
+    })
+}
+
+/// Accounts for what comes until it is told to stop or nothing will ever come again.
+fn take_all(
+    queues: &mut [AnyLink],
+    burst: usize,
+    stop: &AtomicBool,
+    received: &Counter,
+    account: &mut Account,
+    is_capture: bool,
+) -> Result<(), LinkError> {
     loop {
         let stopping = stop.load(Ordering::Relaxed);
         let mut came = 0;
-        for queue in &mut queues {
+        for queue in &mut *queues {
             let burst = queue.receive(burst)?;
             if burst.is_empty() {
                 continue;
@@ -160,22 +187,16 @@ fn run(
             continue;
         }
         if stopping || queues.iter().all(Link::is_ended) {
-            break;
+            return Ok(());
         }
-        wait(&queues);
-        for queue in &mut queues {
+        wait(queues);
+        for queue in &mut *queues {
             // The other end of a ring may close it between the look above and this one.
             queue
                 .check()
                 .or_else(|error| if queue.is_ended() { Ok(()) } else { Err(error) })?;
         }
     }
-    let receive_dropped = queues.iter().map(|queue| queue.tally().receive_dropped).sum();
-    Ok(Counted {
-        account,
-        receive_dropped,
-        is_capture,
-    })
 }
 
 /// Waits until frames come, or a little while.
@@ -230,6 +251,7 @@ fn received(plan: &ReceivePlan, counted: &[Counted]) -> Received {
         latency: known.then(|| latency.summary()).flatten(),
         latency_histogram: known.then_some(latency),
         latency_unknown,
+        ended_because: counted.iter().find_map(|one| one.lost.clone()),
     }
 }
 
