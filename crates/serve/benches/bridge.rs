@@ -86,14 +86,8 @@ fn main() {
         2.0 * theirs / 1e6,
         theirs / 1e6
     );
-    println!(
-        "bridge to bare table              {:8.2} of its lookups (at least 0.5 is wanted)",
-        to_bare
-    );
-    println!(
-        "bridge to the post's one by one   {:8.2} times its frames (at least 3 is wanted)",
-        to_post
-    );
+    println!("bridge to bare table              {to_bare:8.2} of its lookups (at least 0.5 is wanted)");
+    println!("bridge to the post's one by one   {to_post:8.2} times its frames (at least 3 is wanted)");
 }
 
 /// The post's table, asked for one frame at a time: no batch, no prefetching.
