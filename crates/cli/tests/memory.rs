@@ -21,7 +21,7 @@ serve() {
     kill -0 $server 2>/dev/null || { cat /tmp/error; return; }
     usleep 20000
   done
-  corelane load udp 127.0.0.1:$port --cpus 1,3 --sockets 32 --window 4 --size 16KiB --count 640 > /dev/null
+  corelane load udp 127.0.0.1:$port --cpus 1,3 --sockets 32 --window 4 --size 16KiB --count 640 > /dev/null 2> /tmp/loading || cat /tmp/loading
   kill -INT $server
   wait $server
   echo "case $*"
