@@ -29,6 +29,13 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address -Cdebug-assertions -Ccodegen-units=1 --cfg fuzzing"
 
+# Where targets write files: in memory where there is such a folder, and nowhere afterwards.
+memory=/dev/shm
+[[ -w $memory ]] || memory=${TMPDIR:-/tmp}
+TMPDIR=$(mktemp -d -p "$memory")
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+
 failed=()
 for corpus in "${chosen[@]}"; do
   crate=crates/${corpus%%/*}/fuzz

@@ -8,15 +8,9 @@ mod any_capture;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-/// In memory where there is such a folder, as a file is written for each input.
+/// A file is written there for each input. Nothing of libFuzzer ends orderly, so who runs it removes the folder.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
-    let memory = PathBuf::from("/dev/shm");
-    let parent = if memory.is_dir() {
-        memory
-    } else {
-        std::env::temp_dir()
-    };
-    let folder = parent.join(format!("corelane-fuzz-capture-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("corelane-fuzz-capture-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the folder can be made");
     folder
 });
