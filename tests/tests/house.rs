@@ -169,7 +169,7 @@ fn nothing_is_left_unfinished_in_the_code() {
         ["FIX", "ME"].concat(),
         ["XX", "X"].concat(),
     ];
-    let macros = ["unimplemented!", "todo!"];
+    let macros = ["unimplemented", "todo"].map(|name| format!("{name}!"));
     let mut wrong = Vec::new();
     for (path, text) in source_files()
         .into_iter()
@@ -180,7 +180,7 @@ fn nothing_is_left_unfinished_in_the_code() {
                 line.split(|c: char| !c.is_alphanumeric())
                     .any(|part| part == word)
             });
-            if marked || macros.iter().any(|name| line.contains(name)) {
+            if marked || macros.iter().any(|name| line.contains(name.as_str())) {
                 wrong.push(format!("{path}:{}: {line}", number + 1));
             }
         }
