@@ -60,6 +60,9 @@ pub trait Layout {
     /// Looks at every slot for the key.
     fn scan<V: Lanes>(lanes: V, place: &Place, side: Side) -> Scan;
 
+    /// The control of the first slot of a scan that matched; any when none did.
+    fn matched<V: Lanes>(lanes: V, matching: u32) -> u64;
+
     /// The control of a slot, in the low bits.
     fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64;
 
@@ -149,6 +152,11 @@ impl Layout for V4Slots {
     }
 
     #[inline(always)]
+    fn matched<V: Lanes>(lanes: V, matching: u32) -> u64 {
+        u64::from(lanes.half_at(matching))
+    }
+
+    #[inline(always)]
     fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
         u64::from((words[slot / 2 % WORDS_PER_LINE] >> (slot % 2 * 32)) as u32)
     }
@@ -188,6 +196,11 @@ impl Layout for V6Slots {
     }
 
     #[inline(always)]
+    fn matched<V: Lanes>(lanes: V, matching: u32) -> u64 {
+        lanes.word_at(matching)
+    }
+
+    #[inline(always)]
     fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
         words[slot % Self::SLOTS]
     }
@@ -224,6 +237,11 @@ impl Layout for FlowSlots {
             matching: lanes.words_equal([mask; 2], [wanted; 2]),
             vacant: lanes.words_equal([u64::MAX; 2], [VACANT; 2]) != 0,
         }
+    }
+
+    #[inline(always)]
+    fn matched<V: Lanes>(lanes: V, matching: u32) -> u64 {
+        lanes.word_at(matching)
     }
 
     #[inline(always)]

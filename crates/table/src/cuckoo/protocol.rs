@@ -102,8 +102,7 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
     pub(crate) fn glance<V: Lanes>(&self, place: &Place, moves: &mut u64) -> Glance {
         let lanes: V = W::read(self.line(place.home));
         let scan = L::scan(lanes, place, Side::Home);
-        let slot = scan.matching.trailing_zeros() as usize % L::SLOTS;
-        let payload = L::payload(L::control(&lanes.words(), slot));
+        let payload = L::payload(L::matched(lanes, scan.matching));
         let found = scan.matching != 0;
         let now = self.moves.get();
         let certain = (found | scan.vacant) & (now == *moves);

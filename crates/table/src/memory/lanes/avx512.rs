@@ -4,8 +4,10 @@ use super::{Kernel, Lanes};
 use crate::memory::{Line, WORDS_PER_LINE};
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512i, _mm256_set1_epi64x, _mm512_and_si512, _mm512_castsi256_si512, _mm512_cmpeq_epi32_mask,
-    _mm512_cmpeq_epi64_mask, _mm512_inserti64x4, _mm512_set1_epi32, _mm512_testn_epi32_mask,
+    __m512i, _mm_cvtsi128_si32, _mm_cvtsi128_si64, _mm256_set1_epi64x, _mm512_and_si512,
+    _mm512_castsi256_si512, _mm512_castsi512_si128, _mm512_cmpeq_epi32_mask, _mm512_cmpeq_epi64_mask,
+    _mm512_inserti64x4, _mm512_maskz_compress_epi32, _mm512_maskz_compress_epi64, _mm512_set1_epi32,
+    _mm512_testn_epi32_mask,
 };
 use std::mem;
 
@@ -94,6 +96,28 @@ impl Lanes for Avx512 {
                 _mm512_and_si512(self.0, both(masks)),
                 both(wanted),
             ))
+        }
+    }
+
+    /// In registers: over memory, a load of four bytes would wait for the store of sixty-four.
+    #[inline(always)]
+    fn half_at(self, bits: u32) -> u32 {
+        // SAFETY: as above.
+        unsafe {
+            _mm_cvtsi128_si32(_mm512_castsi512_si128(_mm512_maskz_compress_epi32(
+                bits as u16,
+                self.0,
+            ))) as u32
+        }
+    }
+
+    #[inline(always)]
+    fn word_at(self, bits: u32) -> u64 {
+        // SAFETY: as above.
+        unsafe {
+            _mm_cvtsi128_si64(_mm512_castsi512_si128(_mm512_maskz_compress_epi64(
+                bits as u8, self.0,
+            ))) as u64
         }
     }
 }

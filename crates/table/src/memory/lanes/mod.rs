@@ -30,6 +30,19 @@ pub trait Lanes: Copy {
     /// One bit a word: its bits under the mask are what is wanted. The first mask and wanted word are for the first four
     /// words, the second for the last four.
     fn words_equal(self, masks: [u64; 2], wanted: [u64; 2]) -> u32;
+
+    /// The half word at the lowest of these bits; none of them set, any.
+    #[inline(always)]
+    fn half_at(self, bits: u32) -> u32 {
+        let half = bits.trailing_zeros() as usize % (2 * WORDS_PER_LINE);
+        (self.words()[half / 2] >> (half % 2 * 32)) as u32
+    }
+
+    /// The word at the lowest of these bits; none of them set, any.
+    #[inline(always)]
+    fn word_at(self, bits: u32) -> u64 {
+        self.words()[bits.trailing_zeros() as usize % WORDS_PER_LINE]
+    }
 }
 
 /// Work that may be compiled for several widths of vectors.
@@ -95,6 +108,14 @@ mod tests {
                     lanes.words_equal(self.masks, self.wanted),
                     portable.words_equal(self.masks, self.wanted)
                 );
+                for bit in 0..2 * WORDS_PER_LINE {
+                    let bits = 0x8001 << bit & 0xffff;
+                    assert_eq!(lanes.half_at(bits), portable.half_at(bits));
+                    assert_eq!(
+                        lanes.word_at(bits & 0xff | 0x80),
+                        portable.word_at(bits & 0xff | 0x80)
+                    );
+                }
             }
         }
     }
