@@ -32,45 +32,59 @@ fn request(server: &HttpServer, line: &str, fields: &str) -> Answer {
 fn files_come_whole_in_parts_or_not_at_all() {
     let root = tempfile::tempdir().unwrap();
     let content: Vec<u8> = (0..3_000_000u32).map(|index| (index % 251) as u8).collect();
-    std::fs::write(root.path().join("big.bin"), &content).unwrap();
+    // The largest that is kept in memory, the smallest that is not, and one of many pieces.
+    let files = [
+        ("small.bin", 4_096),
+        ("larger.bin", 4_097),
+        ("big.bin", content.len()),
+    ];
+    for (name, length) in files {
+        std::fs::write(root.path().join(name), &content[..length]).unwrap();
+    }
     std::fs::write(root.path().join("index.html"), "<p>hello</p>").unwrap();
     std::fs::write(root.path().join("empty.txt"), "").unwrap();
     on_each_engine(root.path(), |server| {
-        let whole = request(server, "GET /big.bin", "");
-        assert_eq!((whole.status, whole.field("Accept-Ranges")), (200, Some("bytes")));
-        assert!(whole.body == content);
-        assert_eq!(whole.field("Content-Type"), Some("application/octet-stream"));
-        let tag = whole.field("ETag").unwrap().to_owned();
-        let modified = whole.field("Last-Modified").unwrap().to_owned();
-        let part = request(server, "GET /big.bin", "Range: bytes=1000-1999\r\n");
-        assert_eq!(
-            (part.status, part.field("Content-Range")),
-            (206, Some("bytes 1000-1999/3000000"))
-        );
-        assert!(part.body == content[1_000..2_000]);
-        let end = request(server, "GET /big.bin", "Range: bytes=-5\r\n");
-        assert_eq!(end.body, content[2_999_995..]);
-        let beyond = request(server, "GET /big.bin", "Range: bytes=3000000-\r\n");
-        assert_eq!(
-            (beyond.status, beyond.field("Content-Range")),
-            (416, Some("bytes */3000000"))
-        );
-        for field in [
-            format!("If-None-Match: {tag}\r\n"),
-            format!("If-Modified-Since: {modified}\r\n"),
-        ] {
-            let known = request(server, "GET /big.bin", &field);
-            assert_eq!((known.status, known.field("ETag")), (304, Some(tag.as_str())));
+        for (name, length) in files {
+            let whole = request(server, &format!("GET /{name}"), "");
+            assert_eq!((whole.status, whole.field("Accept-Ranges")), (200, Some("bytes")));
+            assert!(whole.body == content[..length]);
+            assert_eq!(whole.field("Content-Type"), Some("application/octet-stream"));
+            let tag = whole.field("ETag").unwrap().to_owned();
+            let modified = whole.field("Last-Modified").unwrap().to_owned();
+            let part = request(server, &format!("GET /{name}"), "Range: bytes=1000-1999\r\n");
+            assert_eq!(
+                (part.status, part.field("Content-Range")),
+                (206, Some(format!("bytes 1000-1999/{length}").as_str()))
+            );
+            assert!(part.body == content[1_000..2_000]);
+            let end = request(server, &format!("GET /{name}"), "Range: bytes=-5\r\n");
+            assert_eq!(end.body, content[length - 5..length]);
+            let beyond = request(
+                server,
+                &format!("GET /{name}"),
+                &format!("Range: bytes={length}-\r\n"),
+            );
+            assert_eq!(
+                (beyond.status, beyond.field("Content-Range")),
+                (416, Some(format!("bytes */{length}").as_str()))
+            );
+            for field in [
+                format!("If-None-Match: {tag}\r\n"),
+                format!("If-Modified-Since: {modified}\r\n"),
+            ] {
+                let known = request(server, &format!("GET /{name}"), &field);
+                assert_eq!((known.status, known.field("ETag")), (304, Some(tag.as_str())));
+            }
+            assert_eq!(
+                request(server, &format!("GET /{name}"), "If-Match: \"other\"\r\n").status,
+                412
+            );
+            let head = request(server, &format!("HEAD /{name}"), "");
+            assert_eq!(
+                (head.status, head.field("Content-Length")),
+                (200, Some(length.to_string().as_str()))
+            );
         }
-        assert_eq!(
-            request(server, "GET /big.bin", "If-Match: \"other\"\r\n").status,
-            412
-        );
-        let head = request(server, "HEAD /big.bin", "");
-        assert_eq!(
-            (head.status, head.field("Content-Length")),
-            (200, Some("3000000"))
-        );
         let index = request(server, "GET /", "");
         assert_eq!(index.body, b"<p>hello</p>");
         assert_eq!(index.field("Content-Type"), Some("text/html; charset=utf-8"));

@@ -12,7 +12,7 @@ use corelane_worker::Time;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bodies up to this size are copied behind their head: a copy of so much costs less than a second piece in the send.
-const SMALL: u64 = 4_096;
+pub(super) const SMALL: u64 = 4_096;
 
 /// What every answer says of the server, and when.
 pub(super) struct Stamp {
@@ -205,8 +205,8 @@ fn framing_fields(object: &Object, terms: Terms, echoed: Framing, head: &mut Vec
     }
 }
 
-/// Sends the head of an answer with a file, as the request's conditions and ranges have it; what its body is, and its
-/// status.
+/// Sends the head of an answer with a file, as the request's conditions and ranges have it, and its body where that is small:
+/// its status, and what is left of its body.
 pub(super) fn begin_file(
     head: &Head<'_>,
     found: &Found,
@@ -238,9 +238,7 @@ pub(super) fn begin_file(
         );
     }
     if status <= 304 {
-        answer::field(scratch, "ETag", file.tag.as_bytes());
-        answer::field(scratch, "Last-Modified", date::write(file.modified).as_bytes());
-        answer::field(scratch, "Accept-Ranges", b"bytes");
+        scratch.extend_from_slice(&found.validators);
     }
     if status <= 206 {
         answer::field(scratch, "Content-Type", found.content_type.as_bytes());
@@ -250,11 +248,19 @@ pub(super) fn begin_file(
         answer::number(scratch, "Content-Length", left);
     }
     answer::end(scratch);
-    out.write_head(scratch, scratch.len());
-    let body = (left > 0 && !terms.head_only).then(|| Producer::File {
-        file: std::sync::Arc::clone(&found.file),
-        offset: part.start,
-        left,
-    });
+    let head_bytes = scratch.len();
+    let wanted = left > 0 && !terms.head_only;
+    let body = match &found.content {
+        Some(content) if wanted => {
+            scratch.extend_from_slice(&content[part.start as usize..part.end as usize]);
+            None
+        }
+        _ => wanted.then(|| Producer::File {
+            file: std::sync::Arc::clone(&found.file),
+            offset: part.start,
+            left,
+        }),
+    };
+    out.write_head(scratch, head_bytes);
     (status, body)
 }

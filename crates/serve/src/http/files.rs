@@ -3,6 +3,9 @@
 //! The kernel resolves the path and refuses whatever leaves the folder, by `..`, by an absolute link or by a race
 //! (`openat2` with `RESOLVE_BENEATH`, Linux 5.6).
 
+use super::exchange::SMALL;
+use corelane_proto::http::answer;
+use corelane_proto::http::date;
 use corelane_proto::http::select::Representation;
 use corelane_worker::Time;
 use nix::errno::Errno;
@@ -10,7 +13,7 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +39,11 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) file: Arc<File>,
+    /// All of it, if that is little.
+    pub(super) content: Option<Box<[u8]>>,
     pub(super) representation: Representation,
+    /// The fields by which a client can ask whether it changed, and for parts of it.
+    pub(super) validators: Vec<u8>,
     pub(super) content_type: &'static str,
 }
 
@@ -100,13 +107,19 @@ impl Files {
             metadata.mtime_nsec(),
             metadata.len()
         );
+        let mut validators = Vec::new();
+        answer::field(&mut validators, "ETag", tag.as_bytes());
+        answer::field(&mut validators, "Last-Modified", date::write(modified).as_bytes());
+        answer::field(&mut validators, "Accept-Ranges", b"bytes");
         Ok(Found {
+            content: content(&file, metadata.len()),
             file: Arc::new(file),
             representation: Representation {
                 length: metadata.len(),
                 tag,
                 modified,
             },
+            validators,
             content_type: content_type(&path),
         })
     }
@@ -120,6 +133,14 @@ impl Files {
         let metadata = file.metadata().map_err(|_| 500u16)?;
         Ok((file, metadata))
     }
+}
+
+/// The content of a small file: to copy it into an answer costs less than to have the kernel do so. None when the file has
+/// become shorter than was said.
+fn content(file: &File, length: u64) -> Option<Box<[u8]>> {
+    let mut content = vec![0; usize::try_from(length).ok().filter(|_| length <= SMALL)?];
+    file.read_exact_at(&mut content, 0).ok()?;
+    Some(content.into_boxed_slice())
 }
 
 fn status(errno: Errno) -> u16 {
