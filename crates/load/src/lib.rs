@@ -6,6 +6,7 @@
 mod crew;
 mod failure;
 pub mod http;
+mod lag;
 pub mod pace;
 pub mod packets;
 pub mod pool;

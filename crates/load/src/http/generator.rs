@@ -14,6 +14,7 @@ use crate::crew::Duty;
 use crate::failure::{Failure, Failures};
 use crate::showing::{Showing, Shown};
 use crate::sources::Release;
+use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
 use corelane_report::histogram::Histogram;
 use corelane_worker::engine::{Engine, Ops};
@@ -120,6 +121,8 @@ pub(super) struct Outcome {
     pub(super) running: Duration,
     /// CPU time while requests were made.
     pub(super) usage: Usage,
+    /// How long the worker meanwhile was ready to run and others had its CPU.
+    pub(super) waited: Duration,
     pub(super) open: u64,
     /// Open connections on which no request was answered.
     pub(super) unanswered: u64,
@@ -419,6 +422,8 @@ impl Duty for Generator {
             engine.turn(start, &mut self)?;
         }
         let usage = usage::of_thread();
+        let clock = ThreadClock::of_this_thread();
+        let before = clock.read().unwrap_or_default();
         self.stage = Stage::Running;
         self.enter(0, start);
         let level = self
@@ -450,6 +455,7 @@ impl Duty for Generator {
         Ok(Outcome {
             running: ended.since(start),
             usage: usage::of_thread().since(&usage),
+            waited: Duration::from_nanos(clock.read().unwrap_or_default().since(&before).waited_ns),
             open: self.open,
             unanswered: self.unanswered(),
             gathering: self.longest_gathering,

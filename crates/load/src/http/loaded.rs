@@ -219,6 +219,9 @@ pub struct WorkerLoaded {
     pub ok: u64,
     /// CPU seconds.
     pub cpu_s: f64,
+    /// Seconds that it was ready to run while others had its CPU; 0 where the kernel does not tell.
+    #[serde(default)]
+    pub waited_for_cpu_s: f64,
 }
 
 impl HttpLoaded {

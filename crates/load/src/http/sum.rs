@@ -8,15 +8,12 @@ use super::loaded::{
 use super::plan::HttpPlan;
 use super::tls::TlsLoaded;
 use crate::failure::Failure;
+use crate::lag::late;
 use corelane_host::usage::Usage;
 use corelane_report::histogram::{Histogram, Summary};
 use corelane_report::quantity;
 use corelane_worker::engine::Chosen;
 use std::time::Duration;
-
-/// How far requests may lag behind their schedule at the 99th percentile before the generator is called the limit: the
-/// slack that the kernel's timers and one time slice of another thread explain.
-const LARGEST_LAG_NS: u64 = 5_000_000;
 
 /// The share of requests that a schedule may lose before the generator alone is called the limit: its last instant always has
 /// a few.
@@ -60,6 +57,8 @@ impl Run<'_> {
         let schedule_lag = merged(|pool| &pool.schedule_lag_histogram).1;
         let mut models: Vec<&str> = pools.iter().map(|pool| pool.model.as_str()).collect();
         models.dedup();
+        let late = self.late(schedule_lag, &outcomes);
+        let behind = |most_unsent| unsent(&requests, most_unsent).or_else(|| late.clone());
         let gathering = outcomes.iter().map(|outcome| outcome.gathering).max();
         let gathering = gathering.filter(|gathering| !gathering.is_zero());
         HttpLoaded {
@@ -82,8 +81,8 @@ impl Run<'_> {
             handshake: merged(|pool| &pool.handshake_histogram).1,
             tls: TlsLoaded::sum(pools.iter().filter_map(|pool| pool.tls.as_ref())),
             schedule_lag,
-            limited_by: limited_by(&requests, &connections, schedule_lag),
-            behind_schedule: behind_schedule(&requests, schedule_lag),
+            limited_by: limited_by(&requests, &connections, behind(0.0)),
+            behind_schedule: behind(MOST_UNSENT).filter(|_| !waited(&requests)),
             gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
             notes: gathering.map(gathered).into_iter().collect(),
             client: self.cost(&outcomes, requests.ok, connections.opened),
@@ -92,6 +91,18 @@ impl Run<'_> {
             pools,
             plan: self.plan.clone(),
         }
+    }
+
+    /// How late requests left, where the workers' CPUs do not explain it.
+    fn late(&self, lag: Option<Summary>, outcomes: &[Outcome]) -> Option<String> {
+        let late = late("requests", lag, self.plan.workers.iter().map(|worker| worker.cpu))?;
+        let waited: Duration = outcomes.iter().map(|outcome| outcome.waited).sum();
+        Some(if waited.is_zero() {
+            late
+        } else {
+            let waited = quantity::duration(waited.as_nanos() as f64);
+            format!("{late}; workers waited {waited} for CPUs that others had")
+        })
     }
 
     fn pool(&self, pool: usize, outcomes: &[Outcome]) -> PoolLoaded {
@@ -137,6 +148,7 @@ impl Run<'_> {
                 connections: planned.connections() as u64,
                 ok: outcome.groups.iter().map(|group| group.counts.ok).sum(),
                 cpu_s: outcome.usage.total_s(),
+                waited_for_cpu_s: outcome.waited.as_secs_f64(),
             })
             .collect()
     }
@@ -203,7 +215,7 @@ pub(super) fn told(group: &Group) -> RequestCounts {
 fn limited_by(
     requests: &RequestCounts,
     connections: &ConnectionCounts,
-    lag: Option<Summary>,
+    behind_schedule: Option<String>,
 ) -> Option<String> {
     if connections.opened == 0 && connections.asked > 0 {
         let causes: Vec<&str> = connections
@@ -237,14 +249,7 @@ fn limited_by(
             requests.waited_for_connection
         ));
     }
-    late(requests, lag, 0.0)
-}
-
-/// Why the schedule was not kept, where no server was in the way.
-fn behind_schedule(requests: &RequestCounts, lag: Option<Summary>) -> Option<String> {
-    (!waited(requests))
-        .then(|| late(requests, lag, MOST_UNSENT))
-        .flatten()
+    behind_schedule
 }
 
 /// Whether the schedule waited for connections.
@@ -252,17 +257,12 @@ fn waited(requests: &RequestCounts) -> bool {
     requests.waited_for_connection as f64 > requests.begun as f64 * MOST_WAITING
 }
 
-/// How far the schedule was not kept: more than a share of requests unsent, or late.
-fn late(requests: &RequestCounts, lag: Option<Summary>, most_unsent: f64) -> Option<String> {
-    if requests.unsent as f64 > requests.begun as f64 * most_unsent {
-        return Some(format!(
+/// Says how many requests were not sent, where that is more than a share of them.
+fn unsent(requests: &RequestCounts, most: f64) -> Option<String> {
+    (requests.unsent as f64 > requests.begun as f64 * most).then(|| {
+        format!(
             "{} requests on the schedule were not sent in time",
             requests.unsent
-        ));
-    }
-    let lag = lag.filter(|lag| lag.p99_ns > LARGEST_LAG_NS)?;
-    Some(format!(
-        "requests left up to {:.1} ms behind their schedule (99th percentile)",
-        lag.p99_ns as f64 / 1e6
-    ))
+        )
+    })
 }

@@ -5,8 +5,9 @@ use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::{TcpLoadError, TcpPlan};
 use crate::crew::{Crew, News};
 use crate::failure::Failure;
+use crate::lag::late;
 use crate::showing::Seen;
-use corelane_report::histogram::{Histogram, Summary};
+use corelane_report::histogram::Histogram;
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
 use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::sync::Arc;
@@ -15,10 +16,6 @@ use std::time::{Duration, Instant};
 
 /// Stalls that the document names.
 const STALLS_NAMED: usize = 256;
-
-/// How far a rate may lag behind its schedule at the 99th percentile before the generator is called the limit: the slack that
-/// the kernel's timers and one time slice of another thread explain.
-const LARGEST_LAG_NS: u64 = 5_000_000;
 
 /// A TCP generator that is running. Dropping it ends it.
 pub struct TcpLoad {
@@ -194,6 +191,7 @@ impl TcpLoad {
         stalled.sort_by(|one, other| other.for_s.total_cmp(&one.for_s));
         stalled.truncate(STALLS_NAMED);
         let cpu_s: f64 = workers.iter().map(|worker| worker.cpu_s).sum();
+        let behind_schedule = late("writes", lag.summary(), workers.iter().map(|worker| worker.cpu));
         let moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
         TcpLoaded {
             schema: "corelane/loaded-tcp/1".to_owned(),
@@ -209,8 +207,8 @@ impl TcpLoad {
             connect: connect.summary(),
             connect_histogram: (connect.count() > 0).then_some(connect),
             schedule_lag: lag.summary(),
-            limited_by: limited_by(&total).or_else(|| late(lag.summary())),
-            behind_schedule: late(lag.summary()),
+            limited_by: limited_by(&total).or_else(|| behind_schedule.clone()),
+            behind_schedule,
             schedule_lag_histogram: (lag.count() > 0).then_some(lag),
             rates: spread(rates),
             stalled,
@@ -263,15 +261,6 @@ fn limited_by(total: &TcpCounts) -> Option<String> {
     } else {
         None
     }
-}
-
-/// How far writes lagged behind their rate, where that was far.
-fn late(lag: Option<Summary>) -> Option<String> {
-    let lag = lag.filter(|lag| lag.p99_ns > LARGEST_LAG_NS)?;
-    Some(format!(
-        "writes left up to {:.1} ms behind their rate (99th percentile)",
-        lag.p99_ns as f64 / 1e6
-    ))
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use super::flow::Flow;
 use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
 use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan};
+use crate::lag::late;
 use crate::pace::Pace;
 use crate::showing::Seen;
 use corelane_proto::probe::Stamp;
-use corelane_report::histogram::Histogram;
+use corelane_report::histogram::{Histogram, Summary};
 use corelane_report::memory::WorkerMemory;
 use corelane_worker::engine::{Chosen, DatagramOptions, Engine, EngineBody, Waker, choose, run_engine};
 use corelane_worker::memory::Buffers;
@@ -21,10 +22,6 @@ use std::time::Duration;
 
 /// From the last worker being ready to the first intended send, so that no worker starts late.
 const HEAD_START: Duration = Duration::from_millis(2);
-
-/// How far datagrams may lag behind their schedule at the 99th percentile before the generator is called the limit: the
-/// slack that the kernel's timers and one time slice of another thread explain.
-const LARGEST_LAG_NS: u64 = 5_000_000;
 
 /// A UDP generator that is running. Dropping it ends it.
 pub struct UdpLoad {
@@ -240,7 +237,7 @@ impl UdpLoad {
             engine_reason: self.engine.reason.clone(),
             sending_s: sending.as_secs_f64(),
             sockets: self.plan.sockets(),
-            limited_by: limited_by(&total, lag.map(|lag| lag.p99_ns)),
+            limited_by: limited_by(&total, lag, workers.iter().map(|worker| worker.cpu)),
             total,
             round_trip: round_trip.summary(),
             round_trip_histogram: (round_trip.count() > 0).then_some(round_trip),
@@ -264,18 +261,14 @@ impl Drop for UdpLoad {
     }
 }
 
-fn limited_by(total: &Counts, lag_p99_ns: Option<u64>) -> Option<String> {
+fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
     if total.unsent > 0 {
         return Some(format!(
             "{} datagrams on the schedule were not sent in time",
             total.unsent
         ));
     }
-    let lag = lag_p99_ns.filter(|lag| *lag > LARGEST_LAG_NS)?;
-    Some(format!(
-        "datagrams left up to {:.1} ms behind their schedule (99th percentile)",
-        lag as f64 / 1e6
-    ))
+    late("datagrams", lag, cpus)
 }
 
 /// What a worker thread runs once it is pinned and has its engine.

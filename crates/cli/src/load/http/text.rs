@@ -5,6 +5,9 @@ use corelane_load::http::{ConnectionCounts, HttpLoaded, RequestCounts, TlsLoaded
 use corelane_report::quantity;
 use corelane_report::table::{Column, Table, wrap};
 
+/// The share of the run that workers may wait for their CPUs before that is told.
+const WORTH_TELLING: f64 = 0.01;
+
 /// The whole run.
 pub fn summary(loaded: &HttpLoaded) -> String {
     let mut text = format!(
@@ -124,6 +127,13 @@ fn cost(loaded: &HttpLoaded) -> String {
         quantity::fixed(client.system_s, 2),
         quantity::or_missing(client.requests_per_cpu_second, quantity::metric),
     );
+    let waited: f64 = loaded.workers.iter().map(|worker| worker.waited_for_cpu_s).sum();
+    if waited > loaded.running_s * loaded.workers.len() as f64 * WORTH_TELLING {
+        text.push_str(&format!(
+            "client: workers were ready and waited {} in all while others had their CPUs\n",
+            quantity::duration(waited * 1e9),
+        ));
+    }
     if let (Some(resident), Some(each)) = (client.resident_open_bytes, client.bytes_a_connection) {
         text.push_str(&format!(
             "client memory: {} resident with the connections open, {} a connection\n",

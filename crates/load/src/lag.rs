@@ -1,0 +1,39 @@
+//! Whether a schedule was kept: how late what was on it left in, why the generator is called the limit out.
+
+use corelane_report::histogram::Summary;
+
+/// How far a worker with a CPU of its own may lag behind at the 99th percentile: what the kernel's timers and one time slice of
+/// another thread explain.
+const SLICE_NS: u64 = 5_000_000;
+
+/// Says how late `what` left ("requests left ... behind their schedule"), where that is more than one time slice of each
+/// worker on the fullest CPU explains. `cpus` are those of the workers.
+pub(crate) fn late(what: &str, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
+    let mut cpus: Vec<u32> = cpus.collect();
+    cpus.sort_unstable();
+    let fullest = cpus.chunk_by(|one, other| one == other).map(<[u32]>::len).max();
+    let most = SLICE_NS * fullest.unwrap_or(1) as u64;
+    let lag = lag.filter(|lag| lag.p99_ns > most)?;
+    Some(format!(
+        "{what} left up to {:.1} ms behind their schedule (99th percentile)",
+        lag.p99_ns as f64 / 1e6
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_report::histogram::Histogram;
+
+    #[test]
+    fn workers_that_share_a_cpu_may_wait_for_each_other() {
+        let mut lag = Histogram::new();
+        lag.record(14_000_000);
+        let late = |cpus: &[u32]| late("requests", lag.summary(), cpus.iter().copied());
+        assert_eq!(late(&[0, 1, 0, 1, 0]), None);
+        assert_eq!(
+            late(&[0, 1, 0, 1]).as_deref(),
+            Some("requests left up to 14.0 ms behind their schedule (99th percentile)")
+        );
+    }
+}
