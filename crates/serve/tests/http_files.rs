@@ -28,6 +28,43 @@ fn request(server: &HttpServer, line: &str, fields: &str) -> Answer {
     Answer::read(&mut stream, line.starts_with("HEAD"))
 }
 
+/// A file of this name and content.
+fn comes_whole_and_in_parts(server: &HttpServer, name: &str, content: &[u8]) {
+    let (get, length) = (format!("GET /{name}"), content.len());
+    let whole = request(server, &get, "");
+    assert_eq!((whole.status, whole.field("Accept-Ranges")), (200, Some("bytes")));
+    assert!(whole.body == *content);
+    assert_eq!(whole.field("Content-Type"), Some("application/octet-stream"));
+    let tag = whole.field("ETag").unwrap().to_owned();
+    let modified = whole.field("Last-Modified").unwrap().to_owned();
+    let part = request(server, &get, "Range: bytes=1000-1999\r\n");
+    assert_eq!(
+        (part.status, part.field("Content-Range")),
+        (206, Some(format!("bytes 1000-1999/{length}").as_str()))
+    );
+    assert!(part.body == content[1_000..2_000]);
+    let end = request(server, &get, "Range: bytes=-5\r\n");
+    assert_eq!(end.body, content[length - 5..]);
+    let beyond = request(server, &get, &format!("Range: bytes={length}-\r\n"));
+    assert_eq!(
+        (beyond.status, beyond.field("Content-Range")),
+        (416, Some(format!("bytes */{length}").as_str()))
+    );
+    for field in [
+        format!("If-None-Match: {tag}\r\n"),
+        format!("If-Modified-Since: {modified}\r\n"),
+    ] {
+        let known = request(server, &get, &field);
+        assert_eq!((known.status, known.field("ETag")), (304, Some(tag.as_str())));
+    }
+    assert_eq!(request(server, &get, "If-Match: \"other\"\r\n").status, 412);
+    let head = request(server, &format!("HEAD /{name}"), "");
+    assert_eq!(
+        (head.status, head.field("Content-Length")),
+        (200, Some(length.to_string().as_str()))
+    );
+}
+
 #[test]
 fn files_come_whole_in_parts_or_not_at_all() {
     let root = tempfile::tempdir().unwrap();
@@ -45,45 +82,7 @@ fn files_come_whole_in_parts_or_not_at_all() {
     std::fs::write(root.path().join("empty.txt"), "").unwrap();
     on_each_engine(root.path(), |server| {
         for (name, length) in files {
-            let whole = request(server, &format!("GET /{name}"), "");
-            assert_eq!((whole.status, whole.field("Accept-Ranges")), (200, Some("bytes")));
-            assert!(whole.body == content[..length]);
-            assert_eq!(whole.field("Content-Type"), Some("application/octet-stream"));
-            let tag = whole.field("ETag").unwrap().to_owned();
-            let modified = whole.field("Last-Modified").unwrap().to_owned();
-            let part = request(server, &format!("GET /{name}"), "Range: bytes=1000-1999\r\n");
-            assert_eq!(
-                (part.status, part.field("Content-Range")),
-                (206, Some(format!("bytes 1000-1999/{length}").as_str()))
-            );
-            assert!(part.body == content[1_000..2_000]);
-            let end = request(server, &format!("GET /{name}"), "Range: bytes=-5\r\n");
-            assert_eq!(end.body, content[length - 5..length]);
-            let beyond = request(
-                server,
-                &format!("GET /{name}"),
-                &format!("Range: bytes={length}-\r\n"),
-            );
-            assert_eq!(
-                (beyond.status, beyond.field("Content-Range")),
-                (416, Some(format!("bytes */{length}").as_str()))
-            );
-            for field in [
-                format!("If-None-Match: {tag}\r\n"),
-                format!("If-Modified-Since: {modified}\r\n"),
-            ] {
-                let known = request(server, &format!("GET /{name}"), &field);
-                assert_eq!((known.status, known.field("ETag")), (304, Some(tag.as_str())));
-            }
-            assert_eq!(
-                request(server, &format!("GET /{name}"), "If-Match: \"other\"\r\n").status,
-                412
-            );
-            let head = request(server, &format!("HEAD /{name}"), "");
-            assert_eq!(
-                (head.status, head.field("Content-Length")),
-                (200, Some(length.to_string().as_str()))
-            );
+            comes_whole_and_in_parts(server, name, &content[..length]);
         }
         let index = request(server, "GET /", "");
         assert_eq!(index.body, b"<p>hello</p>");
