@@ -5,7 +5,7 @@ use corelane_report::html::streams::page;
 use corelane_report::scale::{Bed, CpuShare, Placement, Scaling, Share, Tool, TrialStatus};
 use corelane_report::streams::{
     CacheGrowth, Connections, CpuUse, Limit, LimitCause, Memory, Protocol, Segments, Server, Shape, Step,
-    StreamsReport, Suspect, SuspectName, Traffic, Trial, render, scaling, summarise,
+    StreamsReport, Suspect, SuspectName, Traffic, Trial, diff, render, scaling, summarise,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -324,6 +324,55 @@ fn text_and_page_of_bytes_tell_what_a_cpu_second_carries_and_what_tcp_had_to_men
         assert!(page.contains(words), "{words} is not in the page");
     }
     assert!(!page.contains("latency, p99") && !page.contains("/request"));
+}
+
+/// A run in which trials failed or were the generator's doing, a shape could not be had, and a step has no trial.
+fn unlucky_report() -> StreamsReport {
+    let mut report = report(2);
+    report.trials.retain(|trial| trial.step != 5);
+    for (trial, status) in [(0, TrialStatus::GeneratorLimited), (4, TrialStatus::Failed)] {
+        report.trials[trial].status = status;
+        report.trials[trial].why = Some("the server ended".to_owned());
+    }
+    report.left_out = vec!["crossed clients: one CPU has no other".to_owned()];
+    report.interrupted = true;
+    summarise(&mut report);
+    report.scaling = scaling(&report);
+    report
+}
+
+#[test]
+fn texts_are_those_that_were_read_before() {
+    let text = [unlucky_report(), report_of_bytes(2)].map(|report| render(&report));
+    let text = text.join("\n----\n\n");
+    assert!(
+        text == include_str!("expected/streams.txt"),
+        "the text is now:\n{text}"
+    );
+}
+
+#[test]
+fn comparisons_are_those_that_were_read_before() {
+    let slower = |mut report: StreamsReport| {
+        for trial in &mut report.trials {
+            trial.duration_s *= 1.25;
+            trial.cpu.server_ns = trial.cpu.server_ns.map(|time| time * 2);
+        }
+        report.conditions = json!({ "conditions": [
+            { "name": "turbo", "value": "off", "severity": "explains", "why": "it is slower", "source": "the test" }
+        ] });
+        report
+    };
+    let text = [
+        diff(&report(2), &slower(report(2))),
+        diff(&report_of_bytes(2), &slower(report_of_bytes(3))),
+        diff(&report(2), &unlucky_report()),
+    ];
+    let text = text.join("\n----\n\n");
+    assert!(
+        text == include_str!("expected/streams_diff.txt"),
+        "the text is now:\n{text}"
+    );
 }
 
 #[test]
