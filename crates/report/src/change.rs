@@ -1,24 +1,120 @@
 //! What changed between two saved runs, with the spread in mind: a change within the spread of the rounds is said to be none.
 //!
-//! In: the same quantity as it spread over the rounds of either run; what either ran on. Out: a verdict, a tally of verdicts
-//! as a sentence, and the conditions that differ.
+//! In: two runs of one experiment, whichever it is, the earlier first. Out: text.
 
 use crate::conditions;
 use crate::date;
-use crate::quantity::MISSING;
-use crate::scale::Tool;
+use crate::quantity::{MISSING, or_missing};
 use crate::statistics::Spread;
-use serde_json::Value;
+use crate::table::{Column, Table};
+use crate::text::{Heading, WIDTH, paragraph};
 use std::collections::BTreeMap;
 
+/// A saved run of an experiment in steps, as texts and comparisons need to know it.
+pub(crate) trait Run: Sized + 'static {
+    type Step;
+    type Trial;
+
+    /// What is compared of every step.
+    const METRICS: &'static [Metric<Self>];
+
+    fn started_unix_s(&self) -> u64;
+    fn heading(&self) -> Heading<'_>;
+    fn steps(&self) -> &[Self::Step];
+    fn valid_trials(&self, step: usize) -> impl Iterator<Item = &Self::Trial>;
+    fn same_shape(one: &Self::Step, other: &Self::Step) -> bool;
+
+    /// The columns in which a table says which step it speaks of.
+    fn shape_columns() -> [Column; 4];
+    fn shape_cells(step: &Self::Step) -> [String; 4];
+}
+
+/// What is compared, which way is better, and how it reads.
+pub(crate) struct Metric<R: Run> {
+    pub(crate) name: &'static str,
+    pub(crate) higher_is_better: bool,
+    /// Whether it has a row even when nothing changed.
+    pub(crate) always_shown: bool,
+    pub(crate) of: fn(&R, &R::Trial) -> Option<f64>,
+    pub(crate) show: fn(f64) -> String,
+}
+
+/// Compares two runs: what differs in the conditions, every step's rate, and whatever else changed beyond its spread. `before`
+/// is the reference. Spreads come from the raw trials, valid ones only. Text in 100 columns.
+pub(crate) fn diff<R: Run>(before: &R, after: &R) -> String {
+    let mut text = String::new();
+    paragraph(&mut text, "before  ", &origin(before));
+    paragraph(&mut text, "after   ", &origin(after));
+    for line in differing_conditions(&before.heading(), &after.heading()) {
+        paragraph(&mut text, "differs ", &line);
+    }
+    text.push('\n');
+    let mut columns = R::shape_columns().to_vec();
+    columns.extend([
+        Column::left("what"),
+        Column::right("before"),
+        Column::right("after"),
+        Column::right("change"),
+        Column::left("verdict"),
+    ]);
+    let mut table = Table::new(columns);
+    let mut tally = Tally::default();
+    for (index, step) in before.steps().iter().enumerate() {
+        let Some(other) = after.steps().iter().position(|other| R::same_shape(step, other)) else {
+            tally.only_before += 1;
+            continue;
+        };
+        for metric in R::METRICS {
+            let change = Change {
+                before: metric.spread(before, index),
+                after: metric.spread(after, other),
+            };
+            let verdict = change.verdict(metric.higher_is_better);
+            tally.count(verdict);
+            if metric.always_shown || matches!(verdict, Verdict::Better | Verdict::Worse) {
+                table.row(R::shape_cells(step).into_iter().chain(metric.cells(&change)));
+            }
+        }
+    }
+    let new = |step: &&R::Step| !before.steps().iter().any(|other| R::same_shape(step, other));
+    tally.only_after = after.steps().iter().filter(new).count();
+    if !table.is_empty() {
+        text.push_str(&table.render(WIDTH));
+        text.push('\n');
+    }
+    paragraph(&mut text, "", &tally.sentence());
+    text
+}
+
+impl<R: Run> Metric<R> {
+    fn spread(&self, run: &R, step: usize) -> Option<Spread> {
+        let values: Vec<f64> = run
+            .valid_trials(step)
+            .filter_map(|trial| (self.of)(run, trial))
+            .collect();
+        Spread::of(&values)
+    }
+
+    fn cells(&self, change: &Change) -> [String; 5] {
+        let show = |spread: Option<Spread>| or_missing(spread, |spread| (self.show)(spread.median));
+        [
+            self.name.to_owned(),
+            show(change.before),
+            show(change.after),
+            change.percent(),
+            change.verdict(self.higher_is_better).words().to_owned(),
+        ]
+    }
+}
+
 /// The same quantity in two runs.
-pub(crate) struct Change {
-    pub(crate) before: Option<Spread>,
-    pub(crate) after: Option<Spread>,
+struct Change {
+    before: Option<Spread>,
+    after: Option<Spread>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+enum Verdict {
     /// The ranges overlap.
     None,
     Better,
@@ -30,7 +126,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) const fn words(self) -> &'static str {
+    const fn words(self) -> &'static str {
         match self {
             Self::None => "none, within the spread",
             Self::Better => "better",
@@ -42,11 +138,7 @@ impl Verdict {
 }
 
 impl Change {
-    pub(crate) const fn of(before: Option<Spread>, after: Option<Spread>) -> Self {
-        Self { before, after }
-    }
-
-    pub(crate) fn verdict(&self, higher_is_better: bool) -> Verdict {
+    fn verdict(&self, higher_is_better: bool) -> Verdict {
         match (self.before, self.after) {
             (Some(before), Some(after)) if before.overlaps(&after) => Verdict::None,
             (Some(before), Some(after)) if before.count.min(after.count) < 2 => Verdict::NoSpread,
@@ -59,7 +151,7 @@ impl Change {
     }
 
     /// The change of the median in percent, signed.
-    pub(crate) fn percent(&self) -> String {
+    fn percent(&self) -> String {
         match (self.before, self.after) {
             (Some(before), Some(after)) if before.median != 0.0 => {
                 format!("{:+.1} %", (after.median / before.median - 1.0) * 100.0)
@@ -71,18 +163,18 @@ impl Change {
 
 /// How the comparisons came out.
 #[derive(Default)]
-pub(crate) struct Tally {
+struct Tally {
     by_verdict: BTreeMap<&'static str, usize>,
-    pub(crate) only_before: usize,
-    pub(crate) only_after: usize,
+    only_before: usize,
+    only_after: usize,
 }
 
 impl Tally {
-    pub(crate) fn count(&mut self, verdict: Verdict) {
+    fn count(&mut self, verdict: Verdict) {
         *self.by_verdict.entry(verdict.words()).or_default() += 1;
     }
 
-    pub(crate) fn sentence(&self) -> String {
+    fn sentence(&self) -> String {
         let of = |verdict: Verdict| self.by_verdict.get(verdict.words()).copied().unwrap_or(0);
         let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
         let mut parts = vec![match (better, worse) {
@@ -108,31 +200,22 @@ impl Tally {
 }
 
 /// Which run a report is of: when, by what, on which machine, and how to repeat it.
-pub(crate) fn origin(started_unix_s: u64, tool: &Tool, conditions: &Value, command: String) -> String {
-    let tool = format!("{} {}", tool.name, tool.version);
+fn origin(run: &impl Run) -> String {
+    let heading = run.heading();
     let parts = [
-        date::utc(started_unix_s),
-        tool,
-        conditions::machine(conditions),
-        command,
+        date::utc(run.started_unix_s()),
+        format!("{} {}", heading.tool.name, heading.tool.version),
+        conditions::machine(heading.conditions),
+        heading.command,
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("; ")
 }
 
-/// What a run stood on.
-#[derive(Clone, Copy)]
-pub(crate) struct Ground<'a> {
-    /// The host's snapshot.
-    pub(crate) conditions: &'a Value,
-    /// The kind of bed.
-    pub(crate) bed: &'a str,
-}
-
 /// The machine, the bed and the conditions that are not the same, as `name: before -> after`.
-pub(crate) fn differing_conditions(before: Ground<'_>, after: Ground<'_>) -> Vec<String> {
-    let facts = |ground: Ground<'_>| -> BTreeMap<String, String> {
-        let found = conditions::worst_first(ground.conditions);
+fn differing_conditions(before: &Heading<'_>, after: &Heading<'_>) -> Vec<String> {
+    let facts = |run: &Heading<'_>| -> BTreeMap<String, String> {
+        let found = conditions::worst_first(run.conditions);
         let mut facts: BTreeMap<String, String> = found
             .into_iter()
             .map(|condition| {
@@ -142,8 +225,8 @@ pub(crate) fn differing_conditions(before: Ground<'_>, after: Ground<'_>) -> Vec
                 )
             })
             .collect();
-        facts.insert("machine".to_owned(), conditions::machine(ground.conditions));
-        facts.insert("bed".to_owned(), ground.bed.to_owned());
+        facts.insert("machine".to_owned(), conditions::machine(run.conditions));
+        facts.extend(run.bed.map(|bed| ("bed".to_owned(), bed.kind.clone())));
         facts
     };
     let (old, new) = (facts(before), facts(after));

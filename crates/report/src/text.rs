@@ -21,7 +21,7 @@ pub(crate) struct Heading<'a> {
     pub(crate) conditions: &'a Value,
     /// None where nothing was sent.
     pub(crate) bed: Option<&'a Bed>,
-    pub(crate) command: &'a str,
+    pub(crate) command: String,
 }
 
 /// One line an entry.
@@ -42,7 +42,7 @@ pub(crate) fn heading(of: &Heading<'_>) -> String {
         let reason = reason.unwrap_or_default();
         entry("bed", &format!("{} ({}){reason}", bed.describe, bed.kind));
     }
-    entry("command", of.command);
+    entry("command", &of.command);
     text
 }
 

@@ -14,7 +14,7 @@ pub fn render(report: &ClassifyReport) -> String {
             tool: &report.tool,
             conditions: &report.conditions,
             bed: None,
-            command: &command(&report.command_line),
+            command: command(&report.command_line),
         }),
         conditions_section(&report.conditions),
         limit_section(report),

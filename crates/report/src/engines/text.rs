@@ -14,7 +14,7 @@ pub fn render(report: &EnginesReport) -> String {
             tool: &report.tool,
             conditions: &report.conditions,
             bed: report.bed.as_ref(),
-            command: &command(&report.command_line),
+            command: command(&report.command_line),
         }),
         conditions_section(&report.conditions),
         toeplitz_section(report),

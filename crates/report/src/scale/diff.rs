@@ -1,153 +1,99 @@
-//! Two saved runs compared, with the spread in mind: a change within the spread of the rounds is said to be none.
-//!
-//! In: two reports, the earlier first. Out: text in 100 columns: what differs in the conditions, every step's rate, and
-//! whatever else changed beyond its spread. Spreads come from the raw trials, valid ones only.
+//! What two runs are compared by.
 
 use super::{ScaleReport, Step, Trial};
-use crate::change::{self, Change, Ground, Tally, Verdict, differing_conditions};
+use crate::change::{self, Metric, Run};
 use crate::quantity;
-use crate::statistics::Spread;
-use crate::table::{Column, Table};
-use crate::text::{WIDTH, paragraph};
+use crate::table::Column;
+use crate::text::Heading;
 
-/// Compares two runs; `before` is the reference.
+/// Compares two runs, with the spread in mind; `before` is the reference. Text in 100 columns.
 #[must_use]
 pub fn diff(before: &ScaleReport, after: &ScaleReport) -> String {
-    let mut text = String::new();
-    paragraph(&mut text, "before  ", &origin(before));
-    paragraph(&mut text, "after   ", &origin(after));
-    for line in differing_conditions(ground(before), ground(after)) {
-        paragraph(&mut text, "differs ", &line);
+    change::diff(before, after)
+}
+
+impl Run for ScaleReport {
+    type Step = Step;
+    type Trial = Trial;
+
+    const METRICS: &'static [Metric<Self>] = &[
+        Metric {
+            name: "rate",
+            higher_is_better: true,
+            always_shown: true,
+            of: |_, trial| Some(trial.main_rate()),
+            show: quantity::rate,
+        },
+        Metric {
+            name: "CPU a frame",
+            higher_is_better: false,
+            always_shown: false,
+            of: |_, trial| trial.cpu_us_per_frame(),
+            show: |microseconds| quantity::duration(microseconds * 1e3),
+        },
+        Metric {
+            name: "locality",
+            higher_is_better: true,
+            always_shown: false,
+            of: |_, trial| trial.locality?.value(),
+            show: quantity::percent,
+        },
+        Metric {
+            name: "round trip p99",
+            higher_is_better: false,
+            always_shown: false,
+            of: |_, trial| {
+                trial
+                    .round_trip
+                    .as_ref()?
+                    .percentile(99.0)
+                    .map(|nanoseconds| nanoseconds as f64)
+            },
+            show: quantity::duration,
+        },
+    ];
+
+    fn started_unix_s(&self) -> u64 {
+        self.started_unix_s
     }
-    text.push('\n');
-    let mut table = Table::new(vec![
-        Column::left("mode"),
-        Column::left("model"),
-        Column::left("clients"),
-        Column::right("N"),
-        Column::left("what"),
-        Column::right("before"),
-        Column::right("after"),
-        Column::right("change"),
-        Column::left("verdict"),
-    ]);
-    let mut tally = Tally::default();
-    for (index, step) in before.steps.iter().enumerate() {
-        let Some(other) = after.steps.iter().position(|other| same_shape(step, other)) else {
-            tally.only_before += 1;
-            continue;
-        };
-        for metric in &METRICS {
-            let change = Change::of(metric.spread(before, index), metric.spread(after, other));
-            let verdict = change.verdict(metric.higher_is_better);
-            tally.count(verdict);
-            if metric.always_shown || matches!(verdict, Verdict::Better | Verdict::Worse) {
-                table.row(row(step, metric, &change, verdict));
-            }
+
+    fn heading(&self) -> Heading<'_> {
+        Heading {
+            tool: &self.tool,
+            conditions: &self.conditions,
+            bed: Some(&self.bed),
+            command: self.command(),
         }
     }
-    tally.only_after = after
-        .steps
-        .iter()
-        .filter(|step| !before.steps.iter().any(|other| same_shape(step, other)))
-        .count();
-    if !table.is_empty() {
-        text.push_str(&table.render(WIDTH));
-        text.push('\n');
+
+    fn steps(&self) -> &[Step] {
+        &self.steps
     }
-    paragraph(&mut text, "", &tally.sentence());
-    text
-}
 
-/// What is compared, which way is better, and how it reads.
-struct Metric {
-    name: &'static str,
-    higher_is_better: bool,
-    /// Whether it has a row even when nothing changed.
-    always_shown: bool,
-    of: fn(&Trial) -> Option<f64>,
-    show: fn(f64) -> String,
-}
-
-const METRICS: [Metric; 4] = [
-    Metric {
-        name: "rate",
-        higher_is_better: true,
-        always_shown: true,
-        of: |trial| Some(trial.main_rate()),
-        show: quantity::rate,
-    },
-    Metric {
-        name: "CPU a frame",
-        higher_is_better: false,
-        always_shown: false,
-        of: Trial::cpu_us_per_frame,
-        show: |microseconds| quantity::duration(microseconds * 1e3),
-    },
-    Metric {
-        name: "locality",
-        higher_is_better: true,
-        always_shown: false,
-        of: |trial| trial.locality?.value(),
-        show: quantity::percent,
-    },
-    Metric {
-        name: "round trip p99",
-        higher_is_better: false,
-        always_shown: false,
-        of: |trial| {
-            trial
-                .round_trip
-                .as_ref()?
-                .percentile(99.0)
-                .map(|nanoseconds| nanoseconds as f64)
-        },
-        show: quantity::duration,
-    },
-];
-
-impl Metric {
-    fn spread(&self, report: &ScaleReport, step: usize) -> Option<Spread> {
-        let valid = report
-            .trials
-            .iter()
-            .filter(|trial| trial.step == step && trial.is_valid());
-        let values: Vec<f64> = valid.filter_map(self.of).collect();
-        Spread::of(&values)
+    fn valid_trials(&self, step: usize) -> impl Iterator<Item = &Trial> {
+        let trials = self.trials.iter();
+        trials.filter(move |trial| trial.step == step && trial.is_valid())
     }
-}
 
-fn row(step: &Step, metric: &Metric, change: &Change, verdict: Verdict) -> [String; 9] {
-    let show = |spread: Option<Spread>| quantity::or_missing(spread, |spread| (metric.show)(spread.median));
-    [
-        step.mode.to_string(),
-        step.model.to_string(),
-        step.clients(),
-        step.buckets_active.to_string(),
-        metric.name.to_owned(),
-        show(change.before),
-        show(change.after),
-        change.percent(),
-        verdict.words().to_owned(),
-    ]
-}
+    fn same_shape(one: &Step, other: &Step) -> bool {
+        one.varies(other) && one.variation == other.variation
+    }
 
-fn same_shape(one: &Step, other: &Step) -> bool {
-    one.varies(other) && one.variation == other.variation
-}
+    fn shape_columns() -> [Column; 4] {
+        [
+            Column::left("mode"),
+            Column::left("model"),
+            Column::left("clients"),
+            Column::right("N"),
+        ]
+    }
 
-fn origin(report: &ScaleReport) -> String {
-    change::origin(
-        report.started_unix_s,
-        &report.tool,
-        &report.conditions,
-        report.command(),
-    )
-}
-
-fn ground(report: &ScaleReport) -> Ground<'_> {
-    Ground {
-        conditions: &report.conditions,
-        bed: &report.bed.kind,
+    fn shape_cells(step: &Step) -> [String; 4] {
+        [
+            step.mode.to_string(),
+            step.model.to_string(),
+            step.clients(),
+            step.buckets_active.to_string(),
+        ]
     }
 }

@@ -1,26 +1,19 @@
 //! A report as people read it in a terminal: 100 columns, the verdict last.
 
 use super::{Model, Placement, ScaleReport, Series, Step, TrialStatus, beside, observed};
+use crate::change::Run;
 use crate::drops;
 use crate::memory;
 use crate::quantity::{self, or_missing};
 use crate::statistics::{self, Spread};
 use crate::table::{Column, Table, clean};
-use crate::text::{Heading, WIDTH, conditions_section, heading, paragraph, unknown};
+use crate::text::{WIDTH, conditions_section, heading, paragraph, unknown};
 use std::fmt::Write as _;
 
 /// The whole report as text: bed and conditions, the posts' table, controls, drops, and the limit in the last line.
 #[must_use]
 pub fn render(report: &ScaleReport) -> String {
-    let mut sections = vec![
-        heading(&Heading {
-            tool: &report.tool,
-            conditions: &report.conditions,
-            bed: Some(&report.bed),
-            command: &report.command(),
-        }),
-        conditions_section(&report.conditions),
-    ];
+    let mut sections = vec![heading(&report.heading()), conditions_section(&report.conditions)];
     for series in report.judged_series() {
         sections.push(frames_section(&series));
         sections.push(costs_section(&series));

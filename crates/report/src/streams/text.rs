@@ -1,11 +1,12 @@
 //! A report as people read it in a terminal: 100 columns, the verdict last.
 
 use super::{Protocol, Segments, Series, Server, Step, StreamsReport};
+use crate::change::Run;
 use crate::quantity::{self, or_missing};
 use crate::scale::{Placement, TrialStatus};
 use crate::statistics;
 use crate::table::{Column, Table, clean};
-use crate::text::{Heading, WIDTH, conditions_section, heading, paragraph, unknown};
+use crate::text::{WIDTH, conditions_section, heading, paragraph, unknown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -14,12 +15,7 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn render(report: &StreamsReport) -> String {
     let mut sections = vec![
-        heading(&Heading {
-            tool: &report.tool,
-            conditions: &report.conditions,
-            bed: Some(&report.bed),
-            command: &report.command(),
-        }),
+        heading(&report.heading()),
         conditions_section(&report.conditions),
         subject_section(report),
     ];
