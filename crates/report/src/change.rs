@@ -27,6 +27,11 @@ pub(crate) trait Run: Sized + 'static {
     /// The columns in which a table says which step it speaks of.
     fn shape_columns() -> [Column; 4];
     fn shape_cells(step: &Self::Step) -> [String; 4];
+
+    /// A table whose rows speak of one step each.
+    fn step_table(columns: impl IntoIterator<Item = Column>) -> Table {
+        Table::new(Self::shape_columns().into_iter().chain(columns).collect())
+    }
 }
 
 /// What is compared, which way is better, and how it reads.
@@ -49,15 +54,13 @@ pub(crate) fn diff<R: Run>(before: &R, after: &R) -> String {
         paragraph(&mut text, "differs ", &line);
     }
     text.push('\n');
-    let mut columns = R::shape_columns().to_vec();
-    columns.extend([
+    let mut table = R::step_table([
         Column::left("what"),
         Column::right("before"),
         Column::right("after"),
         Column::right("change"),
         Column::left("verdict"),
     ]);
-    let mut table = Table::new(columns);
     let mut tally = Tally::default();
     for (index, step) in before.steps().iter().enumerate() {
         let Some(other) = after.steps().iter().position(|other| R::same_shape(step, other)) else {

@@ -2,6 +2,7 @@
 //! is read and what is written can be held against each other.
 
 use super::markup::{Markup, classed, element, plain};
+use crate::change::Run;
 use crate::conditions;
 use crate::drops;
 use crate::histogram::Summary;
@@ -159,11 +160,7 @@ pub(crate) fn drops(report: &ScaleReport) -> Markup {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (index, step) in report.steps.iter().enumerate() {
         let title = format!("{}, {}, {}", step.mode, step.model, step.clients());
-        let own = report
-            .trials
-            .iter()
-            .filter(|trial| trial.step == index && trial.is_valid());
-        let generated: u64 = own.map(|trial| trial.generated).sum();
+        let generated: u64 = report.valid_trials(index).map(|trial| trial.generated).sum();
         let mut row = |cause: Markup, frames: Cell, share: Cell| {
             let step = [
                 Some(Markup::from(&title)),

@@ -155,11 +155,7 @@ fn controls_section(report: &ScaleReport) -> String {
     if all.len() < 2 {
         return String::new();
     }
-    let mut table = Table::new(vec![
-        Column::left("mode"),
-        Column::left("model"),
-        Column::left("clients"),
-        Column::right("N"),
+    let mut table = ScaleReport::step_table([
         Column::right("rate").unit("/s"),
         Column::right("of exact"),
         Column::right("local").unit("%"),
@@ -178,18 +174,15 @@ fn controls_section(report: &ScaleReport) -> String {
             .main_rate()
             .zip(reference.and_then(Step::main_rate))
             .and_then(|(rate, exact)| statistics::ratio(rate, exact));
-        table.row([
-            step.mode.to_string(),
-            step.model.to_string(),
-            step.placement.to_string(),
-            step.buckets_active.to_string(),
+        let cells = [
             or_missing(step.main_rate(), quantity::metric),
             or_missing(of_exact, quantity::ratio),
             or_missing(step.locality, quantity::percent_number),
             or_missing(step.steering_ok, quantity::percent_number),
             or_missing(step.cpu_us_per_frame, |cost| quantity::fixed(cost, 2)),
             linearity(step),
-        ]);
+        ];
+        table.row(ScaleReport::shape_cells(step).into_iter().chain(cells));
     }
     let mut text = format!(
         "controls beside exact steering (rate: answered for echo, seen for sink)\n{}",
@@ -219,38 +212,22 @@ fn variations_section(report: &ScaleReport) -> String {
 
 /// Frames dropped by cause, and frames that nobody accounts for.
 fn drops_section(report: &ScaleReport) -> String {
-    let mut table = Table::new(vec![
-        Column::left("mode"),
-        Column::left("model"),
-        Column::left("clients"),
-        Column::right("N"),
+    let mut table = ScaleReport::step_table([
         Column::left("cause").may_shrink(),
         Column::right("frames"),
         Column::right("of generated").unit("%"),
     ]);
     for (index, step) in report.steps.iter().enumerate() {
-        let own = report
-            .trials
-            .iter()
-            .filter(|trial| trial.step == index && trial.is_valid());
-        let generated: u64 = own.map(|trial| trial.generated).sum();
+        let generated: u64 = report.valid_trials(index).map(|trial| trial.generated).sum();
+        let mut row = |cells: [String; 3]| table.row(ScaleReport::shape_cells(step).into_iter().chain(cells));
         for (key, frames) in step.drops.iter().filter(|(_, frames)| **frames > 0) {
             let share = quantity::percent_number(*frames as f64 / generated as f64);
-            table.row(drop_row(
-                step,
-                &drops::label(key),
-                quantity::count(*frames),
-                &share,
-            ));
+            row([drops::label(key), quantity::count(*frames), share]);
         }
         for (gap, frames) in step.unexplained.by_gap() {
             if let Some(frames) = frames.filter(|frames| *frames != 0) {
-                table.row(drop_row(
-                    step,
-                    &format!("NO CAUSE, {gap}"),
-                    quantity::signed_count(frames),
-                    "",
-                ));
+                let cause = format!("NO CAUSE, {gap}");
+                row([cause, quantity::signed_count(frames), String::new()]);
             }
         }
     }
@@ -270,18 +247,6 @@ fn drops_section(report: &ScaleReport) -> String {
         "drops by cause, over all valid trials; {verdict}\n{}",
         table.render(WIDTH)
     )
-}
-
-fn drop_row(step: &Step, cause: &str, frames: String, share: &str) -> [String; 7] {
-    [
-        step.mode.to_string(),
-        step.model.to_string(),
-        step.clients(),
-        step.buckets_active.to_string(),
-        cause.to_owned(),
-        frames,
-        share.to_owned(),
-    ]
 }
 
 fn trials_section(report: &ScaleReport) -> String {

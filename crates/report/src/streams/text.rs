@@ -216,11 +216,7 @@ fn controls_section(report: &StreamsReport) -> String {
     if all.len() <= report.judged_series().len() {
         return String::new();
     }
-    let mut table = Table::new(vec![
-        Column::left("server"),
-        Column::left("clients"),
-        Column::left("traffic").may_shrink(),
-        Column::right("N"),
+    let mut table = StreamsReport::step_table([
         Column::right("rate").unit(rate_unit(report.protocol)),
         Column::right("of exact"),
         Column::right("p99"),
@@ -240,18 +236,15 @@ fn controls_section(report: &StreamsReport) -> String {
         let of_exact = rate
             .zip(exact)
             .and_then(|(rate, exact)| statistics::ratio(rate, exact));
-        table.row([
-            step.shape.server.to_string(),
-            step.shape.placement.to_string(),
-            step.shape.load_words(),
-            step.shape.buckets_active.to_string(),
+        let cells = [
             or_missing(rate, |rate| main_rate(report.protocol, rate)),
             or_missing(of_exact, quantity::ratio),
             or_missing(step.latency, |latency| quantity::duration(latency.p99_ns as f64)),
             or_missing(step.server_cpu_share, whole_percent),
             or_missing(step.client_cpu_share, whole_percent),
             linearity(step),
-        ]);
+        ];
+        table.row(StreamsReport::shape_cells(step).into_iter().chain(cells));
     }
     let table = table.without_silent_columns().render(WIDTH);
     format!("controls beside exact steering\n{table}")
@@ -259,24 +252,11 @@ fn controls_section(report: &StreamsReport) -> String {
 
 /// What went wrong, and what the kernel counted that tells of a limit.
 fn errors_section(report: &StreamsReport) -> String {
-    let mut table = Table::new(vec![
-        Column::left("server"),
-        Column::left("clients"),
-        Column::left("traffic").may_shrink(),
-        Column::right("N"),
-        Column::left("what"),
-        Column::right("times"),
-    ]);
+    let mut table = StreamsReport::step_table([Column::left("what"), Column::right("times")]);
     for step in &report.steps {
         for (what, times) in step.counted_errors() {
-            table.row([
-                step.shape.server.to_string(),
-                step.shape.placement.to_string(),
-                step.shape.load_words(),
-                step.shape.buckets_active.to_string(),
-                what.replace('_', " "),
-                quantity::count(times),
-            ]);
+            let cells = [what.replace('_', " "), quantity::count(times)];
+            table.row(StreamsReport::shape_cells(step).into_iter().chain(cells));
         }
     }
     if table.is_empty() {
