@@ -5,6 +5,7 @@
 use crate::conditions;
 use crate::date;
 use crate::quantity::{MISSING, or_missing};
+use crate::scale::TrialStatus;
 use crate::statistics::Spread;
 use crate::table::{Column, Table};
 use crate::text::{Heading, WIDTH, paragraph};
@@ -22,11 +23,18 @@ pub(crate) trait Run: Sized + 'static {
     fn heading(&self) -> Heading<'_>;
     fn steps(&self) -> &[Self::Step];
     fn valid_trials(&self, step: usize) -> impl Iterator<Item = &Self::Trial>;
+    /// How every trial ended.
+    fn statuses(&self) -> impl Iterator<Item = TrialStatus>;
     fn same_shape(one: &Self::Step, other: &Self::Step) -> bool;
 
     /// The columns in which a table says which step it speaks of.
     fn shape_columns() -> [Column; 4];
     fn shape_cells(step: &Self::Step) -> [String; 4];
+
+    /// How many trials ended so.
+    fn ended(&self, status: TrialStatus) -> usize {
+        self.statuses().filter(|ended| *ended == status).count()
+    }
 
     /// A table whose rows speak of one step each.
     fn step_table(columns: impl IntoIterator<Item = Column>) -> Table {

@@ -96,6 +96,12 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A share of 1 in whole percent without the sign: `whole_percent(0.304)` is `30`.
+#[must_use]
+pub fn whole_percent(share: f64) -> String {
+    fixed(share * 100.0, 0)
+}
+
 /// The number of [`percent`] without its sign, for table columns whose unit row says `%`.
 #[must_use]
 pub fn percent_number(share: f64) -> String {

@@ -1,8 +1,10 @@
 //! What every report in text opens with: the heading, and the conditions worst first. 100 columns.
 
+use crate::change::Run;
 use crate::conditions::{self, Severity};
-use crate::quantity;
-use crate::scale::{Bed, Tool};
+use crate::quantity::{self, or_missing};
+use crate::scale::{Bed, Tool, TrialStatus};
+use crate::statistics::Spread;
 use crate::table::wrap;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +15,10 @@ pub(crate) const WIDTH: usize = 100;
 
 /// How many conditions that merely explain are named before the rest is counted.
 const MOST_EXPLAINING: usize = 8;
+
+/// Said of a run that was interrupted, before its law and limit.
+pub(crate) const ENDED_EARLY: &str =
+    "The run was ended early: what follows rests on the trials that were complete.";
 
 /// Who measured, on what, where, and how to repeat it.
 pub(crate) struct Heading<'a> {
@@ -93,6 +99,29 @@ pub(crate) fn conditions_section(snapshot: &Value) -> String {
         let _ = writeln!(text, "  fine      {fine}");
     }
     text
+}
+
+/// How many trials show the generator's limit and not the server's.
+pub(crate) fn generator_limited(run: &impl Run) -> String {
+    let mut text = String::new();
+    let limited = run.ended(TrialStatus::GeneratorLimited);
+    if limited > 0 {
+        let line = format!(
+            "In {limited} of {} trials the generator was the limit: they are kept among the raw trials, marked, and \
+             enter no median.",
+            run.statuses().count()
+        );
+        paragraph(&mut text, "", &line);
+    }
+    text
+}
+
+/// How close to proportional growth was, with its range where there is one.
+pub(crate) fn linearity(spread: Option<Spread>, median: Option<f64>) -> String {
+    match spread {
+        Some(spread) => spread.display(2),
+        None => or_missing(median, |median| quantity::fixed(median, 2)),
+    }
 }
 
 /// What is not known, a paragraph a reason: pairs of a field and why it is `null`.

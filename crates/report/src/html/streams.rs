@@ -8,6 +8,7 @@ use super::markup::{Markup, classed, plain};
 use super::tables::{self, Cell, Heading, number, whole};
 use super::verdict::{self, ENDED_EARLY, Tile};
 use super::{document, figure_grid, repetition, section, unfold};
+use crate::change::Run;
 use crate::conditions;
 use crate::date;
 use crate::quantity::{self, or_missing};
@@ -190,19 +191,12 @@ fn tiles_of_bytes(step: &Step) -> [Tile; 2] {
 
 fn warnings(report: &StreamsReport) -> Vec<Markup> {
     let mut warnings = verdict::spoiling_conditions(&report.conditions);
-    let count = |status| {
-        report
-            .trials
-            .iter()
-            .filter(|trial| trial.status == status)
-            .count()
-    };
     let all = report.trials.len();
     for (status, words) in [
         (TrialStatus::GeneratorLimited, "the generator was the limit"),
         (TrialStatus::Failed, "something failed"),
     ] {
-        let marked = count(status);
+        let marked = report.ended(status);
         if marked > 0 {
             warnings
                 .push(format!("In {marked} of {all} trials {words}; none of them enters a number.").into());

@@ -1,6 +1,7 @@
 //! The top of the page: the verdict in words, the numbers behind it, and what spoils them.
 
 use super::markup::{Markup, classed, element, plain};
+use crate::change::Run;
 use crate::conditions::{self, Severity};
 use crate::date;
 use crate::quantity::{self, or_missing};
@@ -66,17 +67,13 @@ pub(crate) fn banner(report: &ScaleReport) -> Markup {
 pub(crate) fn spoilers(report: &ScaleReport) -> Markup {
     let mut lines = spoiling_conditions(&report.conditions);
     let all = report.trials.len();
-    let of = |status: TrialStatus| {
-        let trials = report.trials.iter();
-        trials.filter(|trial| trial.status == status).count()
-    };
-    let spoilt = of(TrialStatus::Spoilt);
+    let spoilt = report.ended(TrialStatus::Spoilt);
     if spoilt > 0 {
         let words =
             format!("{spoilt} of {all} trials were spoilt by stolen CPU time; none of them enters a number.");
         lines.push(words.into());
     }
-    let limited = of(TrialStatus::GeneratorLimited);
+    let limited = report.ended(TrialStatus::GeneratorLimited);
     if limited > 0 {
         let words = format!(
             "In {limited} of {all} trials the generator was the limit; none of them enters a number."

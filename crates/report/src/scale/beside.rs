@@ -191,7 +191,7 @@ pub(super) fn table(report: &ScaleReport) -> Table {
             or_missing(step.reordered_share, quantity::percent_number),
             or_missing(step.locality, quantity::percent_number),
             or_missing(step.tx_locality, quantity::percent_number),
-            or_missing(step.idle_share(), |share| quantity::fixed(share * 100.0, 0)),
+            or_missing(step.idle_share(), quantity::whole_percent),
         ]);
     }
     table

@@ -1,6 +1,6 @@
 //! What two runs are compared by.
 
-use super::{ScaleReport, Step, Trial};
+use super::{ScaleReport, Step, Trial, TrialStatus};
 use crate::change::{self, Metric, Run};
 use crate::quantity;
 use crate::table::Column;
@@ -73,6 +73,10 @@ impl Run for ScaleReport {
     fn valid_trials(&self, step: usize) -> impl Iterator<Item = &Trial> {
         let trials = self.trials.iter();
         trials.filter(move |trial| trial.step == step && trial.is_valid())
+    }
+
+    fn statuses(&self) -> impl Iterator<Item = TrialStatus> {
+        self.trials.iter().map(|trial| trial.status)
     }
 
     fn same_shape(one: &Step, other: &Step) -> bool {

@@ -7,7 +7,9 @@ use crate::memory;
 use crate::quantity::{self, or_missing};
 use crate::statistics::{self, Spread};
 use crate::table::{Column, Table, clean};
-use crate::text::{WIDTH, conditions_section, heading, paragraph, unknown};
+use crate::text::{
+    ENDED_EARLY, WIDTH, conditions_section, generator_limited, heading, linearity, paragraph, unknown,
+};
 use std::fmt::Write as _;
 
 /// The whole report as text: bed and conditions, the posts' table, controls, drops, and the limit in the last line.
@@ -58,9 +60,9 @@ fn frames_section(series: &Series<'_>) -> String {
             or_missing(step.gbit_s, |rate| quantity::fixed(rate, 2)),
             or_missing(step.locality, quantity::percent_number),
             or_missing(step.cpu_us_per_frame, |cost| quantity::fixed(cost, 2)),
-            or_missing(step.idle_share(), whole_percent),
-            or_missing(step.softirq_share(), whole_percent),
-            linearity(step),
+            or_missing(step.idle_share(), quantity::whole_percent),
+            or_missing(step.softirq_share(), quantity::whole_percent),
+            linearity(step.linearity_spread, step.linearity),
         ]);
     }
     format!("{}; N buckets active\n{}", series.title(), table.render(WIDTH))
@@ -180,7 +182,7 @@ fn controls_section(report: &ScaleReport) -> String {
             or_missing(step.locality, quantity::percent_number),
             or_missing(step.steering_ok, quantity::percent_number),
             or_missing(step.cpu_us_per_frame, |cost| quantity::fixed(cost, 2)),
-            linearity(step),
+            linearity(step.linearity_spread, step.linearity),
         ];
         table.row(ScaleReport::shape_cells(step).into_iter().chain(cells));
     }
@@ -250,24 +252,9 @@ fn drops_section(report: &ScaleReport) -> String {
 }
 
 fn trials_section(report: &ScaleReport) -> String {
-    let mut text = String::new();
-    let of = |status: TrialStatus| {
-        report
-            .trials
-            .iter()
-            .filter(|trial| trial.status == status)
-            .count()
-    };
+    let mut text = generator_limited(report);
     let all = report.trials.len();
-    let limited = of(TrialStatus::GeneratorLimited);
-    if limited > 0 {
-        let line = format!(
-            "In {limited} of {all} trials the generator was the limit: they are kept among the raw trials, marked, and \
-             enter no median."
-        );
-        paragraph(&mut text, "", &line);
-    }
-    let spoilt = of(TrialStatus::Spoilt);
+    let spoilt = report.ended(TrialStatus::Spoilt);
     if spoilt > 0 {
         let line = format!(
             "{spoilt} of {all} trials were spoilt by time that the CPUs were stolen for: they are kept, marked, and enter no \
@@ -275,7 +262,7 @@ fn trials_section(report: &ScaleReport) -> String {
         );
         paragraph(&mut text, "", &line);
     }
-    let failed = of(TrialStatus::Failed);
+    let failed = report.ended(TrialStatus::Failed);
     if failed > 0 {
         paragraph(
             &mut text,
@@ -284,11 +271,7 @@ fn trials_section(report: &ScaleReport) -> String {
         );
     }
     if report.interrupted {
-        paragraph(
-            &mut text,
-            "",
-            "The run was ended early: what follows rests on the trials that were complete.",
-        );
+        paragraph(&mut text, "", ENDED_EARLY);
     }
     text
 }
@@ -320,18 +303,7 @@ fn limit_section(report: &ScaleReport) -> String {
     text
 }
 
-fn linearity(step: &Step) -> String {
-    match (step.linearity_spread, step.linearity) {
-        (Some(spread), _) => spread.display(2),
-        (None, linearity) => or_missing(linearity, |linearity| quantity::fixed(linearity, 2)),
-    }
-}
-
 /// A spread that has a range.
 fn several(spread: Option<Spread>) -> Option<Spread> {
     spread.filter(|spread| spread.count > 1)
-}
-
-fn whole_percent(share: f64) -> String {
-    quantity::fixed(share * 100.0, 0)
 }

@@ -3,6 +3,7 @@
 use super::{Protocol, Step, StreamsReport, Trial};
 use crate::change::{self, Metric, Run};
 use crate::quantity;
+use crate::scale::TrialStatus;
 use crate::table::Column;
 use crate::text::Heading;
 
@@ -70,6 +71,10 @@ impl Run for StreamsReport {
     fn valid_trials(&self, step: usize) -> impl Iterator<Item = &Trial> {
         let trials = self.trials.iter();
         trials.filter(move |trial| trial.step == step && trial.is_valid())
+    }
+
+    fn statuses(&self) -> impl Iterator<Item = TrialStatus> {
+        self.trials.iter().map(|trial| trial.status)
     }
 
     fn same_shape(one: &Step, other: &Step) -> bool {

@@ -1,12 +1,14 @@
 //! A report as people read it in a terminal: 100 columns, the verdict last.
 
-use super::{Protocol, Segments, Series, Server, Step, StreamsReport};
+use super::{Protocol, Segments, Series, Server, StreamsReport};
 use crate::change::Run;
 use crate::quantity::{self, or_missing};
 use crate::scale::{Placement, TrialStatus};
 use crate::statistics;
 use crate::table::{Column, Table, clean};
-use crate::text::{WIDTH, conditions_section, heading, paragraph, unknown};
+use crate::text::{
+    ENDED_EARLY, WIDTH, conditions_section, generator_limited, heading, linearity, paragraph, unknown,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -74,13 +76,13 @@ fn growth_section(report: &StreamsReport, series: &Series<'_>) -> String {
             step.shape.buckets_active.to_string(),
             or_missing(step.requests_per_s, quantity::metric),
             or_missing(step.gbit_s, |rate| quantity::fixed(rate, 2)),
-            linearity(step),
+            linearity(step.linearity_spread, step.linearity),
             per_request(step.server_cpu_us_per_request),
             per_request(step.client_cpu_us_per_request),
             per_cpu(step.server_bytes_per_cpu_s),
             per_cpu(step.client_bytes_per_cpu_s),
-            or_missing(step.idle_share(), whole_percent),
-            or_missing(step.softirq_share(), whole_percent),
+            or_missing(step.idle_share(), quantity::whole_percent),
+            or_missing(step.softirq_share(), quantity::whole_percent),
             or_missing(steered, quantity::percent_number),
             segments(|segments| segments.sent_again),
             segments(|segments| segments.out_of_order),
@@ -240,9 +242,9 @@ fn controls_section(report: &StreamsReport) -> String {
             or_missing(rate, |rate| main_rate(report.protocol, rate)),
             or_missing(of_exact, quantity::ratio),
             or_missing(step.latency, |latency| quantity::duration(latency.p99_ns as f64)),
-            or_missing(step.server_cpu_share, whole_percent),
-            or_missing(step.client_cpu_share, whole_percent),
-            linearity(step),
+            or_missing(step.server_cpu_share, quantity::whole_percent),
+            or_missing(step.client_cpu_share, quantity::whole_percent),
+            linearity(step.linearity_spread, step.linearity),
         ];
         table.row(StreamsReport::shape_cells(step).into_iter().chain(cells));
     }
@@ -269,23 +271,7 @@ fn errors_section(report: &StreamsReport) -> String {
 }
 
 fn trials_section(report: &StreamsReport) -> String {
-    let mut text = String::new();
-    let all = report.trials.len();
-    let of = |status: TrialStatus| {
-        report
-            .trials
-            .iter()
-            .filter(|trial| trial.status == status)
-            .count()
-    };
-    let limited = of(TrialStatus::GeneratorLimited);
-    if limited > 0 {
-        let line = format!(
-            "In {limited} of {all} trials the generator was the limit: they are kept among the raw trials, marked, and \
-             enter no median."
-        );
-        paragraph(&mut text, "", &line);
-    }
+    let mut text = generator_limited(report);
     let failed = report
         .trials
         .iter()
@@ -300,15 +286,14 @@ fn trials_section(report: &StreamsReport) -> String {
         paragraph(
             &mut text,
             "",
-            &format!("{times} of {all} trials failed: {reason}"),
+            &format!("{times} of {} trials failed: {reason}", report.trials.len()),
         );
     }
     for left_out in &report.left_out {
         paragraph(&mut text, "left out ", left_out);
     }
     if report.interrupted {
-        let line = "The run was ended early: what follows rests on the trials that were complete.";
-        paragraph(&mut text, "", line);
+        paragraph(&mut text, "", ENDED_EARLY);
     }
     text
 }
@@ -357,15 +342,4 @@ fn main_rate(protocol: Protocol, rate: f64) -> String {
         Protocol::Http => quantity::metric(rate),
         Protocol::Tcp => quantity::fixed(rate, 2),
     }
-}
-
-fn linearity(step: &Step) -> String {
-    match (step.linearity_spread, step.linearity) {
-        (Some(spread), _) => spread.display(2),
-        (None, linearity) => or_missing(linearity, |linearity| quantity::fixed(linearity, 2)),
-    }
-}
-
-fn whole_percent(share: f64) -> String {
-    quantity::fixed(share * 100.0, 0)
 }
