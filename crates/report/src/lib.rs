@@ -26,6 +26,7 @@ pub mod statistics;
 pub mod streams;
 pub mod table;
 mod text;
+mod trials;
 
 /// The example in the README, held to what compiles.
 #[cfg(doctest)]

@@ -4,12 +4,9 @@
 //! what they are judged by; what stays unknown keeps a reason. A trial in which the generator was the limit counts as
 //! such and enters no number.
 
-use super::{
-    CpuShare, Mode, Model, PerBucket, Placement, Scaling, Share, Step, Trial, TrialBucket, TrialStatus,
-};
-use crate::histogram::Histogram;
-use crate::scalability;
+use super::{Mode, Model, PerBucket, Placement, Scaling, Share, Step, Trial, TrialBucket, TrialStatus};
 use crate::statistics::{self, Spread};
+use crate::trials::{self, NOT_COUNTED, pooled, why_missing};
 use std::collections::BTreeMap;
 
 /// Fills in every step from its valid trials, then linearity from the rounds that steps share.
@@ -50,11 +47,7 @@ pub fn scaling(steps: &[Step]) -> Scaling {
             .collect()
     };
     let echo = points(Mode::Echo);
-    let fitted = scalability::fit(&if echo.is_empty() { points(Mode::Sink) } else { echo });
-    Scaling {
-        law: fitted.as_ref().ok().copied(),
-        not_fitted_because: fitted.err().map(|reason| reason.to_string()),
-    }
+    trials::scaling(&if echo.is_empty() { points(Mode::Sink) } else { echo })
 }
 
 /// What `of` tells of the step over what it tells of the step that differs in nothing but its variation.
@@ -75,18 +68,13 @@ fn linearity(index: usize, steps: &[Step], trials: &[Trial]) -> Option<Spread> {
     let base = steps.iter().position(|other| {
         other.buckets_active == 1 && other.variation.is_plain() && shape(other) == shape(step)
     })?;
-    let valid = |wanted: usize| {
-        trials
+    let rates = |step: usize| -> Vec<(usize, f64)> {
+        let valid = trials
             .iter()
-            .filter(move |trial| trial.step == wanted && trial.is_valid())
+            .filter(|trial| trial.step == step && trial.is_valid());
+        valid.map(|trial| (trial.round, trial.main_rate())).collect()
     };
-    let pairs: Vec<(f64, f64)> = valid(index)
-        .filter_map(|many| {
-            let one = valid(base).find(|one| one.round == many.round)?;
-            Some((many.main_rate(), one.main_rate()))
-        })
-        .collect();
-    statistics::linearity(step.buckets_active, &pairs)
+    trials::linearity(step.buckets_active, &rates(index), &rates(base))
 }
 
 fn fill(step: &mut Step, trials: &[&Trial]) {
@@ -118,13 +106,10 @@ fn fill(step: &mut Step, trials: &[&Trial]) {
     }));
     let main_rates: Vec<f64> = valid.iter().map(|trial| trial.main_rate()).collect();
     step.rate_spread = Spread::of(&main_rates);
-    step.cpu_shares = cpu_shares(&valid);
-    step.round_trip = round_trip(&valid).summary();
+    step.cpu_shares = trials::cpu_shares(valid.iter().flat_map(|trial| &trial.cpu_shares));
+    step.round_trip = trials::merged(valid.iter().filter_map(|trial| trial.round_trip.as_ref()));
     step.per_bucket = per_bucket(&valid);
-    step.drops = BTreeMap::new();
-    for (cause, frames) in valid.iter().flat_map(|trial| &trial.drops) {
-        *step.drops.entry(cause.clone()).or_default() += frames;
-    }
+    step.drops = trials::summed(valid.iter().flat_map(|trial| &trial.drops));
     let unexplained = valid.iter().map(|trial| trial.unexplained);
     step.unexplained = unexplained.reduce(|sum, next| sum.plus(next)).unwrap_or_default();
 }
@@ -147,18 +132,13 @@ fn give_reasons(step: &mut Step, trials: &[&Trial]) {
     let missing = step.missing();
     for field in missing {
         let own = trials.iter().find_map(|trial| trial.unknown.get(field).cloned());
-        let reason = own.unwrap_or_else(|| match (field, trials.len(), step.generator_limited_trials) {
-            (field, ..) if step.mode == Mode::Sink && OF_ANSWERS.contains(&field) => {
-                "a sink does not answer".to_owned()
-            }
-            (_, 0, _) => "no trial ran".to_owned(),
-            (_, all, limited) if all == limited => format!("the generator was the limit in all {all} trials"),
-            (_, all, _) if step.trials == 0 => format!("none of the {all} trials was valid"),
-            ("linearity", ..) => {
-                "no round has valid trials both at this number of buckets and at one".to_owned()
-            }
-            _ => "the trials did not count it".to_owned(),
-        });
+        let of_sink = || {
+            let answers = step.mode == Mode::Sink && OF_ANSWERS.contains(&field);
+            answers.then(|| "a sink does not answer".to_owned())
+        };
+        let of_all = || why_missing(field, trials.len(), step.generator_limited_trials, step.trials);
+        let reason = own.or_else(of_sink).or_else(of_all);
+        let reason = reason.unwrap_or_else(|| NOT_COUNTED.to_owned());
         step.unknown.entry(field.to_owned()).or_insert(reason);
     }
 }
@@ -166,37 +146,6 @@ fn give_reasons(step: &mut Step, trials: &[&Trial]) {
 fn median(trials: &[&Trial], of: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = trials.iter().filter_map(|trial| of(trial)).collect();
     statistics::median(&values)
-}
-
-fn pooled(shares: impl Iterator<Item = Share>) -> Option<f64> {
-    shares.fold(Share::default(), Share::plus).value()
-}
-
-fn round_trip(trials: &[&Trial]) -> Histogram {
-    let mut merged = Histogram::new();
-    for histogram in trials.iter().filter_map(|trial| trial.round_trip.as_ref()) {
-        merged.merge(histogram);
-    }
-    merged
-}
-
-fn cpu_shares(trials: &[&Trial]) -> Vec<CpuShare> {
-    let mut by_cpu: BTreeMap<u32, Vec<&CpuShare>> = BTreeMap::new();
-    for share in trials.iter().flat_map(|trial| &trial.cpu_shares) {
-        by_cpu.entry(share.cpu).or_default().push(share);
-    }
-    let middle = |shares: &[&CpuShare], of: fn(&CpuShare) -> Option<f64>| {
-        let values: Vec<f64> = shares.iter().filter_map(|share| of(share)).collect();
-        statistics::median(&values)
-    };
-    by_cpu
-        .into_iter()
-        .map(|(cpu, shares)| CpuShare {
-            cpu,
-            idle_share: middle(&shares, |share| share.idle_share),
-            softirq_share: middle(&shares, |share| share.softirq_share),
-        })
-        .collect()
 }
 
 fn per_bucket(trials: &[&Trial]) -> Vec<PerBucket> {

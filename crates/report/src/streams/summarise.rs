@@ -1,11 +1,11 @@
 //! From raw trials to steps: medians of what was valid.
 
 use super::{MemoryPerConnection, Protocol, Segments, Step, StreamsReport, Trial};
-use crate::histogram::{Histogram, Summary};
-use crate::scalability;
-use crate::scale::{CpuShare, Scaling, Share, TrialStatus};
+use crate::change::Run;
+use crate::scale::{Scaling, TrialStatus};
 use crate::statistics::{self, Spread};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::trials::{self, NOT_COUNTED, why_missing};
+use std::collections::BTreeSet;
 
 /// Fills in every step from its valid trials, then linearity from the rounds that steps share. Limits are left as they are.
 pub fn summarise(report: &mut StreamsReport) {
@@ -37,11 +37,7 @@ pub fn scaling(report: &StreamsReport) -> Scaling {
         let point = |step: &&Step| Some((cpu_count(step), rate(step)?));
         series.steps.iter().filter_map(point).collect()
     });
-    let fitted = scalability::fit(&points);
-    Scaling {
-        law: fitted.as_ref().ok().copied(),
-        not_fitted_because: fitted.err().map(|reason| reason.to_string()),
-    }
+    trials::scaling(&points)
 }
 
 fn cpu_count(step: &Step) -> usize {
@@ -55,17 +51,11 @@ fn linearity(index: usize, report: &StreamsReport) -> Option<Spread> {
         .steps
         .iter()
         .position(|other| other.shape.buckets_active == 1 && other.shape.grows_to(&step.shape))?;
-    let valid = |wanted: usize| {
-        let trials = report.trials.iter();
-        trials.filter(move |trial| trial.step == wanted && trial.is_valid())
+    let rates = |step: usize| -> Vec<(usize, f64)> {
+        let rate = |trial: &Trial| (trial.round, trial.main_rate(report.protocol));
+        report.valid_trials(step).map(rate).collect()
     };
-    let pairs: Vec<(f64, f64)> = valid(index)
-        .filter_map(|many| {
-            let one = valid(base).find(|one| one.round == many.round)?;
-            Some((many.main_rate(report.protocol), one.main_rate(report.protocol)))
-        })
-        .collect();
-    statistics::linearity(step.shape.buckets_active, &pairs)
+    trials::linearity(step.shape.buckets_active, &rates(index), &rates(base))
 }
 
 fn fill(step: &mut Step, trials: &[&Trial], protocol: Protocol) {
@@ -96,19 +86,18 @@ fn fill(step: &mut Step, trials: &[&Trial], protocol: Protocol) {
     step.connections_opened = of(&|trial| Some(trial.connections.opened as f64));
     step.connections_held = of(&|trial| Some(trial.connections.held as f64));
     step.opening_s = of(&|trial| trial.connections.opening_s);
-    step.cpu_shares = cpu_shares(&valid);
-    step.latency = merged(&valid, |trial| trial.latency.as_ref());
-    step.schedule_lag = merged(&valid, |trial| trial.schedule_lag.as_ref());
-    let steering = valid.iter().filter_map(|trial| trial.steering);
-    step.steering_ok = steering.fold(Share::default(), Share::plus).value();
-    step.errors = summed(
+    step.cpu_shares = trials::cpu_shares(valid.iter().flat_map(|trial| &trial.cpu_shares));
+    step.latency = trials::merged(valid.iter().filter_map(|trial| trial.latency.as_ref()));
+    step.schedule_lag = trials::merged(valid.iter().filter_map(|trial| trial.schedule_lag.as_ref()));
+    step.steering_ok = trials::pooled(valid.iter().filter_map(|trial| trial.steering));
+    step.errors = trials::summed(
         valid
             .iter()
             .flat_map(|trial| trial.errors.iter().chain(&trial.connections.failed)),
     );
     let segments = valid.iter().filter_map(|trial| trial.segments);
     step.segments = segments.reduce(Segments::plus);
-    step.kernel = summed(valid.iter().flat_map(|trial| &trial.kernel));
+    step.kernel = trials::summed(valid.iter().flat_map(|trial| &trial.kernel));
     let memory = |part: fn(&MemoryPerConnection) -> Option<f64>| {
         of(&|trial| part(&trial.memory.as_ref()?.per_connection()))
     };
@@ -142,54 +131,12 @@ fn give_reasons(step: &mut Step, trials: &[&Trial], protocol: Protocol) {
     ];
     for (field, _) in fields.into_iter().filter(|(_, missing)| *missing) {
         let own = trials.iter().find_map(|trial| trial.unknown.get(field).cloned());
-        let reason = own.unwrap_or_else(|| match (field, trials.len(), step.generator_limited_trials) {
-            (_, 0, _) => "no trial ran".to_owned(),
-            (_, all, limited) if all == limited => format!("the generator was the limit in all {all} trials"),
-            (_, all, _) if step.trials == 0 => format!("none of the {all} trials was valid"),
-            ("linearity", ..) => {
-                "no round has valid trials both at this number of buckets and at one".to_owned()
-            }
-            ("requests_per_s" | "latency", ..)
-            | ("server_cpu_us_per_request" | "client_cpu_us_per_request", ..)
-                if protocol == Protocol::Tcp =>
-            {
-                "bytes are measured, not requests".to_owned()
-            }
-            _ => "the trials did not count it".to_owned(),
+        let of_all = || why_missing(field, trials.len(), step.generator_limited_trials, step.trials);
+        let of_requests = field.ends_with("_request") || ["requests_per_s", "latency"].contains(&field);
+        let reason = own.or_else(of_all).unwrap_or_else(|| match protocol {
+            Protocol::Tcp if of_requests => "bytes are measured, not requests".to_owned(),
+            _ => NOT_COUNTED.to_owned(),
         });
         step.unknown.insert(field.to_owned(), reason);
     }
-}
-
-fn merged<'a>(trials: &[&'a Trial], of: impl Fn(&'a Trial) -> Option<&'a Histogram>) -> Option<Summary> {
-    let mut merged = Histogram::new();
-    for histogram in trials.iter().filter_map(|trial| of(trial)) {
-        merged.merge(histogram);
-    }
-    merged.summary()
-}
-
-fn summed<'a>(counts: impl Iterator<Item = (&'a String, &'a u64)>) -> BTreeMap<String, u64> {
-    let mut sums = BTreeMap::new();
-    for (name, count) in counts {
-        *sums.entry(name.clone()).or_default() += count;
-    }
-    sums
-}
-
-fn cpu_shares(trials: &[&Trial]) -> Vec<CpuShare> {
-    let mut by_cpu: BTreeMap<u32, Vec<&CpuShare>> = BTreeMap::new();
-    for share in trials.iter().flat_map(|trial| &trial.cpu_shares) {
-        by_cpu.entry(share.cpu).or_default().push(share);
-    }
-    let middle = |shares: &[&CpuShare], of: fn(&CpuShare) -> Option<f64>| {
-        let values: Vec<f64> = shares.iter().filter_map(|share| of(share)).collect();
-        statistics::median(&values)
-    };
-    let share = |(cpu, shares): (u32, Vec<&CpuShare>)| CpuShare {
-        cpu,
-        idle_share: middle(&shares, |share| share.idle_share),
-        softirq_share: middle(&shares, |share| share.softirq_share),
-    };
-    by_cpu.into_iter().map(share).collect()
 }
