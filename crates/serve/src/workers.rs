@@ -1,7 +1,7 @@
 //! The threads of a TCP server, one a bucket: listeners and what serves each come in, pinned threads that serve come out.
 
 use corelane_worker::engine::{
-    Engine, EngineBody, EngineKind, EngineSettings, Handler, Id, Ops, Waker, run_engine,
+    Engine, EngineBody, EngineKind, EngineSettings, Event, Handler, Id, Ops, Waker, run_engine,
 };
 use corelane_worker::{SpawnError, Time, Worker, WorkerSettings, spawn_with};
 use std::io;
@@ -23,10 +23,13 @@ pub(crate) trait Tenant: Handler {
     /// When [`turned`](Self::turned) is wanted at the latest.
     fn next_due(&self) -> Time;
 
-    /// A turn has ended: deadlines that have passed are acted on, counts published.
+    /// A turn has ended: deadlines that have passed are acted on.
     fn turned(&mut self, ops: &mut Ops, now: Time);
 
-    /// The server ends; connections are still open.
+    /// Counts are published, what the engine counts among them.
+    fn publish(&self, ops: &Ops);
+
+    /// The server ends; connections are still open, and what is queued on them now is sent as far as the kernel takes it.
     fn end(&mut self, _ops: &mut Ops) {}
 }
 
@@ -165,8 +168,12 @@ impl<T: Tenant> EngineBody<io::Result<()>> for Serving<T> {
             engine.turn(until, &mut self.tenant)?;
             now = engine.now();
             self.tenant.turned(engine.ops(), now);
+            self.tenant.publish(engine.ops());
         }
         self.tenant.end(engine.ops());
+        // Sends what that has queued; what arrives meanwhile is nobody's.
+        engine.turn(now, &mut |_: &mut Ops, _: Time, _: Id, _: Event<'_>| {})?;
+        self.tenant.publish(engine.ops());
         Ok(())
     }
 }

@@ -3,10 +3,11 @@
 mod common;
 
 use common::{Answer, anywhere, connect, engines, exchange, steering};
-use corelane_serve::http::{HttpPlan, HttpServer, TlsPlan, pattern_byte};
+use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan, pattern_byte};
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream, StreamOwned};
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 
 /// A certificate for localhost in two files, and what trusts it alone.
@@ -101,6 +102,95 @@ fn objects_and_files_come_encrypted() {
         assert!(rest.starts_with("HTTP/1.1 404 "), "{rest}");
         assert!(server.stop().unwrap().errors().is_empty());
     }
+}
+
+/// A session with a server whose `limits` are given, after its handshake.
+fn with_session(
+    limits: HttpLimits,
+    test: impl Fn(HttpServer, StreamOwned<ClientConnection, TcpStream>) -> HttpServed,
+) -> Vec<HttpServed> {
+    let folder = tempfile::tempdir().unwrap();
+    let (tls, trusting) = certificate(folder.path());
+    let run = |engine| {
+        let plan = HttpPlan {
+            engine: Some(engine),
+            tls: Some(tls.clone()),
+            limits,
+            ..HttpPlan::new(anywhere(), steering(1))
+        };
+        let server = HttpServer::start(plan).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut session = ClientConnection::new(Arc::clone(&trusting), name).unwrap();
+        let mut socket = connect(server.address());
+        while session.is_handshaking() {
+            session.complete_io(&mut socket).unwrap();
+        }
+        test(server, StreamOwned::new(session, socket))
+    };
+    engines().into_iter().map(run).collect()
+}
+
+/// What comes until the server ends the connection; an end without close_notify is an error.
+fn rest(stream: &mut impl Read) -> std::io::Result<String> {
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).map(|_| rest)
+}
+
+#[test]
+fn an_idle_connection_is_told_its_end() {
+    let limits = HttpLimits {
+        idle_ms: 50,
+        ..HttpLimits::default()
+    };
+    let served = with_session(limits, |server, mut stream| {
+        write!(stream, "GET /size/9 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        assert_eq!(Answer::read(&mut stream, false).body.len(), 9);
+        assert_eq!(rest(&mut stream).unwrap(), "");
+        server.stop().unwrap()
+    });
+    assert!(served.iter().all(|served| served.buckets[0].idle_closed == 1));
+}
+
+#[test]
+fn a_slow_head_is_refused_and_told_its_end() {
+    let limits = HttpLimits {
+        head_ms: 50,
+        ..HttpLimits::default()
+    };
+    with_session(limits, |server, mut stream| {
+        write!(stream, "GET / HTTP/1.1\r\n").unwrap();
+        assert!(rest(&mut stream).unwrap().starts_with("HTTP/1.1 408 "));
+        server.stop().unwrap()
+    });
+}
+
+#[test]
+fn a_client_that_ends_first_is_told_the_end_too() {
+    with_session(HttpLimits::default(), |server, mut stream| {
+        stream.conn.send_close_notify();
+        stream.flush().unwrap();
+        assert_eq!(rest(&mut stream).unwrap(), "");
+        server.stop().unwrap()
+    });
+}
+
+#[test]
+fn the_end_of_the_server_is_told_where_answers_are_whole() {
+    with_session(HttpLimits::default(), |server, mut stream| {
+        write!(stream, "GET /size/9 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        assert_eq!(Answer::read(&mut stream, false).body.len(), 9);
+        let served = server.stop().unwrap();
+        assert_eq!(rest(&mut stream).unwrap(), "");
+        served
+    });
+    // HTTP/1.0: the end of the connection is that of the body.
+    with_session(HttpLimits::default(), |server, mut stream| {
+        write!(stream, "GET /chunks/9999/65536 HTTP/1.0\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 1_000]).unwrap();
+        let served = server.stop().unwrap();
+        rest(&mut stream).unwrap_err();
+        served
+    });
 }
 
 #[test]

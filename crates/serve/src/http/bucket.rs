@@ -257,9 +257,20 @@ impl Tenant for Bucket {
                 room.add_to_line();
             }
         }
-        self.parts.counters.publish(&ops.counters());
         if let Some(log) = &mut self.parts.log {
             log.hand_over();
+        }
+    }
+
+    fn publish(&self, ops: &Ops) {
+        self.parts.counters.publish(&ops.counters());
+    }
+
+    fn end(&mut self, ops: &mut Ops) {
+        for (connection, session) in self.connections.iter().zip(&mut self.sessions) {
+            if let Some(connection) = connection {
+                connection.take_leave(&mut Output::new(ops, connection.id, session.as_deref_mut()));
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use super::bucket::Room;
 use super::counters::Fault;
 use super::exchange::{Exchange, Terms, begin_answer, begin_file};
 use super::object::Object;
+use super::output::Output;
 use super::plan::milliseconds;
 use corelane_proto::http::answer;
 use corelane_proto::http::chunked::{Item, LAST_CHUNK};
@@ -89,6 +90,13 @@ impl Connection {
         self.phase = Phase::Lingering;
     }
 
+    /// The server ends: says so to a client whose answers are whole. One that ends in the middle is not to look as if it were.
+    pub(super) fn take_leave(&self, out: &mut Output<'_>) {
+        if !matches!(self.phase, Phase::Body(_) | Phase::Producing(_)) {
+            out.notify_end();
+        }
+    }
+
     /// Bytes arrived.
     pub(super) fn receive(&mut self, bytes: &[u8], room: &mut Room<'_>) {
         if self.input.is_empty() {
@@ -104,10 +112,10 @@ impl Connection {
     pub(super) fn peer_closed(&mut self, room: &mut Room<'_>) {
         self.ended = true;
         match &self.phase {
-            Phase::Head if self.input.is_empty() => room.out.ops.close(self.id),
+            Phase::Head if self.input.is_empty() => room.out.close(),
             Phase::Head => self.refuse(400, Fault::HeadTooShort, "the head ends too early", room),
             Phase::Body(_) => self.refuse(400, Fault::BodyTooShort, "the body ends too early", room),
-            Phase::Lingering => room.out.ops.close(self.id),
+            Phase::Lingering => room.out.close(),
             Phase::Delayed(_) | Phase::Producing(_) | Phase::Paused => {}
         }
     }
@@ -135,7 +143,7 @@ impl Connection {
         match std::mem::replace(&mut self.phase, Phase::Head) {
             Phase::Head if queued == 0 && self.input.is_empty() => {
                 room.counters.idle_closed.add(1);
-                room.out.ops.close(self.id);
+                room.out.close();
             }
             Phase::Head if queued == 0 => {
                 self.refuse(408, Fault::HeadTimeout, "the head took too long", room);
@@ -180,7 +188,7 @@ impl Connection {
         let input = std::mem::take(&mut self.input);
         self.process(&input, room);
         if self.ended && self.input.is_empty() && matches!(self.phase, Phase::Head) {
-            room.out.ops.close(self.id);
+            room.out.close();
         }
     }
 
@@ -488,7 +496,7 @@ impl Connection {
     fn linger(&mut self, room: &mut Room<'_>) {
         self.phase = Phase::Lingering;
         if self.ended {
-            room.out.ops.close(self.id);
+            room.out.close();
             return;
         }
         room.out.ops.receive(self.id, true);

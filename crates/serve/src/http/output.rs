@@ -105,11 +105,22 @@ impl<'a> Output<'a> {
 
     /// Ends this side after what is queued.
     pub(super) fn shutdown(&mut self) {
+        self.notify_end();
+        self.ops.shutdown(self.id);
+    }
+
+    /// Closes the connection after what is queued.
+    pub(super) fn close(&mut self) {
+        self.notify_end();
+        self.ops.close(self.id);
+    }
+
+    /// Tells a client with TLS that nothing more comes (close_notify): without it the end may be an attacker's (RFC 8446 6.1).
+    pub(super) fn notify_end(&mut self) {
         if let Some(session) = self.session.as_mut() {
             session.send_close_notify();
             self.flush();
         }
-        self.ops.shutdown(self.id);
     }
 
     /// The session, to be fed with what arrives.

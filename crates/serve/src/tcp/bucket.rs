@@ -193,6 +193,9 @@ impl Tenant for Bucket {
         while let Some(id) = self.wheel.expired(now) {
             self.look(ops, now, id);
         }
+    }
+
+    fn publish(&self, ops: &Ops) {
         self.counters.publish(&ops.counters());
     }
 
