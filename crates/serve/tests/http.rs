@@ -447,8 +447,8 @@ fn at_limits() -> Vec<(&'static str, String, String, u16)> {
     };
     let method = |letters: usize| format!("{} / HTTP/1.1\r\nHost: a\r\n\r\n", "M".repeat(letters));
     vec![
-        ("line_too_long", line(60), line(70), 414),
-        ("head_too_long", head(128), head(132), 431),
+        ("line_too_long", line(64), line(65), 414),
+        ("head_too_long", head(128), head(129), 431),
         ("too_many_fields", fields(3), fields(4), 431),
         ("body_too_long", length(10), length(11), 413),
         ("body_too_long", chunks(2), chunks(3), 413),

@@ -57,10 +57,10 @@ impl ServeHttpArguments {
 /// What requests and connections may take.
 #[derive(Debug, Args)]
 pub struct LimitArguments {
-    /// Bytes of a request line; more is 414
+    /// Bytes of a request line, its end apart; more is 414
     #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = size)]
     pub max_line: u64,
-    /// Bytes of a head; more is 431
+    /// Bytes of a head, the empty line at its end among them; more is 431
     #[arg(long, value_name = "SIZE", default_value = "16KiB", value_parser = size)]
     pub max_head: u64,
     /// Header fields; more is 431

@@ -51,9 +51,9 @@ pub struct HttpPlan {
 /// What requests and connections may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpLimits {
-    /// Bytes of a request line; more is 414.
+    /// Bytes of a request line, its CR LF apart; more is 414.
     pub line_bytes: u32,
-    /// Bytes of a head; more is 431.
+    /// Bytes of a head, the empty line that ends it among them; more is 431.
     pub head_bytes: u32,
     /// Fields of a head; more is 431.
     pub fields: u16,

@@ -22,9 +22,9 @@ const LONGEST_METHOD: usize = 17;
 /// What a head may take at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the request line; RFC 9112 3 recommends 8,000 at least.
+    /// Bytes of the request line, its CR LF apart; RFC 9112 3 recommends 8,000 at least.
     pub line_bytes: u32,
-    /// Bytes of the whole head.
+    /// Bytes of the whole head, up to the last of the empty line that ends it.
     pub head_bytes: u32,
     /// Fields.
     pub fields: u16,
@@ -121,8 +121,9 @@ pub fn read<'a>(input: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Re
     let first_field = at;
     let mut draft = Draft::default();
     loop {
-        let room = (limits.head_bytes as usize).saturating_sub(at);
-        let Some(line) = next_line(input, at, room, RequestError::HeadTooLong(limits.head_bytes))? else {
+        let too_long = RequestError::HeadTooLong(limits.head_bytes);
+        let room = (limits.head_bytes as usize).checked_sub(at + 2).ok_or(too_long)?;
+        let Some(line) = next_line(input, at, room, too_long)? else {
             return Ok(None);
         };
         at += line.len() + 2;
@@ -139,7 +140,7 @@ pub fn read<'a>(input: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Re
     }
 }
 
-/// The line at `at`, without its end; `None` when it has not ended. Its end has to come within `most` bytes.
+/// The line at `at`, without its end; `None` when it has not ended. It may have `most` bytes, its end apart.
 fn next_line(
     input: &[u8],
     at: usize,
@@ -152,14 +153,12 @@ fn next_line(
         let whole = rest.strip_suffix(b"\r").unwrap_or(rest);
         return match memchr(b'\r', whole) {
             Some(_) => Err(RequestError::LineEnd),
-            None if rest.len() > most => Err(too_long),
+            None if whole.len() > most => Err(too_long),
             None => Ok(None),
         };
     };
-    if end > most {
-        return Err(too_long);
-    }
     match rest[..end].strip_suffix(b"\r") {
+        Some(line) if line.len() > most => Err(too_long),
         // A CR within a field's value is refused as a control character, one within a request line as no target's.
         Some(line) => Ok(Some(line)),
         None => Err(RequestError::LineEnd),

@@ -200,6 +200,34 @@ fn everything_has_a_limit_with_its_own_status() {
     assert_eq!(status(expects), Err(417));
 }
 
+#[test]
+fn a_line_and_a_head_may_be_exactly_as_long_as_their_limits() {
+    let (line, request) = ("GET / HTTP/1.1", "GET / HTTP/1.1\r\nHost: a\r\nB: c\r\n\r\n");
+    let limits = |line_bytes: usize, head_bytes: usize| Limits {
+        line_bytes: line_bytes as u32,
+        head_bytes: head_bytes as u32,
+        fields: 2,
+    };
+    let exact = limits(line.len(), request.len());
+    for end in 0..request.len() {
+        let beginning = read(&request.as_bytes()[..end], &exact);
+        assert!(matches!(beginning, Ok(None)), "{end} bytes: {beginning:?}");
+    }
+    assert_eq!(
+        read(request.as_bytes(), &exact).unwrap().unwrap().bytes,
+        request.len()
+    );
+    let refused = |limits| read(request.as_bytes(), &limits).unwrap_err().status();
+    assert_eq!(refused(limits(line.len() - 1, request.len())), 414);
+    assert_eq!(refused(limits(line.len(), request.len() - 1)), 431);
+    assert_eq!(
+        read(line.as_bytes(), &limits(line.len() - 1, 1_000))
+            .unwrap_err()
+            .status(),
+        414
+    );
+}
+
 const LONG: &str =
     "POST /echo?x HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nAccept: */*\r\nX: \t y \r\n\r\nhello";
 
