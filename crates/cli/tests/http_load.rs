@@ -4,7 +4,7 @@ mod common;
 #[path = "common/raw_http.rs"]
 mod raw_http;
 
-use common::{corelane, refused, run, run_json};
+use common::{Server, corelane, refused, run, run_json};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
 use raw_http::{Answer, RawServer};
 use serde_json::Value;
@@ -65,6 +65,27 @@ fn both_sides_count_the_same_requests_in_either_model() {
         assert_eq!(loaded["pools"][0]["requests"], *requests);
         assert_eq!(loaded["connections"]["opened"], 7);
         assert_eq!(loaded["schedule_lag"].is_null(), model.len() == 2);
+    }
+}
+
+#[test]
+fn memory_a_connection_is_told_of_many() {
+    let mut server = corelane(&["serve", "http", "127.0.0.1:0", "--buckets", "1"]);
+    let server = Server::of(server.stdout(Stdio::piped()).spawn().unwrap());
+    let url = format!("http://{}/", server.address);
+    for (connections, told) in [("999", false), ("1000", true)] {
+        let flags = [
+            "--connections",
+            connections,
+            "--requests",
+            "1000",
+            "--workers",
+            "1",
+        ];
+        let output = run(&[&["load", "http", &url], &flags[..]].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains("\nclient: "), "{text}");
+        assert_eq!(text.contains("\nclient memory: "), told, "{text}");
     }
 }
 

@@ -8,6 +8,9 @@ use corelane_report::table::{Column, Table, wrap};
 /// The share of the run that workers may wait for their CPUs before that is told.
 const WORTH_TELLING: f64 = 0.01;
 
+/// Connections from which on their memory is told: what fewer take is less than what the process itself does.
+const MEMORY_TOLD_FROM: u64 = 1_000;
+
 /// The whole run.
 pub fn summary(loaded: &HttpLoaded) -> String {
     let mut text = format!(
@@ -134,7 +137,10 @@ fn cost(loaded: &HttpLoaded) -> String {
             quantity::duration(waited * 1e9),
         ));
     }
-    if let (Some(resident), Some(each)) = (client.resident_open_bytes, client.bytes_a_connection) {
+    let counted = loaded.connections.opened - loaded.connections.opened_again >= MEMORY_TOLD_FROM;
+    if let (true, Some(resident), Some(each)) =
+        (counted, client.resident_open_bytes, client.bytes_a_connection)
+    {
         text.push_str(&format!(
             "client memory: {} resident with the connections open, {} a connection\n",
             quantity::bytes(resident),
