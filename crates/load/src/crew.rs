@@ -3,10 +3,11 @@
 //!
 //! In: settings and a [`Duty`] for each worker. Out: whether all are ready, whether all have ended, and what each found.
 
+use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::{Engine, EngineBody, EngineKind, EngineSettings, Handler, Waker, run_engine};
-use corelane_worker::{SpawnError, Time, Worker, WorkerSettings, spawn};
+use corelane_worker::{CachePadded, SpawnError, Time, Worker, WorkerSettings, spawn};
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -91,8 +92,36 @@ impl<O: Send + 'static> Crew<O> {
         }
     }
 
+    /// Starts one worker a seat, which is its CPU and whether it takes a descriptor table of its own. `make` makes a worker's
+    /// duty in its thread, from its place and what it publishes while it is at work; that is returned, in the order of the seats.
+    pub(crate) fn start<D, L>(
+        &mut self,
+        seats: impl IntoIterator<Item = (u32, bool)>,
+        memory: MemoryPolicy,
+        engine: &(EngineKind, EngineSettings),
+        make: impl Fn(usize, Arc<CachePadded<L>>, Time) -> D + Clone + Send + 'static,
+    ) -> Result<Vec<Arc<CachePadded<L>>>, CrewError>
+    where
+        D: Duty<Outcome = O>,
+        L: Default + Send + Sync + 'static,
+    {
+        let start = |(place, (cpu, own_descriptors))| {
+            let thread = WorkerSettings {
+                name: format!("load {place}"),
+                cpu,
+                memory,
+                own_descriptors,
+            };
+            let live = Arc::<CachePadded<L>>::default();
+            let (make, shown) = (make.clone(), Arc::clone(&live));
+            self.add(thread, engine.clone(), move |now| make(place, shown, now))?;
+            Ok(live)
+        };
+        seats.into_iter().enumerate().map(start).collect()
+    }
+
     /// Starts one more worker; `make` makes its duty in its thread.
-    pub(crate) fn add<D: Duty<Outcome = O>>(
+    fn add<D: Duty<Outcome = O>>(
         &mut self,
         thread: WorkerSettings,
         (kind, settings): (EngineKind, EngineSettings),

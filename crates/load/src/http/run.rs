@@ -13,7 +13,7 @@ use crate::crew::{Crew, News};
 use crate::showing::Seen;
 use corelane_host::usage;
 use corelane_worker::engine::Chosen;
-use corelane_worker::{CachePadded, Time, WorkerSettings};
+use corelane_worker::{CachePadded, Time};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -79,22 +79,15 @@ impl HttpLoad {
             phase: None,
             phases: Vec::new(),
         };
-        let plan = Arc::clone(&load.common.plan);
-        for (place, planned) in plan.workers.iter().enumerate() {
-            let thread = WorkerSettings {
-                name: format!("load {place}"),
-                cpu: planned.cpu,
-                memory: plan.memory,
-                own_descriptors: planned.own_descriptors,
-            };
-            let live = Arc::<CachePadded<LiveCounters>>::default();
-            load.live.push(Arc::clone(&live));
-            let common = load.common.clone();
-            let engine = (load.engine.kind, plan.engine_settings());
-            load.crew.add(thread, engine, move |now| {
-                Generator::new(common, place, live, now)
-            })?;
-        }
+        let common = load.common.clone();
+        let plan = Arc::clone(&common.plan);
+        let seats = plan
+            .workers
+            .iter()
+            .map(|worker| (worker.cpu, worker.own_descriptors));
+        let engine = (load.engine.kind, plan.engine_settings());
+        let make = move |place, live, now| Generator::new(common.clone(), place, live, now);
+        load.live = load.crew.start(seats, plan.memory, &engine, make)?;
         Ok(load)
     }
 

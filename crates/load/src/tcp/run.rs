@@ -9,7 +9,7 @@ use crate::lag::late;
 use crate::showing::Seen;
 use corelane_report::histogram::Histogram;
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
-use corelane_worker::{CachePadded, Time, WorkerSettings};
+use corelane_worker::{CachePadded, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -62,21 +62,15 @@ impl TcpLoad {
             opening: None,
             begun: None,
         };
-        let plan = Arc::clone(&load.plan);
-        for (place, planned) in plan.workers.iter().enumerate() {
-            let thread = WorkerSettings {
-                name: format!("load {place}"),
-                cpu: planned.cpu,
-                memory: plan.memory,
-                own_descriptors: planned.own_descriptors,
-            };
-            let live = Arc::<CachePadded<LiveCounters>>::default();
-            load.live.push(Arc::clone(&live));
-            let (plan, stop) = (Arc::clone(&plan), Arc::clone(&load.stop));
-            let engine = (load.engine.kind, EngineSettings::default());
-            load.crew
-                .add(thread, engine, move |_| Generator::new(plan, place, stop, live))?;
-        }
+        let (plan, stop) = (Arc::clone(&load.plan), Arc::clone(&load.stop));
+        let seats = load
+            .plan
+            .workers
+            .iter()
+            .map(|worker| (worker.cpu, worker.own_descriptors));
+        let engine = (load.engine.kind, EngineSettings::default());
+        let make = move |place, live, _| Generator::new(Arc::clone(&plan), place, Arc::clone(&stop), live);
+        load.live = load.crew.start(seats, load.plan.memory, &engine, make)?;
         Ok(load)
     }
 
