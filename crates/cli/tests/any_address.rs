@@ -225,22 +225,68 @@ fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
 }
 
 #[test]
+fn datagrams_and_streams_leave_from_addresses_set_up_for_the_run() {
+    const SOURCE: &str = "10.40.0.1";
+    let Some(bed) = bed(&FAMILIES[0]) else { return };
+    let _udp = serve(&bed, "udp", "10.11.2.1:8082", &[]);
+    let _tcp = serve(&bed, "tcp", "10.11.2.1:8081", &[]);
+    let udp = [
+        "udp",
+        "10.11.2.1:8082",
+        "--count",
+        "40",
+        "--window",
+        "1",
+        "--sockets",
+        "4",
+    ];
+    let tcp = [
+        "tcp",
+        "10.11.2.1:8081",
+        "--connections",
+        "4",
+        "--duration",
+        "50ms",
+    ];
+    for (what, done) in [(&udp[..], "/total/returned"), (&tcp, "/total/opened")] {
+        let sources = [
+            "--sources",
+            "10.40.0.0/29",
+            "--workers",
+            "1",
+            "--json",
+            "--own-namespace",
+        ];
+        let mut command = corelane(&[&["load"], what, &sources].concat());
+        let output = bed.server.run(move || command.output().unwrap());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            error.contains("for this run: ip route add local 10.40.0."),
+            "{error}"
+        );
+        let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let expected = if what == udp { 40 } else { 4 };
+        assert_eq!(loaded.pointer(done), Some(&expected.into()), "{loaded}");
+        assert!(!state(&bed, SOURCE).0, "put back");
+    }
+}
+
+#[test]
 fn the_machines_own_namespace_is_refused() {
     if !bed::in_first_namespace() {
         eprintln!("skipped: the test runs in a network namespace of its own");
         return;
     }
-    let arguments = [
-        "load",
-        "http",
-        "http://127.0.0.1:9/",
-        "--sources",
-        "10.40.0.0/29",
-        "--own-namespace",
-    ];
-    let error = common::refused(&arguments, 77);
-    assert!(
-        error.contains("--own-namespace") && error.contains("ip route add local 10.40.0."),
-        "{error}"
-    );
+    for (what, target) in [
+        ("http", "http://127.0.0.1:9/"),
+        ("tcp", "127.0.0.1:9"),
+        ("udp", "127.0.0.1:9"),
+    ] {
+        let sources = ["--sources", "10.40.0.0/29", "--own-namespace"];
+        let error = common::refused(&[&["load", what, target], &sources[..]].concat(), 77);
+        assert!(
+            error.contains("--own-namespace") && error.contains("ip route add local 10.40.0."),
+            "{error}"
+        );
+    }
 }

@@ -202,7 +202,8 @@ fn a_server_that_is_not_there_fails_the_run_by_name() {
 #[test]
 fn the_preset_is_the_posts_run_and_lasts_longer() {
     let output = run(&["load", "tcp", "127.0.0.1:9000", "--preset", "smash", "--dry-run"]);
-    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let plan = &printed["plan"];
     let leases = plan["workers"]
         .as_array()
         .unwrap()
@@ -210,6 +211,8 @@ fn the_preset_is_the_posts_run_and_lasts_longer() {
         .flat_map(|worker| worker["leases"].as_array().unwrap());
     let connections: u64 = leases.map(|lease| lease["connections"].as_u64().unwrap()).sum();
     assert_eq!(connections, 4 * 12_288);
+    let files = &printed["needs"][1];
+    assert_eq!(files["needed"], 4 * 12_288 + 1_024, "{files}");
     assert!(plan["duration_s"].as_f64().unwrap() > 90.0);
     let error = refused(&["load", "tcp", "127.0.0.1:9000", "--direction", "sideways"], 2);
     assert!(error.contains("give write, read or both"), "{error}");

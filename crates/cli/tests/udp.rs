@@ -381,7 +381,12 @@ fn a_silent_target_loses_everything_and_says_so() {
 #[test]
 fn plans_are_printed_and_not_run() {
     let plan = run_json(&["load", "udp", "127.0.0.1:9", "--sockets", "5", "--dry-run"]);
-    assert_eq!(plan["payload_bytes"], 510);
+    assert_eq!(plan["plan"]["payload_bytes"], 510);
+    let needs = plan["needs"].as_array().unwrap();
+    let ports = needs
+        .iter()
+        .find(|need| need["what"] == "ports that the kernel chooses, an address");
+    assert_eq!(ports.unwrap()["needed"], 5);
     let plan = run_json(&["serve", "udp", "127.0.0.1:0", "--buckets", "1", "--dry-run"]);
     assert_eq!(plan["steering"]["schema"], "corelane/steering/1");
 }

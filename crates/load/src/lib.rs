@@ -7,6 +7,7 @@ mod crew;
 mod failure;
 pub mod http;
 mod lag;
+mod needs;
 pub mod pace;
 pub mod packets;
 pub mod pool;
@@ -17,4 +18,5 @@ pub mod udp;
 
 pub use crew::CrewError;
 pub use failure::{Failure, Failures};
+pub use needs::{Need, Needs};
 pub use showing::Seen;

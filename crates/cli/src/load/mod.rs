@@ -1,5 +1,6 @@
 //! `corelane load`: generators in the foreground, a file each.
 
+mod foreground;
 mod http;
 mod live;
 mod packets;

@@ -1,22 +1,18 @@
 //! `corelane load tcp`: the generator of byte streams in the foreground.
 
-use crate::interrupt::Interrupt;
+use crate::load::foreground::ForegroundArguments;
 use crate::load::http::AlignArgument;
-use crate::load::live::{self, Growing, Unit, View, Watched};
+use crate::load::live::{Growing, Unit, View, Watched};
 use crate::outcome::{Done, Outcome, usage};
-use crate::shared::{MemoryArguments, check_memory};
-use crate::steering::{self, Asking};
 use crate::values::{count, duration, size, write_size};
 use clap::{Args, ValueEnum};
 use corelane_host::limits;
 use corelane_load::pool::Pool;
-use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpRequest};
+use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpPlan, TcpRequest};
 use corelane_report::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_worker::engine::EngineKind;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Shown by `--help`.
@@ -66,12 +62,6 @@ pub struct LoadTcpArguments {
     /// A run with a name: its connections and duration, unless given
     #[arg(long, value_enum)]
     pub preset: Option<Preset>,
-    /// Workers, one a CPU; more where descriptors demand it [default: one a CPU that this process may use]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub workers: Option<u32>,
-    /// CPUs to use, such as 0-3,6
-    #[arg(long, value_name = "LIST")]
-    pub cpus: Option<String>,
     /// Move bytes for so long [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
@@ -87,9 +77,6 @@ pub struct LoadTcpArguments {
     /// Source addresses: prefixes, ranges, lists [default: the routing table's choice, or as many of 127.0.0.0/8 as needed]
     #[arg(long, value_name = "POOL")]
     pub sources: Option<Pool>,
-    /// The server's steering document
-    #[arg(long, value_name = "FILE")]
-    pub steering: Option<PathBuf>,
     /// Which buckets of the server the source ports are chosen for
     #[arg(long, value_enum, default_value = "kernel")]
     pub align: AlignArgument,
@@ -97,33 +84,19 @@ pub struct LoadTcpArguments {
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
     #[command(flatten)]
-    pub placing: MemoryArguments,
-    /// Print the plan and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    pub foreground: ForegroundArguments,
 }
 
 /// `corelane load tcp`.
 pub fn run(arguments: &LoadTcpArguments) -> Outcome {
     let plan = request(arguments)?.resolve().map_err(name_flag)?;
-    if arguments.dry_run {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
+    let start = |plan| TcpLoad::start(plan).map_err(name_flag);
+    let finish = |load: TcpLoad| Ok(load.finish()?);
+    let foreground = &arguments.foreground;
+    let Some((loaded, _)) = foreground.run(plan, TcpPlan::needs, start, finish)? else {
         return Ok(Done);
-    }
-    let interrupt = Interrupt::catch()?;
-    let mut load = TcpLoad::start(plan).map_err(name_flag)?;
-    live::attend(&mut load, &interrupt);
-    let loaded = load.finish()?;
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&loaded)?)?;
-    } else {
-        write!(out, "{}", summary(&loaded))?;
-    }
-    out.flush()?;
+    };
+    foreground.tell(&loaded, summary)?;
     match &loaded.limited_by {
         Some(why) if loaded.total.opened == 0 => anyhow::bail!("{why}"),
         _ => Ok(Done),
@@ -174,14 +147,7 @@ impl Watched for TcpLoad {
 }
 
 fn request(arguments: &LoadTcpArguments) -> anyhow::Result<TcpRequest> {
-    check_memory(&arguments.placing)?;
-    let steering = arguments
-        .steering
-        .as_deref()
-        .map(steering::from_file)
-        .transpose()?;
-    let workers = arguments.workers.map(|workers| workers as usize);
-    let cpus = steering::place(arguments.cpus.as_deref(), workers, Asking::Workers)?;
+    let (steering, cpus) = arguments.foreground.place()?;
     let (connections, duration) = match arguments.preset {
         Some(Preset::Smash) => (SMASH_CONNECTIONS, SMASH_DURATION),
         None => (DEFAULT_CONNECTIONS, DEFAULT_DURATION),
@@ -209,7 +175,7 @@ fn request(arguments: &LoadTcpArguments) -> anyhow::Result<TcpRequest> {
         buckets: None,
         cpus,
         engine: arguments.engine,
-        memory: arguments.placing.memory,
+        memory: arguments.foreground.placing.memory,
         descriptor_limit: limits::open_descriptors()?,
     })
 }

@@ -1,24 +1,21 @@
 //! `corelane load udp`: the generator of datagrams in the foreground.
 
-use crate::interrupt::Interrupt;
-use crate::load::live::{self, Growing, Unit, View, Watched};
+use crate::load::foreground::ForegroundArguments;
+use crate::load::live::{Growing, Unit, View, Watched};
 use crate::load::words::times;
 use crate::outcome::{Done, Outcome, usage};
-use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
-use crate::steering::{self, Asking};
+use crate::shared::{MovingArguments, moving};
 use crate::values::{count, duration, rate, size};
 use clap::{Args, ValueEnum};
 use corelane_host::limits;
 use corelane_load::pace::Pace;
 use corelane_load::pool::Pool;
-use corelane_load::udp::{Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpRequest, Until};
+use corelane_load::udp::{Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, UdpRequest, Until};
 use corelane_report::quantity;
 use corelane_report::scale::Skew;
 use corelane_report::table::{Column, Table};
 use corelane_worker::engine::EngineSettings;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -36,21 +33,12 @@ pub struct LoadUdpArguments {
     /// Source addresses: prefixes, ranges, lists [default: the routing table's choice]
     #[arg(long, value_name = "POOL")]
     pub sources: Option<Pool>,
-    /// The server's steering document
-    #[arg(long, value_name = "FILE")]
-    pub steering: Option<PathBuf>,
     /// Over what the sources are spread
     #[arg(long, value_enum, default_value = "even")]
     pub spread: SpreadArgument,
     /// Sockets in all [default: one a worker]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub sockets: Option<u32>,
-    /// Workers, one a CPU [default: one a CPU that this process may use]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub workers: Option<u32>,
-    /// CPUs to use, such as 0-3,6
-    #[arg(long, value_name = "LIST")]
-    pub cpus: Option<String>,
     /// Payload of each datagram, 16 to 65507 bytes
     #[arg(long, value_name = "SIZE", default_value = "510", value_parser = size)]
     pub size: u64,
@@ -75,13 +63,7 @@ pub struct LoadUdpArguments {
     #[command(flatten)]
     pub moving: MovingArguments,
     #[command(flatten)]
-    pub placing: MemoryArguments,
-    /// Print the plan and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    pub foreground: ForegroundArguments,
 }
 
 /// Source addresses listed in the human form; `--json` has them all.
@@ -93,21 +75,13 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// `corelane load udp`.
 pub fn run(arguments: &LoadUdpArguments) -> Outcome {
     let plan = request(arguments)?.resolve().map_err(name_flag)?;
-    if arguments.dry_run {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
-        return Ok(Done);
+    let start = |plan| UdpLoad::start(plan).map_err(name_flag);
+    let finish = |load: UdpLoad| Ok(load.finish()?);
+    let foreground = &arguments.foreground;
+    match foreground.run(plan, UdpPlan::needs, start, finish)? {
+        Some((loaded, _)) => foreground.tell(&loaded, summary),
+        None => Ok(Done),
     }
-    let interrupt = Interrupt::catch()?;
-    let mut load = UdpLoad::start(plan).map_err(name_flag)?;
-    live::attend(&mut load, &interrupt);
-    let loaded = load.finish()?;
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&loaded)?)?;
-    } else {
-        write!(out, "{}", summary(&loaded))?;
-    }
-    Ok(Done)
 }
 
 impl Watched for UdpLoad {
@@ -147,14 +121,7 @@ impl Watched for UdpLoad {
 }
 
 fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
-    let steering = arguments
-        .steering
-        .as_deref()
-        .map(steering::from_file)
-        .transpose()?;
-    check_memory(&arguments.placing)?;
-    let workers = arguments.workers.map(|workers| workers as usize);
-    let cpus = steering::place(arguments.cpus.as_deref(), workers, Asking::Workers)?;
+    let (steering, cpus) = arguments.foreground.place()?;
     let pace = match (arguments.rate, arguments.window) {
         (Some(per_second), _) if per_second <= 0.0 => return Err(usage("--rate", "a rate is more than 0")),
         (Some(per_second), _) => Pace::Rate { per_second },
@@ -189,9 +156,9 @@ fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
         },
         answers: !arguments.no_answers,
         engine: arguments.moving.engine,
-        memory: arguments.placing.memory,
+        memory: arguments.foreground.placing.memory,
         moving: EngineSettings {
-            memory: arguments.placing.buffer_memory,
+            memory: arguments.foreground.placing.buffer_memory,
             ..moving(&arguments.moving)
         },
         descriptor_limit: limits::open_descriptors()?,

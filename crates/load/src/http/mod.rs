@@ -16,7 +16,6 @@ mod group;
 mod lifecycle;
 mod loaded;
 mod merged;
-mod needs;
 mod phases;
 mod plan;
 mod resolve;
@@ -32,7 +31,6 @@ pub use loaded::{
     ClientCost, ConnectionCounts, HttpBytes, HttpLoaded, PhaseLoaded, PoolLoaded, RequestCounts, WorkerLoaded,
 };
 pub use merged::HttpMerged;
-pub use needs::{Need, Needs};
 pub use plan::{
     Behaviour, GATHER, HttpPlan, Model, PlannedBody, PlannedPhase, PlannedPool, PlannedRequest,
     PlannedWorker, Promise, Share, StatusRange, Timeouts, Until,

@@ -2,6 +2,7 @@
 //! other.
 
 use super::tls::PlannedTls;
+use crate::needs::{Needs, Sockets};
 use crate::sources::Lease;
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose, choose_gathering};
@@ -335,6 +336,24 @@ impl HttpPlan {
     pub fn gathers(&self) -> bool {
         let closed = |pool: &PlannedPool| matches!(pool.model, Model::Closed { .. });
         self.gather_us > 0 && self.pools.iter().all(closed)
+    }
+
+    /// What the run needs of this machine, as it is now.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        let encrypted = self.pools.iter().filter(|pool| pool.tls.is_some());
+        let shares = self.workers.iter().flat_map(|worker| &worker.shares);
+        Needs::of(&Sockets {
+            by_worker: self.workers.iter().map(PlannedWorker::connections).collect(),
+            own_descriptors: self.workers.iter().any(|worker| worker.own_descriptors),
+            encrypted: encrypted.map(|pool| pool.connections).sum(),
+            sources: shares
+                .flat_map(|share| &share.leases)
+                .map(Lease::kernel_ports)
+                .collect(),
+            targets: self.pools.iter().map(|pool| pool.target.ip()).collect(),
+            closes: self.pools.iter().any(|pool| pool.requests_a_connection.is_some()),
+        })
     }
 
     /// Connections over all workers and pools.

@@ -60,6 +60,14 @@ pub struct Lease {
     pub connections: usize,
 }
 
+impl Lease {
+    /// The address, and how many ports of it the kernel is to choose.
+    pub(crate) fn kernel_ports(&self) -> (IpAddr, usize) {
+        let chosen = self.ports == LeasedPorts::Kernel;
+        (self.address, if chosen { self.connections } else { 0 })
+    }
+}
+
 /// The source ports of a lease: at least as many as connections, the rest for opening again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

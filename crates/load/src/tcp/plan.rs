@@ -1,6 +1,7 @@
 //! What a TCP generator is to do, and how that is made from what a user asked for.
 
 use crate::crew::CrewError;
+use crate::needs::{Needs, Sockets};
 use crate::pool::Pool;
 use crate::sources::{Align, Lease, SourceError, SourceRequest, fit_descriptors};
 use corelane_host::memory::MemoryPolicy;
@@ -120,6 +121,19 @@ impl TcpPlannedWorker {
 }
 
 impl TcpPlan {
+    /// What the run needs of this machine, as it is now.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        let leases = self.workers.iter().flat_map(|worker| &worker.leases);
+        Needs::of(&Sockets {
+            by_worker: self.workers.iter().map(TcpPlannedWorker::connections).collect(),
+            own_descriptors: self.workers.iter().any(|worker| worker.own_descriptors),
+            sources: leases.map(Lease::kernel_ports).collect(),
+            targets: vec![self.target.ip()],
+            ..Sockets::default()
+        })
+    }
+
     /// Connections over all workers.
     #[must_use]
     pub fn connections(&self) -> usize {

@@ -1,6 +1,7 @@
 //! What a UDP generator is to do: serialisable, with every source leased to one worker, so that workers never ask each
 //! other.
 
+use crate::needs::{Needs, Sockets};
 use crate::pace::Pace;
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::SizeError;
@@ -133,6 +134,23 @@ impl UdpPlan {
             memory: self.buffer_memory,
             ..EngineSettings::default()
         }
+    }
+
+    /// What the run needs of this machine, as it is now.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        let leases = self.workers.iter().flat_map(|worker| &worker.leases);
+        let kernel_ports = |lease: &Lease| match lease.ports {
+            Ports::Any(count) => (lease.address, count),
+            Ports::Listed(_) | Ports::Wide(_) => (lease.address, 0),
+        };
+        Needs::of(&Sockets {
+            by_worker: self.workers.iter().map(PlannedWorker::sockets).collect(),
+            own_descriptors: self.workers.iter().any(|worker| worker.own_descriptors),
+            sources: leases.map(kernel_ports).collect(),
+            targets: vec![self.target.ip()],
+            ..Sockets::default()
+        })
     }
 
     /// Whether some sockets send more than others.

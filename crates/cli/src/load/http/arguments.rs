@@ -1,8 +1,7 @@
 //! The flags of `corelane load http`, and the request that they make.
 
+use crate::load::foreground::ForegroundArguments;
 use crate::outcome::usage;
-use crate::shared::{MemoryArguments, check_memory};
-use crate::steering::{self, Asking};
 use crate::values::{count, duration, rate, share, size};
 use clap::{Args, ValueEnum};
 use corelane_host::limits;
@@ -75,12 +74,6 @@ pub struct LoadHttpArguments {
     /// Closed loop: time from an answer to the next request of a connection
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "rate")]
     pub think: Option<Duration>,
-    /// Workers, one a CPU; more where descriptors demand it [default: one a CPU that this process may use]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub workers: Option<u32>,
-    /// CPUs to use, such as 0-3,6
-    #[arg(long, value_name = "LIST")]
-    pub cpus: Option<String>,
     /// Make requests for so long [default: 10s, or until --requests is reached]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
@@ -138,9 +131,6 @@ pub struct LoadHttpArguments {
     /// Source addresses: prefixes, ranges, lists [default: the routing table's choice, or as many of 127.0.0.0/8 as needed]
     #[arg(long, value_name = "POOL")]
     pub sources: Option<Pool>,
-    /// The server's steering document
-    #[arg(long, value_name = "FILE")]
-    pub steering: Option<PathBuf>,
     /// Which buckets of the server the source ports are chosen for
     #[arg(long, value_enum, default_value = "kernel")]
     pub align: AlignArgument,
@@ -166,33 +156,16 @@ pub struct LoadHttpArguments {
     /// take each as it comes
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration, conflicts_with = "rate")]
     pub gather: Duration,
-    #[command(flatten)]
-    pub placing: MemoryArguments,
     /// Fail with exit code 3 when this holds, such as 'p99 > 5ms' or 'failed > 0.1%'; may be given again
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<String>,
-    /// Set up what the run lacks of this network namespace (addresses of --sources, ports), and put it back at the end: only
-    /// in one of its own, as `unshare -n` makes it
-    #[arg(long)]
-    pub own_namespace: bool,
-    /// Print the plan and what it needs of this machine, and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub foreground: ForegroundArguments,
 }
 
 /// What these flags ask for.
 pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
-    check_memory(&arguments.placing)?;
-    let steering = arguments
-        .steering
-        .as_deref()
-        .map(steering::from_file)
-        .transpose()?;
-    let workers = arguments.workers.map(|workers| workers as usize);
-    let cpus = steering::place(arguments.cpus.as_deref(), workers, Asking::Workers)?;
+    let (steering, cpus) = arguments.foreground.place()?;
     let timeouts = Timeouts {
         connect_s: arguments.connect_timeout.as_secs_f64(),
         continue_s: arguments.continue_timeout.as_secs_f64(),
@@ -228,7 +201,7 @@ pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
         cpus,
         timeouts,
         engine: arguments.engine,
-        memory: arguments.placing.memory,
+        memory: arguments.foreground.placing.memory,
         gather: arguments.gather,
         descriptor_limit: limits::open_descriptors()?,
     })

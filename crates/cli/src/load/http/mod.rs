@@ -5,59 +5,25 @@ mod text;
 
 pub use arguments::{AlignArgument, EXAMPLES, LoadHttpArguments};
 
-use super::live::{self, Growing, Unit, View, Watched};
-use crate::interrupt::Interrupt;
-use crate::outcome::{CannotRun, Done, GateFailed, Outcome, usage};
-use corelane_host::bed::{OwnError, OwnNamespace};
-use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, Needs, TlsLoadError};
+use super::live::{Growing, Unit, View, Watched};
+use crate::outcome::{Done, GateFailed, Outcome, usage};
+use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, HttpPlan, TlsLoadError};
 use corelane_report::gate::Gate;
 use corelane_report::quantity;
-use std::io::Write;
 use std::time::Duration;
 
 /// `corelane load http`.
 pub fn run(arguments: &LoadHttpArguments) -> Outcome {
     let gates = gates(&arguments.fail_if)?;
     let plan = arguments::request(arguments)?.resolve().map_err(name_flag)?;
-    let mut needs = Needs::of(&plan);
-    if arguments.dry_run {
-        let document = serde_json::json!({ "plan": plan, "needs": needs });
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&document)?)?;
+    let start = |plan| HttpLoad::start(plan).map_err(name_flag);
+    let finish = |load: HttpLoad| Ok(load.finish()?);
+    let foreground = &arguments.foreground;
+    let Some((mut loaded, notes)) = foreground.run(plan, HttpPlan::needs, start, finish)? else {
         return Ok(Done);
-    }
-    let mut notes = Vec::new();
-    let changes = needs.changes();
-    let _own = match arguments.own_namespace {
-        true => Some(OwnNamespace::change(&changes).map_err(cannot_change)?),
-        false => None,
     };
-    if arguments.own_namespace {
-        notes.extend(changes.iter().map(|change| format!("for this run: {change}")));
-        needs = Needs::of(&plan);
-    }
-    for need in needs.lacking() {
-        let remedy = need.remedy.as_deref().unwrap_or_default();
-        let available = need.available.unwrap_or_default();
-        notes.push(format!(
-            "{} {} needed, {available} available: {remedy}",
-            need.needed, need.what
-        ));
-    }
-    for note in &notes {
-        eprintln!("corelane: {note}");
-    }
-    let interrupt = Interrupt::catch()?;
-    let mut load = HttpLoad::start(plan).map_err(name_flag)?;
-    live::attend(&mut load, &interrupt);
-    let mut loaded = load.finish()?;
     loaded.notes.extend(notes);
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&loaded)?)?;
-    } else {
-        write!(out, "{}", text::summary(&loaded))?;
-    }
-    out.flush()?;
+    foreground.tell(&loaded, text::summary)?;
     judge(&loaded, &gates)
 }
 
@@ -128,11 +94,6 @@ fn judge(loaded: &HttpLoaded, gates: &[Gate]) -> Outcome {
         anyhow::bail!("no request was answered as expected: {why}");
     }
     Ok(Done)
-}
-
-/// A namespace that is not the run's own, or that the kernel does not let it change.
-fn cannot_change(error: OwnError) -> anyhow::Error {
-    CannotRun(format!("--own-namespace: {error}")).into()
 }
 
 /// Errors of planning are errors of arguments.

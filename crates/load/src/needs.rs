@@ -1,8 +1,6 @@
 //! What a run needs of this machine, computed before it starts: descriptors, ports, memory, kernel limits; and which of
 //! them to raise to what.
 
-use super::plan::HttpPlan;
-use crate::sources::{Lease, LeasedPorts};
 use corelane_host::bed::{self, Change};
 use corelane_host::limits;
 use ipnet::IpNet;
@@ -40,25 +38,37 @@ pub struct Need {
     pub changes: Vec<Change>,
 }
 
+/// The sockets of a plan, as far as they decide what its run needs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sockets {
+    /// How many each worker has.
+    pub(crate) by_worker: Vec<usize>,
+    /// Whether workers have descriptor tables of their own.
+    pub(crate) own_descriptors: bool,
+    /// How many keep a TLS session.
+    pub(crate) encrypted: usize,
+    /// Source addresses, each with how many ports of it the kernel is to choose.
+    pub(crate) sources: Vec<(IpAddr, usize)>,
+    /// Where they go.
+    pub(crate) targets: Vec<IpAddr>,
+    /// Whether this end closes connections while others are opened.
+    pub(crate) closes: bool,
+}
+
 /// Everything that a run needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needs(pub Vec<Need>);
 
 impl Needs {
-    /// What this plan needs here.
-    #[must_use]
-    pub fn of(plan: &HttpPlan) -> Self {
+    /// What these sockets need here.
+    pub(crate) fn of(sockets: &Sockets) -> Self {
         let mut needs = Self::default();
-        let connections = plan.connections() as u64;
-        let workers = plan.workers.len() as u64;
-        let largest = if plan.workers.iter().any(|worker| worker.own_descriptors) {
-            plan.workers
-                .iter()
-                .map(|worker| worker.connections())
-                .max()
-                .unwrap_or(0) as u64
+        let count = sockets.by_worker.iter().sum::<usize>() as u64;
+        let workers = sockets.by_worker.len() as u64;
+        let largest = if sockets.own_descriptors {
+            sockets.by_worker.iter().copied().max().unwrap_or(0) as u64
         } else {
-            connections
+            count
         };
         let descriptors = limits::open_descriptors().ok().map(|limit| limit as u64);
         needs.add("descriptors a table", largest + 16, descriptors, |needed| {
@@ -66,29 +76,29 @@ impl Needs {
         });
         needs.add(
             "open files of the system",
-            connections + 1_024,
+            count + 1_024,
             sysctl("fs/file-max"),
             |needed| format!("sysctl -w fs.file-max={needed}"),
         );
         needs.add("threads", workers + 16, sysctl("kernel/threads-max"), |needed| {
             format!("sysctl -w kernel.threads-max={needed}")
         });
-        let encrypted = plan.pools.iter().filter(|pool| pool.tls.is_some());
-        let sessions: usize = encrypted.map(|pool| pool.connections).sum();
-        let user = connections * USER_BYTES_A_CONNECTION
-            + sessions as u64 * USER_BYTES_A_SESSION
+        let user = count * USER_BYTES_A_CONNECTION
+            + sockets.encrypted as u64 * USER_BYTES_A_SESSION
             + workers * USER_BYTES_A_WORKER;
-        let memory = user + connections * KERNEL_BYTES_A_CONNECTION;
+        let memory = user + count * KERNEL_BYTES_A_CONNECTION;
         needs.add(
             "memory of this end, bytes",
             memory,
             available_memory(),
-            |needed| format!("free {needed} bytes of memory, or use fewer --connections"),
+            |needed| format!("free {needed} bytes of memory, or use fewer connections"),
         );
-        needs.addresses(plan);
-        needs.kernel_ports(plan);
-        needs.resting_ports(plan);
-        needs.conntrack(connections);
+        needs.addresses(sockets);
+        needs.kernel_ports(sockets);
+        if sockets.closes {
+            needs.resting_ports(count);
+        }
+        needs.conntrack(count);
         needs
     }
 
@@ -126,13 +136,11 @@ impl Needs {
         }
     }
 
-    /// Addresses to connect from, and servers on loopback: each has to be this host's own, or no packet comes back.
-    fn addresses(&mut self, plan: &HttpPlan) {
-        let sources = leases(plan)
-            .map(|lease| lease.address)
-            .filter(|address| !address.is_unspecified());
-        let servers = plan.pools.iter().map(|pool| pool.target.ip());
-        let servers = servers.filter(IpAddr::is_loopback);
+    /// Addresses to send from, and servers on loopback: each has to be this host's own, or no packet comes back.
+    fn addresses(&mut self, sockets: &Sockets) {
+        let sources = sockets.sources.iter().map(|(address, _)| *address);
+        let sources = sources.filter(|address| !address.is_unspecified());
+        let servers = sockets.targets.iter().copied().filter(IpAddr::is_loopback);
         let sources: BTreeSet<IpAddr> = sources.chain(servers).collect();
         let foreign = |address: &IpAddr| bed::is_local(*address) == Some(false);
         let foreign: Vec<IpNet> = sources.iter().copied().filter(foreign).map(IpNet::from).collect();
@@ -148,12 +156,8 @@ impl Needs {
 
     /// Ports of connections that are closed by this end wait before they are used again; those beyond this number are used
     /// at once, and the server may mistake them (`tcp_max_tw_buckets` in `ip-sysctl.rst`).
-    fn resting_ports(&mut self, plan: &HttpPlan) {
-        if plan.pools.iter().all(|pool| pool.requests_a_connection.is_none()) {
-            return;
-        }
+    fn resting_ports(&mut self, needed: u64) {
         let name = "net.ipv4.tcp_max_tw_buckets";
-        let needed = plan.connections() as u64;
         let value = needed.to_string();
         let change = Change::Setting {
             name: name.to_owned(),
@@ -164,14 +168,12 @@ impl Needs {
     }
 
     /// Ports that the kernel is to choose: the range that it chooses from holds for each source address.
-    fn kernel_ports(&mut self, plan: &HttpPlan) {
+    fn kernel_ports(&mut self, sockets: &Sockets) {
         let mut wanted: BTreeMap<IpAddr, u64> = BTreeMap::new();
-        for lease in leases(plan) {
-            if lease.ports == LeasedPorts::Kernel {
-                *wanted.entry(lease.address).or_default() += lease.connections as u64;
-            }
+        for (address, ports) in &sockets.sources {
+            *wanted.entry(*address).or_default() += *ports as u64;
         }
-        let Some(most) = wanted.values().copied().max() else {
+        let Some(most) = wanted.into_values().max().filter(|most| *most > 0) else {
             return;
         };
         let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
@@ -193,18 +195,13 @@ impl Needs {
     }
 
     /// Where connections are tracked (a firewall does), each takes an entry.
-    fn conntrack(&mut self, connections: u64) {
+    fn conntrack(&mut self, sockets: u64) {
         if let Some(most) = sysctl("net/netfilter/nf_conntrack_max") {
-            self.add("tracked connections", connections, Some(most), |needed| {
+            self.add("tracked connections", sockets, Some(most), |needed| {
                 format!("sysctl -w net.netfilter.nf_conntrack_max={needed}")
             });
         }
     }
-}
-
-fn leases(plan: &HttpPlan) -> impl Iterator<Item = &Lease> {
-    let shares = plan.workers.iter().flat_map(|worker| &worker.shares);
-    shares.flat_map(|share| &share.leases)
 }
 
 fn sysctl(name: &str) -> Option<u64> {

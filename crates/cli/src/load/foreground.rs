@@ -1,0 +1,106 @@
+//! What the generators of sockets share: the flags that say where they run and what is printed, and the foreground that they
+//! run in.
+
+use super::live::{self, Watched};
+use crate::interrupt::Interrupt;
+use crate::outcome::{CannotRun, Done, Outcome};
+use crate::shared::{MemoryArguments, check_memory};
+use crate::steering::{self, Asking};
+use clap::Args;
+use corelane_host::bed::OwnNamespace;
+use corelane_load::Needs;
+use corelane_rss::Steering;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Where a generator runs, and what it prints.
+#[derive(Debug, Args)]
+pub struct ForegroundArguments {
+    /// The server's steering document
+    #[arg(long, value_name = "FILE")]
+    pub steering: Option<PathBuf>,
+    /// Workers, one a CPU; more where descriptors demand it [default: one a CPU that this process may use]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub workers: Option<u32>,
+    /// CPUs to use, such as 0-3,6
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    #[command(flatten)]
+    pub placing: MemoryArguments,
+    /// Set up what the run lacks of this network namespace (addresses of --sources, ports), and put it back at the end: only
+    /// in one of its own, as `unshare -n` makes it
+    #[arg(long)]
+    pub own_namespace: bool,
+    /// Print the plan and what it needs of this machine, and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON document on standard output, at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ForegroundArguments {
+    /// The server's steering document, where one is given, and the CPU of each worker.
+    pub fn place(&self) -> anyhow::Result<(Option<Steering>, Vec<u32>)> {
+        check_memory(&self.placing)?;
+        let steering = self.steering.as_deref().map(steering::from_file).transpose()?;
+        let workers = self.workers.map(|workers| workers as usize);
+        let cpus = steering::place(self.cpus.as_deref(), workers, Asking::Workers)?;
+        Ok((steering, cpus))
+    }
+
+    /// Prints the plan, as `--dry-run` asks; or starts the generator and watches it until `finish` tells what it found. That
+    /// is returned with what was said about the machine.
+    pub fn run<P: Serialize, G: Watched, D>(
+        &self,
+        plan: P,
+        needs: impl Fn(&P) -> Needs,
+        start: impl FnOnce(P) -> anyhow::Result<G>,
+        finish: impl FnOnce(G) -> anyhow::Result<D>,
+    ) -> anyhow::Result<Option<(D, Vec<String>)>> {
+        if self.dry_run {
+            let document = serde_json::json!({ "plan": plan, "needs": needs(&plan) });
+            writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&document)?)?;
+            return Ok(None);
+        }
+        let mut lacking = needs(&plan);
+        let (mut own, mut notes) = (None, Vec::new());
+        if self.own_namespace {
+            let changes = lacking.changes();
+            let changed = OwnNamespace::change(&changes);
+            own = Some(changed.map_err(|error| CannotRun(format!("--own-namespace: {error}")))?);
+            notes.extend(changes.iter().map(|change| format!("for this run: {change}")));
+            lacking = needs(&plan);
+        }
+        for need in lacking.lacking() {
+            let remedy = need.remedy.as_deref().unwrap_or_default();
+            let available = need.available.unwrap_or_default();
+            notes.push(format!(
+                "{} {} needed, {available} available: {remedy}",
+                need.needed, need.what
+            ));
+        }
+        for note in &notes {
+            eprintln!("corelane: {note}");
+        }
+        let interrupt = Interrupt::catch()?;
+        let mut generator = start(plan)?;
+        live::attend(&mut generator, &interrupt);
+        let found = finish(generator)?;
+        drop(own);
+        Ok(Some((found, notes)))
+    }
+
+    /// Prints what was found: the document, or the text of it.
+    pub fn tell<D: Serialize>(&self, found: &D, text: impl Fn(&D) -> String) -> Outcome {
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(found)?)?;
+        } else {
+            write!(out, "{}", text(found))?;
+        }
+        out.flush()?;
+        Ok(Done)
+    }
+}
