@@ -72,12 +72,6 @@ pub fn count(text: &str) -> Result<u64, quantity::QuantityError> {
 }
 
 /// A share of 1, written 0.01 or 1%.
-pub fn share(text: &str) -> Result<f64, String> {
-    let (number, scale) = text
-        .strip_suffix('%')
-        .map_or((text, 1.0), |number| (number, 100.0));
-    match number.trim().parse::<f64>() {
-        Ok(number) if (0.0..=scale).contains(&number) => Ok(number / scale),
-        _ => Err("write a share such as 1% or 0.01".to_owned()),
-    }
+pub fn share(text: &str) -> Result<f64, quantity::QuantityError> {
+    quantity::parse_share(text)
 }

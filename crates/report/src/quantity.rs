@@ -8,7 +8,7 @@
 
 mod parse;
 
-pub use parse::{QuantityError, parse_count, parse_duration, parse_rate, parse_size};
+pub use parse::{QuantityError, parse_count, parse_duration, parse_rate, parse_share, parse_size};
 
 /// What stands where there is no number.
 pub const MISSING: &str = "-";

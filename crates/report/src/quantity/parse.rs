@@ -54,6 +54,12 @@ pub enum QuantityError {
         /// A word that would be right.
         example: &'static str,
     },
+    /// The word is no share of 1.
+    #[error("`{word}` is no share: write one such as 1% or 0.01")]
+    NotAShare {
+        /// The word as typed.
+        word: String,
+    },
     /// The number is not a whole number of base units.
     #[error("`{word}` is not a whole number of {base}: give a number that is")]
     NotWhole {
@@ -122,6 +128,22 @@ pub fn parse_duration(word: &str) -> Result<Duration, QuantityError> {
             return Ok(Duration::from_nanos(total));
         }
         rest = after_unit;
+    }
+}
+
+/// A share of 1: `1%`, `0.01`.
+///
+/// # Errors
+/// When the word is no number from 0 to 1, or to 100 before a `%`.
+pub fn parse_share(word: &str) -> Result<f64, QuantityError> {
+    let (number, whole) = word
+        .strip_suffix('%')
+        .map_or((word, 1.0), |number| (number, 100.0));
+    match number.trim().parse::<f64>() {
+        Ok(number) if (0.0..=whole).contains(&number) => Ok(number / whole),
+        _ => Err(QuantityError::NotAShare {
+            word: word.to_owned(),
+        }),
     }
 }
 
@@ -331,6 +353,16 @@ mod tests {
     }
 
     #[test]
+    fn shares_are_of_1_or_of_100_percent() {
+        assert_eq!(parse_share("1%"), Ok(0.01));
+        assert_eq!(parse_share("0.01"), Ok(0.01));
+        assert_eq!(parse_share("100%"), Ok(1.0));
+        for word in ["", "%", "1.1", "101%", "-1%", "NaN"] {
+            assert!(parse_share(word).is_err(), "{word}");
+        }
+    }
+
+    #[test]
     fn errors_name_what_was_wrong() {
         let cases = [
             (parse_size("").unwrap_err(), "an empty size: write one like 64KiB"),
@@ -383,6 +415,7 @@ mod tests {
                 let _ = parse_size(&word);
                 let _ = parse_count(&word);
                 let _ = parse_duration(&word);
+                let _ = parse_share(&word);
             }
         }
     }
