@@ -1,5 +1,6 @@
 //! `corelane bridge`: frames from one link go out of the others, unless a table says no.
 
+use crate::faults;
 use crate::interrupt::Interrupt;
 use crate::outcome::{CannotRun, Done, Outcome, usage};
 use crate::steering::{self, Asking};
@@ -24,7 +25,8 @@ pub const EXAMPLES: &str = "Examples:\n  corelane bridge --link ring:left --link
     sudo corelane bridge --link xdp:eth0 --link xdp:eth1 --table blocked.txt --stats\n  \
     sudo corelane bridge --link xdp:eth0 --link tap:t0 --table allowed.txt --on-match pass --otherwise drop\n\n\
     Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE, ring:NAME, with options\n\
-    such as ,queues=2,stride=2048. SIGHUP reads all tables again; SIGINT ends and reports.";
+    such as ,queues=2,stride=2048; ,capture=seen.pcapng writes down what passes, ,drop=1%,delay=5ms harms\n\
+    what comes from the link (docs/BRIDGE.md). SIGHUP reads all tables again; SIGINT ends and reports.";
 
 #[derive(Debug, Args)]
 pub struct BridgeArguments {
@@ -340,6 +342,7 @@ fn remarks(bridged: &Bridged) -> String {
                 quantity::count(*count)
             ));
         }
+        text.push_str(&faults::line(&link.link, link.faults.as_ref()));
         if let Some(why) = &link.last_loss {
             text.push_str(&format!("{} was lost: {why}\n", link.link));
         }

@@ -7,6 +7,7 @@ mod bridge;
 mod capture;
 mod documents;
 mod explain;
+mod faults;
 mod hash;
 mod host;
 mod infer;

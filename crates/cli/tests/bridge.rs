@@ -84,6 +84,75 @@ fn a_capture_passes_a_block_list_and_the_report_accounts_for_every_frame() {
 }
 
 #[test]
+fn faults_of_its_links_are_what_the_receiver_finds_and_what_the_report_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let input = format!("pcap:out={}", path("in.pcap"));
+    common::run_json(&["load", "packets", &input, "--count", "5k", "--json"]);
+    let from = format!(
+        "pcap:{},capture={},drop=10%,delay=5ms,seed=2",
+        path("in.pcap"),
+        path("seen.pcap")
+    );
+    let to = format!(
+        "pcap:out={},capture={},drop=10%,duplicate=10%,reorder=5%,faults=sent,seed=4",
+        path("out.pcapng"),
+        path("sent.pcapng")
+    );
+    let bridge = |more: &[&str]| common::run(&[&["bridge", "--link", &from, "--link", &to], more].concat());
+    let bridged: Value = serde_json::from_slice(&bridge(&["--json"]).stdout).unwrap();
+    let out = path("out.pcapng");
+    let came = common::run_json(&["serve", "packets", &format!("pcap:{out}"), "--json"]);
+    let fault = |link: usize, name: &str| common::number(&bridged["links"][link]["faults"][name]);
+    let dropped = fault(0, "dropped") + fault(1, "dropped");
+    assert!((800..1200).contains(&dropped), "{bridged}");
+    // With these seeds the last frame is not dropped: the receiver counts up to the last that came.
+    assert_eq!(came["total"]["lost"], dropped, "{bridged}\n{came}");
+    assert_eq!(came["total"]["duplicated"], fault(1, "duplicated"));
+    // A frame that comes twice is overtaken once.
+    assert_eq!(came["total"]["reordered"], fault(1, "reordered"));
+    assert_eq!(bridged["received"], 5000 - fault(0, "dropped"));
+    assert_eq!(fault(0, "delayed"), 5000 - fault(0, "dropped"));
+    assert_eq!(
+        bridged["links"][1]["sent"],
+        5000 - dropped + fault(1, "duplicated")
+    );
+    assert_eq!((fault(0, "held"), fault(1, "held")), (0, 0));
+    assert!(read_capture(Path::new(&path("seen.pcap"))) == read_capture(Path::new(&path("in.pcap"))));
+    assert!(read_capture(Path::new(&path("sent.pcapng"))) == read_capture(Path::new(&out)));
+
+    let text = String::from_utf8(bridge(&[]).stdout).unwrap();
+    let line = format!(
+        "faults of {from}: delayed {}, dropped {}\n",
+        fault(0, "delayed"),
+        fault(0, "dropped")
+    );
+    assert!(
+        text.replace(',', "").contains(&line.replace(',', "")),
+        "{line}{text}"
+    );
+    let plain = common::run_json(&[
+        "bridge",
+        "--link",
+        &format!("pcap:{out}"),
+        "--link",
+        "pcap:out=/dev/null",
+        "--json",
+    ]);
+    assert!(plain["links"][0]["faults"].is_null(), "{plain}");
+}
+
+#[test]
+fn two_links_cannot_be_captured_into_one_file() {
+    let [a, b] = ["ring:a,capture=one.pcap", "ring:b,capture=one.pcap"];
+    let refusal = common::refused(&["bridge", "--link", a, "--link", b], 2);
+    assert!(
+        refusal.contains("--link: 'capture=one.pcap': give a file that no link reads or writes already"),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn what_is_wrong_is_refused_by_flag_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("list.txt").display().to_string();

@@ -506,3 +506,66 @@ fn a_ring_joins_two_processes_whoever_comes_first() {
         assert_eq!(came["latency"]["count"], 20_000);
     }
 }
+
+#[test]
+fn faults_of_either_end_are_counted_and_captures_have_what_the_link_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sent_file, seen_file) = (path(&folder, "sent.pcapng"), path(&folder, "seen.pcapng"));
+    let ring = format!("ring:harmed-{}", std::process::id());
+    let receiver = format!("{ring},capture={seen_file},drop=10%,delay=5ms,seed=9");
+    let sender = format!("{ring},capture={sent_file},drop=10%,seed=7,faults=sent");
+    let receiving = common::corelane(&["serve", "packets", &receiver, "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let arguments = [
+        "load",
+        "packets",
+        &sender,
+        "--count",
+        "20k",
+        "--duration",
+        "20s",
+        "--json",
+    ];
+    let sent = common::run_json(&arguments);
+    let came = document(&receiving.wait_with_output().unwrap());
+    let fault = |report: &Value, name: &str| common::number(&report["faults"][name]);
+    let (before, after) = (fault(&sent, "dropped"), fault(&came, "dropped"));
+    assert!((1800..2200).contains(&before), "{sent}");
+    assert!((1600..2000).contains(&after), "{came}");
+    assert_eq!((&sent["sent"], fault(&sent, "held")), (&20_000.into(), 0));
+    assert_eq!(common::number(&came["marked"]), 20_000 - before - after, "{came}");
+    assert_eq!(common::number(&came["total"]["lost"]), before + after, "{came}");
+    assert_eq!(
+        (fault(&came, "delayed"), fault(&came, "held")),
+        (20_000 - before - after, 0)
+    );
+    assert!(common::number(&came["latency"]["min_ns"]) >= 5_000_000, "{came}");
+    let seen = frames(&seen_file);
+    assert_eq!(seen.len() as u64, 20_000 - before);
+    assert!(
+        frames(&sent_file) == seen,
+        "both ends of the ring had the same frames"
+    );
+}
+
+#[test]
+fn faults_that_would_befall_nothing_are_refused_with_what_to_write() {
+    let load = |link| common::refused(&["load", "packets", link], 2);
+    assert!(
+        load("ring:none,drop=1%")
+            .contains("LINK: nothing is received here, so faults would befall nothing: add faults=sent")
+    );
+    assert!(load("ring:none,drop=2").contains("'drop=2': give a share of frames such as 1% or 0.01"));
+    let unwritable = load("pcap:out=/dev/null,capture=/nonexistent/seen.pcap");
+    assert!(
+        unwritable.contains("LINK: /nonexistent/seen.pcap: cannot be written"),
+        "{unwritable}"
+    );
+    let serve = common::refused(&["serve", "packets", "ring:none,drop=1%,faults=sent"], 2);
+    assert!(
+        serve.contains("LINK: nothing is sent here, so faults=sent would befall nothing: leave it out"),
+        "{serve}"
+    );
+}

@@ -1,77 +1,30 @@
-//! Any kind of link, chosen once a burst: what a specification opens.
+//! Any kind of link, chosen once a burst, and what stands around it: what a specification opens.
 
 use crate::burst::Burst;
 use crate::capture::CaptureLink;
 use crate::error::LinkError;
 use crate::link::Link;
-use crate::memory::{self, MemoryLink};
-use crate::packet_socket::{self, PacketLink, PacketOptions};
-use crate::spec::{LinkKind, LinkSpec};
+use crate::memory::MemoryLink;
+use crate::packet_socket::PacketLink;
 use crate::tally::Tally;
-use crate::tap::{self, TapLink};
-use crate::xdp::{self, XdpLink, XdpOptions};
+use crate::tap::TapLink;
+use crate::wrapper::{Captured, Faulty, Injected};
+use crate::xdp::XdpLink;
 use std::os::fd::BorrowedFd;
 
-/// Opens a link: one for each of its queues, in the calling thread's network namespace. Devices accept frames for any
-/// address while they are open.
-///
-/// # Errors
-/// As the kinds' own functions say.
-pub fn open(spec: &LinkSpec) -> Result<Vec<AnyLink>, LinkError> {
-    let layout = spec.layout;
-    match &spec.kind {
-        LinkKind::Xdp {
-            device,
-            queues,
-            mode,
-            hook,
-            need_wakeup,
-        } => {
-            let options = XdpOptions {
-                queues: *queues,
-                mode: *mode,
-                hook: *hook,
-                need_wakeup: *need_wakeup,
-                layout,
-                promiscuous: true,
-            };
-            Ok(xdp::open(device, &options)?
-                .into_iter()
-                .map(|link| AnyLink::Xdp(Box::new(link)))
-                .collect())
-        }
-        LinkKind::Packet {
-            device,
-            queues,
-            fanout,
-        } => {
-            let options = PacketOptions {
-                queues: *queues,
-                fanout: *fanout,
-                layout,
-                promiscuous: true,
-            };
-            Ok(packet_socket::open(device, &options)?
-                .into_iter()
-                .map(AnyLink::Packet)
-                .collect())
-        }
-        LinkKind::Tap { device, queues } => Ok(tap::open(device, *queues, layout)?
-            .into_iter()
-            .map(AnyLink::Tap)
-            .collect()),
-        LinkKind::Capture { read, write } => {
-            let link = CaptureLink::open(read.as_deref(), write.as_deref(), layout)?;
-            Ok(vec![AnyLink::Capture(Box::new(link))])
-        }
-        LinkKind::Ring { name } => Ok(vec![AnyLink::Memory(memory::shared(name, layout)?)]),
-    }
+/// One queue of any kind of link, and what stands around it.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub enum AnyLink {
+    Bare(BareLink),
+    Captured(Box<Captured<AnyLink>>),
+    Faulty(Box<Faulty<AnyLink>>),
 }
 
 /// One queue of any kind of link.
 #[derive(Debug)]
 #[allow(missing_docs)]
-pub enum AnyLink {
+pub enum BareLink {
     Memory(MemoryLink),
     Packet(PacketLink),
     Xdp(Box<XdpLink>),
@@ -79,53 +32,93 @@ pub enum AnyLink {
     Capture(Box<CaptureLink>),
 }
 
-/// Does the same with whichever kind it is.
-macro_rules! whichever {
-    ($link:expr, $inner:ident => $action:expr) => {
-        match $link {
-            AnyLink::Memory($inner) => $action,
-            AnyLink::Packet($inner) => $action,
-            AnyLink::Xdp($inner) => $action,
-            AnyLink::Tap($inner) => $action,
-            AnyLink::Capture($inner) => $action,
+impl AnyLink {
+    /// The link itself, without what stands around it.
+    #[must_use]
+    pub fn bare(&self) -> &BareLink {
+        match self {
+            AnyLink::Bare(link) => link,
+            AnyLink::Captured(link) => link.inner().bare(),
+            AnyLink::Faulty(link) => link.inner().bare(),
+        }
+    }
+
+    /// What befell its frames so far; none where no faults were asked for.
+    #[must_use]
+    pub fn injected(&self) -> Option<Injected> {
+        match self {
+            AnyLink::Bare(_) => None,
+            AnyLink::Captured(link) => link.inner().injected(),
+            AnyLink::Faulty(link) => Some(link.injected()),
+        }
+    }
+}
+
+/// All functions of [`Link`] but `transmit`, which do the same with whichever variant it is.
+macro_rules! same_with {
+    ($($variant:ident),+) => {
+        fn name(&self) -> &str {
+            match self { $(Self::$variant(link) => link.name(),)+ }
+        }
+
+        fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
+            match self { $(Self::$variant(link) => link.receive(limit),)+ }
+        }
+
+        fn longest(&self) -> usize {
+            match self { $(Self::$variant(link) => link.longest(),)+ }
+        }
+
+        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+            match self { $(Self::$variant(link) => link.descriptor(),)+ }
+        }
+
+        fn tally(&self) -> Tally {
+            match self { $(Self::$variant(link) => link.tally(),)+ }
+        }
+
+        fn is_ended(&self) -> bool {
+            match self { $(Self::$variant(link) => link.is_ended(),)+ }
+        }
+
+        fn check(&mut self) -> Result<(), LinkError> {
+            match self { $(Self::$variant(link) => link.check(),)+ }
         }
     };
 }
 
-impl Link for AnyLink {
-    fn name(&self) -> &str {
-        whichever!(self, link => link.name())
-    }
-
-    fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-        whichever!(self, link => link.receive(limit))
-    }
+impl Link for BareLink {
+    same_with!(Memory, Packet, Xdp, Tap, Capture);
 
     fn transmit(
         &mut self,
         count: usize,
         write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> Result<usize, LinkError> {
-        whichever!(self, link => link.transmit(count, write))
+        match self {
+            BareLink::Memory(link) => link.transmit(count, write),
+            BareLink::Packet(link) => link.transmit(count, write),
+            BareLink::Xdp(link) => link.transmit(count, write),
+            BareLink::Tap(link) => link.transmit(count, write),
+            BareLink::Capture(link) => link.transmit(count, write),
+        }
     }
+}
 
-    fn longest(&self) -> usize {
-        whichever!(self, link => link.longest())
-    }
+impl Link for AnyLink {
+    same_with!(Bare, Captured, Faulty);
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        whichever!(self, link => link.descriptor())
-    }
-
-    fn tally(&self) -> Tally {
-        whichever!(self, link => link.tally())
-    }
-
-    fn is_ended(&self) -> bool {
-        whichever!(self, link => link.is_ended())
-    }
-
-    fn check(&mut self) -> Result<(), LinkError> {
-        whichever!(self, link => link.check())
+    /// Only a bare link is known at compile time: one inside another has its frames written through a pointer.
+    fn transmit(
+        &mut self,
+        count: usize,
+        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> Result<usize, LinkError> {
+        let written: &mut dyn FnMut(usize, &mut [u8]) -> usize = &mut write;
+        match self {
+            AnyLink::Bare(link) => link.transmit(count, write),
+            AnyLink::Captured(link) => link.transmit(count, written),
+            AnyLink::Faulty(link) => link.transmit(count, written),
+        }
     }
 }

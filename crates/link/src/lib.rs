@@ -4,8 +4,9 @@
 //! which a [`Burst`] of frames is [received](Link::receive) or to which frames are [transmitted](Link::transmit). Frames
 //! start at the destination address of Ethernet and have no frame check sequence.
 //!
-//! Around any link stand [`Faulty`], [`Captured`] and [`Counted`]. [`AnyLink`] is whichever kind a specification names,
-//! chosen once a burst and never a frame.
+//! Around any link stand [`Faulty`], [`Captured`] and [`Counted`], the first two by options of a specification
+//! (`tap:t0,drop=1%,capture=seen.pcapng`). [`AnyLink`] is whichever kind a specification names, chosen once a burst and never
+//! a frame; an [`Opener`] opens it, again after it was lost.
 //!
 //! ```
 //! use corelane_link::{FrameLayout, Link, memory};
@@ -25,6 +26,7 @@ mod error;
 mod layout;
 mod link;
 pub mod memory;
+mod opener;
 pub mod packet_socket;
 mod spec;
 mod system;
@@ -33,14 +35,15 @@ pub mod tap;
 mod wrapper;
 pub mod xdp;
 
-pub use any::{AnyLink, open};
+pub use any::{AnyLink, BareLink};
 pub use burst::{Burst, FrameTime};
 pub use error::LinkError;
 pub use layout::{FrameLayout, LayoutError};
 pub use link::{Link, Sent};
+pub use opener::{Opener, open};
 pub use spec::{LinkKind, LinkSpec, SpecError};
 pub use tally::Tally;
-pub use wrapper::{Captured, Counted, FaultPlan, Faulty, Injected};
+pub use wrapper::{Captured, Counted, Direction, FaultPlan, Faulty, Injected};
 
 /// The README's example compiles and runs.
 #[cfg(doctest)]

@@ -1,22 +1,38 @@
 //! Links as people write them: `xdp:eth0`, `packet:eth1,queues=2,fanout=cpu`, `tap:t0`, `pcap:in.pcap,out=out.pcapng`,
-//! `ring:name`, each with `frames=`, `stride=` and `headroom=` where wanted.
+//! `ring:name`, each with `frames=`, `stride=` and `headroom=` where wanted, and with `capture=` and faults (`drop=1%,seed=7`)
+//! around it.
 
 use crate::layout::{FrameLayout, LayoutError};
 use crate::packet_socket::Fanout;
+use crate::wrapper::{Direction, FaultPlan};
 use crate::xdp::{XdpHook, XdpMode};
+use corelane_report::quantity::{parse_duration, parse_share};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Which link to open, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinkSpec {
     /// Kind and name.
     pub kind: LinkKind,
     /// How frames lie in its memory.
     pub layout: FrameLayout,
+    /// `capture=FILE`: where all that the link receives and sends is written. The file of queue 1 of `seen.pcapng` is
+    /// `seen.1.pcapng`, and so on.
+    pub capture: Option<PathBuf>,
+    /// `drop=1%` and the others: what befalls its frames. Queue `q` has the seed plus `q`.
+    pub faults: Option<FaultPlan>,
 }
+
+/// The options of every kind of link.
+const EVERY: &str = "frames, stride, headroom, capture, drop, truncate, corrupt, duplicate, reorder, delay, delayed, faults and seed";
+/// The seed where none is given.
+const SEED: u64 = 1;
+/// The longest delay.
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
 /// The kinds of links that can be named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +88,7 @@ pub enum SpecError {
         "'{0}' names no link: write xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE or ring:NAME"
     )]
     Kind(String),
-    #[error("'{option}' is no option of a {kind} link, which has {has}")]
+    #[error("'{option}' is no option of a {kind} link, which has {has}{EVERY}", EVERY = EVERY)]
     Option {
         option: String,
         kind: &'static str,
@@ -155,16 +171,86 @@ impl<'text> Options<'text> {
         )?)
     }
 
+    fn share(&mut self, option: &'static str) -> Result<Option<f64>, SpecError> {
+        self.text(option)
+            .map(|value| {
+                parse_share(value).map_err(|_| SpecError::Value {
+                    option,
+                    value: value.to_owned(),
+                    expected: "a share of frames such as 1% or 0.01",
+                })
+            })
+            .transpose()
+    }
+
+    fn delay(&mut self) -> Result<Option<Duration>, SpecError> {
+        self.text("delay")
+            .map(|value| {
+                parse_duration(value)
+                    .ok()
+                    .filter(|delay| !delay.is_zero() && *delay <= LONGEST_DELAY)
+                    .ok_or_else(|| SpecError::Value {
+                        option: "delay",
+                        value: value.to_owned(),
+                        expected: "a time above 0, 10s at most, such as 5ms",
+                    })
+            })
+            .transpose()
+    }
+
+    fn faults(&mut self) -> Result<Option<FaultPlan>, SpecError> {
+        let shares = [
+            self.share("drop")?,
+            self.share("truncate")?,
+            self.share("corrupt")?,
+            self.share("duplicate")?,
+            self.share("reorder")?,
+        ];
+        let delay = self.delay()?;
+        let is_some = delay.is_some() || shares.iter().any(Option::is_some);
+        if !is_some {
+            return Ok(None);
+        }
+        let [drop, truncate, corrupt, duplicate, reorder] = shares.map(Option::unwrap_or_default);
+        let delayed = if delay.is_some() {
+            self.share("delayed")?.unwrap_or(1.0)
+        } else {
+            0.0
+        };
+        Ok(Some(FaultPlan {
+            seed: self.take("seed", "a whole number")?.unwrap_or(SEED),
+            direction: self.take("faults", "received or sent")?.unwrap_or_default(),
+            drop,
+            truncate,
+            corrupt,
+            duplicate,
+            reorder,
+            delayed,
+            delay: delay.unwrap_or_default(),
+        }))
+    }
+
     /// Refuses what nobody took.
     fn end(self) -> Result<(), SpecError> {
-        match self.given.first() {
-            None => Ok(()),
-            Some((option, _)) => Err(SpecError::Option {
-                option: (*option).to_owned(),
+        let Some((option, value)) = self.given.first() else {
+            return Ok(());
+        };
+        let without = |option, expected| SpecError::Value {
+            option,
+            value: (*value).to_owned(),
+            expected,
+        };
+        let fault = "a fault as well, such as drop=1% or delay=5ms";
+        Err(match *option {
+            "delayed" => without("delayed", "the time as well, such as delay=5ms"),
+            "faults" => without("faults", fault),
+            "seed" => without("seed", fault),
+            option => SpecError::Option {
+                option: option.to_owned(),
                 kind: self.kind,
                 has: self.has,
-            }),
-        }
+            },
+        })
     }
 }
 
@@ -185,11 +271,11 @@ impl FromStr for LinkSpec {
             .chain(parts.map(|part| part.split_once('=').unwrap_or((part, ""))))
             .collect();
         let (kind, has) = match kind {
-            "xdp" => ("xdp", "queues, mode, hook, wakeup, frames, stride and headroom"),
-            "packet" => ("packet", "queues, fanout, frames, stride and headroom"),
-            "tap" => ("tap", "queues, frames, stride and headroom"),
-            "pcap" => ("pcap", "in, out, frames, stride and headroom"),
-            "ring" => ("ring", "frames, stride and headroom"),
+            "xdp" => ("xdp", "queues, mode, hook, wakeup, "),
+            "packet" => ("packet", "queues, fanout, "),
+            "tap" => ("tap", "queues, "),
+            "pcap" => ("pcap", "in, out, "),
+            "ring" => ("ring", ""),
             _ => return Err(unknown()),
         };
         if name.is_empty() && kind != "pcap" {
@@ -206,8 +292,43 @@ impl FromStr for LinkSpec {
             return Err(unknown());
         }
         let layout = options.layout()?;
+        let capture = options.file("capture")?.map(PathBuf::from);
+        let faults = options.faults()?;
         options.end()?;
-        Ok(LinkSpec { kind, layout })
+        let spec = LinkSpec {
+            kind,
+            layout,
+            capture,
+            faults,
+        };
+        LinkSpec::check_captures(std::slice::from_ref(&spec))?;
+        Ok(spec)
+    }
+}
+
+impl LinkSpec {
+    /// Refuses captures into files that one of these links, which are to be open together, uses otherwise.
+    ///
+    /// # Errors
+    /// Names the first such file.
+    pub fn check_captures(specs: &[LinkSpec]) -> Result<(), SpecError> {
+        let mut used: Vec<&Path> = Vec::new();
+        for spec in specs {
+            if let LinkKind::Capture { read, write } = &spec.kind {
+                used.extend([read, write].into_iter().flatten().map(PathBuf::as_path));
+            }
+        }
+        for file in specs.iter().filter_map(|spec| spec.capture.as_deref()) {
+            if used.contains(&file) {
+                return Err(SpecError::Value {
+                    option: "capture",
+                    value: file.display().to_string(),
+                    expected: "a file that no link reads or writes already",
+                });
+            }
+            used.push(file);
+        }
+        Ok(())
     }
 }
 
@@ -311,18 +432,60 @@ impl fmt::Display for LinkSpec {
             }
             LinkKind::Ring { name } => write!(formatter, "ring:{name}")?,
         }
-        let (layout, usual) = (self.layout, FrameLayout::default());
-        for (option, value, usual) in [
-            ("frames", layout.frames(), usual.frames()),
-            ("stride", layout.stride(), usual.stride()),
-            ("headroom", layout.headroom(), usual.headroom()),
-        ] {
-            if value != usual {
-                write!(formatter, ",{option}={value}")?;
-            }
+        write_layout(self.layout, formatter)?;
+        if let Some(file) = &self.capture {
+            write!(formatter, ",capture={}", file.display())?;
         }
-        Ok(())
+        self.faults
+            .iter()
+            .try_for_each(|plan| write_faults(plan, formatter))
     }
+}
+
+fn write_layout(layout: FrameLayout, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let usual = FrameLayout::default();
+    for (option, value, usual) in [
+        ("frames", layout.frames(), usual.frames()),
+        ("stride", layout.stride(), usual.stride()),
+        ("headroom", layout.headroom(), usual.headroom()),
+    ] {
+        if value != usual {
+            write!(formatter, ",{option}={value}")?;
+        }
+    }
+    Ok(())
+}
+
+fn write_faults(plan: &FaultPlan, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let shares = [
+        ("drop", plan.drop),
+        ("truncate", plan.truncate),
+        ("corrupt", plan.corrupt),
+        ("duplicate", plan.duplicate),
+        ("reorder", plan.reorder),
+    ];
+    let is_nothing = plan.delay.is_zero() && shares.iter().all(|(_, share)| *share == 0.0);
+    for (option, share) in shares {
+        if share != 0.0 || (is_nothing && option == "drop") {
+            write!(formatter, ",{option}={share}")?;
+        }
+    }
+    if !plan.delay.is_zero() {
+        let (nanoseconds, units) = (plan.delay.as_nanos(), [("ms", 1_000_000), ("us", 1_000)]);
+        let unit = units.into_iter().find(|(_, unit)| nanoseconds % unit == 0);
+        let (unit, of) = unit.unwrap_or(("ns", 1));
+        write!(formatter, ",delay={}{unit}", nanoseconds / of)?;
+        if plan.delayed != 1.0 {
+            write!(formatter, ",delayed={}", plan.delayed)?;
+        }
+    }
+    if plan.direction != Direction::default() {
+        write!(formatter, ",faults={}", plan.direction)?;
+    }
+    if plan.seed != SEED {
+        write!(formatter, ",seed={}", plan.seed)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -343,6 +506,10 @@ mod tests {
             "pcap:in.pcap,out=out.pcapng",
             "pcap:out=out.pcapng",
             "ring:left,frames=256",
+            "ring:left,frames=256,capture=seen=b.pcapng,drop=0.01,seed=7",
+            "tap:t0,truncate=0.001,corrupt=0.002,duplicate=0.003,reorder=0.004,delay=5ms,delayed=0.5",
+            "tap:t0,delay=1500us,faults=sent",
+            "tap:t0,drop=0",
         ] {
             let spec: LinkSpec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(spec.to_string(), text);
@@ -350,6 +517,13 @@ mod tests {
         assert_eq!(
             "pcap:in=a,out=b".parse::<LinkSpec>().unwrap().to_string(),
             "pcap:a,out=b"
+        );
+        assert_eq!(
+            "tap:t0,seed=7,drop=1%,delay=0.01s"
+                .parse::<LinkSpec>()
+                .unwrap()
+                .to_string(),
+            "tap:t0,drop=0.01,delay=10ms,seed=7"
         );
     }
 
@@ -368,5 +542,40 @@ mod tests {
         assert!(refusal("packet:eth0,queues=0").contains("from 1 to 256"));
         assert!(refusal("pcap:a.pcap,out=").contains("'out=': give the name of a file"));
         assert!(refusal("tap:t0,stride=100").contains("a multiple of 64"));
+        for (text, told) in [
+            (
+                "tap:t0,drop=2",
+                "'drop=2': give a share of frames such as 1% or 0.01",
+            ),
+            ("tap:t0,reorder=", "'reorder=': give a share"),
+            (
+                "tap:t0,delay=5",
+                "'delay=5': give a time above 0, 10s at most, such as 5ms",
+            ),
+            ("tap:t0,delay=11s", "10s at most"),
+            ("tap:t0,delay=0ms", "a time above 0"),
+            (
+                "tap:t0,delayed=1%",
+                "'delayed=1%': give the time as well, such as delay=5ms",
+            ),
+            ("tap:t0,seed=7", "'seed=7': give a fault as well, such as drop=1%"),
+            ("tap:t0,faults=sent", "'faults=sent': give a fault as well"),
+            (
+                "tap:t0,drop=1%,faults=both",
+                "'faults=both': give received or sent",
+            ),
+            ("tap:t0,drop=1%,seed=-1", "'seed=-1': give a whole number"),
+            ("tap:t0,capture=", "'capture=': give the name of a file"),
+            (
+                "pcap:a,out=b,capture=b",
+                "'capture=b': give a file that no link reads or writes already",
+            ),
+            (
+                "tap:t0,lose=1%",
+                "'lose' is no option of a tap link, which has queues, frames,",
+            ),
+        ] {
+            assert!(refusal(text).contains(told), "{text}: {}", refusal(text));
+        }
     }
 }

@@ -1,23 +1,51 @@
 //! Faults befall frames as planned: each is counted, the same seed gives the same ones, and nothing else is lost.
 
-use corelane_link::{FaultPlan, Faulty, FrameLayout, Injected, Link, memory};
+use corelane_link::{Direction, FaultPlan, Faulty, FrameLayout, Injected, Link, memory};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 const FRAMES: usize = 2000;
+const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// What arrives of numbered frames under a plan, and what befell them.
+/// A clock that the test turns.
+#[derive(Clone)]
+struct Clock(Rc<Cell<Instant>>);
+
+impl Clock {
+    fn new() -> Clock {
+        Clock(Rc::new(Cell::new(Instant::now())))
+    }
+
+    fn turn(&self, time: Duration) {
+        self.0.set(self.0.get() + time);
+    }
+
+    /// What a link asks.
+    fn read(&self) -> impl FnMut() -> Instant {
+        let clock = Rc::clone(&self.0);
+        move || clock.get()
+    }
+}
+
+/// What arrives of numbered frames under a plan, a burst a millisecond, and what befell them.
 fn arrived(plan: FaultPlan) -> (Vec<Vec<u8>>, Injected) {
     let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
-    let mut right = Faulty::new(right, plan);
+    let clock = Clock::new();
+    let mut right = Faulty::with_clock(right, plan, clock.read());
     let mut came = Vec::new();
     for first in (0..FRAMES).step_by(100) {
         let frames: Vec<Vec<u8>> = (first..first + 100).map(frame).collect();
         assert_eq!(left.send(frames.iter().map(Vec::as_slice)).unwrap().taken, 100);
         came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
+        clock.turn(MILLISECOND);
     }
     drop(left);
     while !right.is_ended() {
         came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
+        clock.turn(MILLISECOND);
     }
+    assert_eq!(right.tally().received, came.len() as u64);
     (came, right.injected())
 }
 
@@ -47,8 +75,9 @@ fn the_same_seed_gives_the_same_faults_and_another_seed_others() {
         corrupt: 0.1,
         duplicate: 0.1,
         reorder: 0.1,
-        delay: 0.1,
-        delay_bursts: 3,
+        delayed: 0.1,
+        delay: 3 * MILLISECOND,
+        ..FaultPlan::default()
     };
     assert_eq!(arrived(plan(7)), arrived(plan(7)));
     assert_ne!(arrived(plan(7)), arrived(plan(8)));
@@ -100,6 +129,7 @@ fn corrupted_frames_differ_in_one_bit_and_truncated_ones_in_length() {
         came.iter().filter(|frame| frame.len() < 64).count() as u64,
         injected.truncated
     );
+    assert!(injected.truncated > 400 && came.iter().all(|frame| frame.len() >= 14));
 }
 
 #[test]
@@ -112,8 +142,8 @@ fn reordered_and_delayed_frames_come_late_but_come() {
         },
         FaultPlan {
             seed: 1,
-            delay: 0.2,
-            delay_bursts: 2,
+            delayed: 0.2,
+            delay: 2 * MILLISECOND,
             ..FaultPlan::default()
         },
     ] {
@@ -123,4 +153,131 @@ fn reordered_and_delayed_frames_come_late_but_come() {
         came.sort_by_key(|frame| number(frame));
         assert_eq!(came, (0..FRAMES).map(frame).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_delay_holds_every_frame_until_its_time_and_a_descriptor_does_not_tell_of_them() {
+    let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
+    let clock = Clock::new();
+    let plan = FaultPlan {
+        delayed: 1.0,
+        delay: 5 * MILLISECOND,
+        ..FaultPlan::default()
+    };
+    let mut right = Faulty::with_clock(right, plan, clock.read());
+    left.send([frame(0).as_slice()].into_iter()).unwrap();
+    assert_eq!(right.receive(16).unwrap().len(), 0);
+    clock.turn(4 * MILLISECOND);
+    left.send([frame(1).as_slice()].into_iter()).unwrap();
+    drop(left);
+    assert_eq!(right.receive(16).unwrap().len(), 0);
+    assert_eq!((right.injected().held, right.is_ended()), (2, false));
+    right.check().unwrap();
+    clock.turn(MILLISECOND);
+    assert_eq!(right.receive(16).unwrap().frame(0), frame(0));
+    clock.turn(4 * MILLISECOND);
+    assert_eq!(right.receive(16).unwrap().frame(0), frame(1));
+    assert_eq!((right.injected().held, right.is_ended()), (0, true));
+}
+
+#[test]
+fn a_frame_that_nothing_overtakes_comes_after_10_ms_and_is_not_counted() {
+    let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
+    let clock = Clock::new();
+    let plan = FaultPlan {
+        reorder: 1.0,
+        ..FaultPlan::default()
+    };
+    let mut right = Faulty::with_clock(right, plan, clock.read());
+    left.send([frame(0).as_slice()].into_iter()).unwrap();
+    assert_eq!(right.receive(16).unwrap().len(), 0);
+    clock.turn(10 * MILLISECOND);
+    assert_eq!(right.receive(16).unwrap().len(), 1);
+    assert_eq!(right.injected().reordered, 0);
+    left.send([frame(1), frame(2)].iter().map(Vec::as_slice)).unwrap();
+    let came: Vec<usize> = right.receive(16).unwrap().iter().map(number).collect();
+    assert_eq!((came, right.injected().reordered), (vec![2, 1], 1));
+}
+
+#[test]
+fn what_is_held_back_is_bounded_and_the_rest_waits_in_the_link() {
+    /// As `wrapper/fault.rs` has it.
+    const MOST_HELD: u64 = 65_536;
+    let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
+    let clock = Clock::new();
+    let plan = FaultPlan {
+        delayed: 1.0,
+        delay: MILLISECOND,
+        ..FaultPlan::default()
+    };
+    let mut right = Faulty::with_clock(right, plan, clock.read());
+    let frames: Vec<Vec<u8>> = (0..100).map(frame).collect();
+    let mut sent = 0;
+    loop {
+        let taken = left.send(frames.iter().map(Vec::as_slice)).unwrap().taken as u64;
+        sent += taken;
+        assert_eq!(right.receive(256).unwrap().len(), 0);
+        assert!(right.injected().held <= MOST_HELD);
+        if taken == 0 {
+            break;
+        }
+    }
+    assert_eq!(right.injected().held, MOST_HELD);
+    clock.turn(MILLISECOND);
+    let mut came = 0;
+    while came < sent {
+        came += right.receive(256).unwrap().len() as u64;
+        clock.turn(MILLISECOND);
+    }
+    assert_eq!(right.injected().held, 0);
+}
+
+#[test]
+fn faults_of_what_is_sent_befall_no_received_frame_and_account_for_what_leaves() {
+    let (left, mut right) = memory::pair(FrameLayout::new(256, 1920, 64).unwrap()).unwrap();
+    let clock = Clock::new();
+    let plan = FaultPlan {
+        seed: 5,
+        direction: Direction::Sent,
+        drop: 0.1,
+        truncate: 0.1,
+        duplicate: 0.1,
+        reorder: 0.1,
+        delayed: 0.1,
+        delay: 3 * MILLISECOND,
+        ..FaultPlan::default()
+    };
+    let mut left = Faulty::with_clock(left, plan, clock.read());
+    let frames: Vec<Vec<u8>> = (0..FRAMES).map(frame).collect();
+    let (mut taken, mut came) = (0, Vec::new());
+    while taken < FRAMES {
+        // More at once than the ring has room for, so that some wait for it.
+        let rest = frames[taken..].iter().take(700);
+        taken += left.send(rest.map(Vec::as_slice)).unwrap().taken;
+        came.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
+        clock.turn(MILLISECOND);
+    }
+    while left.injected().held > 0 {
+        left.check().unwrap();
+        came.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
+        clock.turn(MILLISECOND);
+    }
+    came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
+    let injected = left.injected();
+    for (name, count) in injected.by_name() {
+        let asked = !["corrupted", "held"].contains(&name.as_str());
+        assert_eq!(count > 100, asked, "{name}: {count}");
+    }
+    assert_eq!(
+        came.len() as u64,
+        FRAMES as u64 - injected.dropped + injected.duplicated
+    );
+    assert_eq!(left.tally().sent, came.len() as u64);
+    let mut numbers: Vec<usize> = came.iter().map(|frame| number(frame)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len() as u64, FRAMES as u64 - injected.dropped);
+
+    right.send(frames[..200].iter().map(Vec::as_slice)).unwrap();
+    assert_eq!(left.receive(256).unwrap().len(), 200);
 }

@@ -1,5 +1,6 @@
 //! `corelane load packets`: frames on any link, made or replayed.
 
+use crate::faults;
 use crate::interrupt::Interrupt;
 use crate::outcome::{CannotRun, Done, Outcome, usage};
 use crate::steering::{self, Asking};
@@ -22,7 +23,8 @@ pub const EXAMPLES: &str = "Examples:\n  corelane load packets pcap:out=flood.pc
     corelane load packets ring:left --rate 10k --flows 64 --duration 200ms\n  \
     sudo corelane load packets xdp:eth0 --to 198.18.0.0/16 --destination-link 02:00:00:00:00:01\n  \
     sudo corelane load packets packet:eth0 --replay capture.pcapng --speed 10\n\n\
-    Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:out=FILE, ring:NAME, with options such as ,queues=2.\n\
+    Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:out=FILE, ring:NAME, with options such as ,queues=2;\n\
+    ,capture=sent.pcapng writes down what is sent, ,drop=1%,faults=sent loses some (docs/BRIDGE.md).\n\
     Sizes are without Ethernet's check sequence: 60 is the shortest frame, 1514 the longest of an MTU of 1500.";
 
 #[derive(Debug, Args)]
@@ -191,8 +193,8 @@ fn name_flag(error: PacketsError) -> anyhow::Error {
         PacketsError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
             return CannotRun(format!("LINK: {error}")).into();
         }
-        PacketsError::Link(LinkError::Capture { .. }) => "--replay",
-        PacketsError::Spec(_) | PacketsError::Link(_) => "LINK",
+        PacketsError::Replay(_) => "--replay",
+        PacketsError::Spec(_) | PacketsError::Link(_) | PacketsError::NothingReceived => "LINK",
         PacketsError::MixedFamilies | PacketsError::EmptyPool => "--from and --to",
         PacketsError::Bucket { .. } => "--steering",
         PacketsError::Short { .. } | PacketsError::Long { .. } => "--size",
@@ -234,6 +236,7 @@ fn summary(loaded: &PacketsLoaded) -> String {
     for (reason, count) in loaded.dropped.iter().filter(|(_, count)| **count > 0) {
         text.push_str(&format!("not sent, {reason}: {}\n", quantity::count(*count)));
     }
+    text.push_str(&faults::line(&loaded.link, loaded.faults.as_ref()));
     if let Some(why) = &loaded.limited_by {
         text.push_str(&format!("limited by {why}\n"));
     }

@@ -1,5 +1,6 @@
 //! `corelane serve packets`: what came of the packets that `corelane load packets` sent.
 
+use crate::faults;
 use crate::interrupt::Interrupt;
 use crate::outcome::{CannotRun, Done, Outcome, usage};
 use crate::steering::{self, Asking};
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane serve packets ring:right --duration 200ms --json\n  \
     sudo corelane serve packets xdp:eth1\n  sudo corelane serve packets tap:t0,queues=2\n\n\
-    Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, ring:NAME, with options such as ,queues=2.";
+    Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, ring:NAME, with options such as ,queues=2;\n\
+    ,capture=seen.pcapng writes down what comes, ,drop=1%,delay=5ms harms it (docs/BRIDGE.md).";
 
 #[derive(Debug, Args)]
 pub struct ServePacketsArguments {
@@ -60,7 +62,7 @@ pub fn run(arguments: &ServePacketsArguments) -> Outcome {
         ReceiveError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
             CannotRun(format!("LINK: {error}")).into()
         }
-        ReceiveError::Spec(_) | ReceiveError::Link(_) => usage("LINK", error),
+        ReceiveError::Spec(_) | ReceiveError::NothingSent | ReceiveError::Link(_) => usage("LINK", error),
         error => error.into(),
     })?;
     if !arguments.json {
@@ -123,6 +125,7 @@ fn summary(received: &Received) -> String {
     ] {
         text.push_str(&format!("{what:<31} {:>13}\n", quantity::count(count)));
     }
+    text.push_str(&faults::line(&received.link, received.faults.as_ref()));
     match (&received.latency, &received.latency_unknown) {
         (Some(latency), _) => text.push_str(&format!(
             "latency: half no more than {}, 99 in 100 no more than {}, at most {}\n",

@@ -1,5 +1,6 @@
 //! A link whose frames are written to a capture file as they pass, both ways.
 
+use super::{Shared, lock};
 use crate::burst::Burst;
 use crate::capture::{CaptureWriter, now};
 use crate::error::LinkError;
@@ -11,14 +12,25 @@ use std::os::fd::BorrowedFd;
 #[derive(Debug)]
 pub struct Captured<L> {
     inner: L,
-    writer: CaptureWriter,
+    writer: Shared<CaptureWriter>,
 }
 
 impl<L> Captured<L> {
     /// Captures from now on.
     #[must_use]
     pub fn new(inner: L, writer: CaptureWriter) -> Captured<L> {
+        Captured::resume(inner, Shared::new(writer.into()))
+    }
+
+    /// Goes on with the file of a link that was lost.
+    pub(crate) fn resume(inner: L, writer: Shared<CaptureWriter>) -> Captured<L> {
         Captured { inner, writer }
+    }
+
+    /// The link inside.
+    #[must_use]
+    pub fn inner(&self) -> &L {
+        &self.inner
     }
 }
 
@@ -32,10 +44,10 @@ impl<L: Link> Link for Captured<L> {
         let burst = self.inner.receive(limit)?;
         if !burst.is_empty() {
             let now = now();
+            let mut writer = lock(&self.writer);
             for number in 0..burst.len() {
                 let time = burst.time(number).unwrap_or(now);
-                self.writer
-                    .write(time, burst.wire_length(number) as u32, burst.frame(number))?;
+                writer.write(time, burst.wire_length(number) as u32, burst.frame(number))?;
             }
         }
         Ok(burst)
@@ -48,7 +60,7 @@ impl<L: Link> Link for Captured<L> {
     ) -> Result<usize, LinkError> {
         let now = now();
         let mut written = Ok(());
-        let writer = &mut self.writer;
+        let mut writer = lock(&self.writer);
         let taken = self.inner.transmit(count, |number, buffer| {
             let length = write(number, buffer).min(buffer.len());
             if written.is_ok() {
@@ -76,7 +88,7 @@ impl<L: Link> Link for Captured<L> {
     }
 
     fn check(&mut self) -> Result<(), LinkError> {
-        self.writer.flush()?;
+        lock(&self.writer).flush()?;
         self.inner.check()
     }
 }

@@ -1,85 +1,251 @@
-//! A link that harms some of the frames that arrive on it, as a seed decides: the same seed and frames give the same faults.
+//! What befalls frames, as a seed decides: frames enter with the time, and those that are due leave. No link, no clock.
 
-use crate::burst::{Burst, Extent};
-use crate::error::LinkError;
-use crate::link::Link;
-use crate::tally::Tally;
-use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
+use crate::burst::{Burst, FrameTime};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::ops::AddAssign;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// Frames held back at most, so that a long delay does not take all memory; more wait in the link.
+const MOST_HELD: usize = 65_536;
+/// How long a frame waits for another to overtake it.
+const OVERTAKEN_WITHIN: Duration = Duration::from_millis(10);
+/// Bytes that stay of a truncated frame at least: links take no frame without Ethernet's header.
+const SHORTEST: usize = 14;
 
 /// How often each fault happens to a frame, as a share from 0 to 1, drawn for each fault on its own and in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FaultPlan {
     /// Seed of all draws.
     pub seed: u64,
-    /// The frame never arrives, and nothing else happens to it.
+    /// Which frames they befall.
+    pub direction: Direction,
+    /// The frame goes nowhere, and nothing else happens to it.
     pub drop: f64,
-    /// The frame ends early, at a length drawn from 0 up.
+    /// The frame ends early, at a length drawn from 14 bytes up.
     pub truncate: f64,
     /// One bit of the frame is another.
     pub corrupt: f64,
-    /// The frame arrives twice, one copy right after the other.
+    /// The frame comes twice, one copy right after the other.
     pub duplicate: f64,
-    /// The frame arrives after the one that follows it.
+    /// The frame comes after the one that follows it within 10 ms; where none does, it comes then.
     pub reorder: f64,
-    /// The frame arrives `delay_bursts` bursts later than it would.
-    pub delay: f64,
-    /// How many calls of [`Link::receive`] a delayed frame is kept.
-    pub delay_bursts: u64,
+    /// The frame comes `delay` later than it would.
+    pub delayed: f64,
+    /// How long a delayed frame is held back.
+    pub delay: Duration,
+}
+
+/// Which frames of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Those that come from it.
+    #[default]
+    Received,
+    /// Those that go to it.
+    Sent,
+}
+
+impl FromStr for Direction {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Direction, ()> {
+        match text {
+            "received" => Ok(Direction::Received),
+            "sent" => Ok(Direction::Sent),
+            _ => Err(()),
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Direction::Received => "received",
+            Direction::Sent => "sent",
+        })
+    }
 }
 
 /// How often each fault happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Injected {
+    /// Frames that went nowhere.
     pub dropped: u64,
+    /// Frames cut short.
     pub truncated: u64,
+    /// Frames with a changed bit.
     pub corrupted: u64,
+    /// Frames that came twice.
     pub duplicated: u64,
+    /// Frames that another one overtook.
     pub reordered: u64,
+    /// Frames held back for the delay.
     pub delayed: u64,
+    /// Frames held back now: what arrived and was not dropped, with its copies, less what left.
+    pub held: u64,
 }
 
-/// A link, and what befalls the frames that come from it. Frames that are sent are left alone: put one of these around each
-/// end for faults both ways.
-#[derive(Debug)]
-pub struct Faulty<L> {
-    inner: L,
-    plan: FaultPlan,
-    draws: fastrand::Rng,
-    injected: Injected,
-    received: Tally,
-    /// Frames that are due, with the number of the burst from which on they are.
-    waiting: VecDeque<(u64, Vec<u8>)>,
-    /// A frame that is to come after the next one.
-    overtaken: Option<Vec<u8>>,
-    bursts: u64,
-    memory: Vec<u8>,
-    extents: Vec<Extent>,
-}
-
-impl<L: Link> Faulty<L> {
-    /// Faults as planned, from now on.
+impl Injected {
+    /// The counts by name, for reports.
     #[must_use]
-    pub fn new(inner: L, plan: FaultPlan) -> Faulty<L> {
-        Faulty {
-            inner,
-            plan,
-            draws: fastrand::Rng::with_seed(plan.seed),
-            injected: Injected::default(),
-            received: Tally::default(),
-            waiting: VecDeque::new(),
-            overtaken: None,
-            bursts: 0,
-            memory: Vec::new(),
-            extents: Vec::new(),
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        let named = [
+            ("dropped", self.dropped),
+            ("truncated", self.truncated),
+            ("corrupted", self.corrupted),
+            ("duplicated", self.duplicated),
+            ("reordered", self.reordered),
+            ("delayed", self.delayed),
+            ("held", self.held),
+        ];
+        named.map(|(name, count)| (name.to_owned(), count)).into()
+    }
+}
+
+impl AddAssign for Injected {
+    fn add_assign(&mut self, other: Injected) {
+        self.dropped += other.dropped;
+        self.truncated += other.truncated;
+        self.corrupted += other.corrupted;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.delayed += other.delayed;
+        self.held += other.held;
+    }
+}
+
+/// A frame, and what a link knows of it.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub(super) bytes: Vec<u8>,
+    pub(super) wire_length: u32,
+    pub(super) time: FrameTime,
+}
+
+impl Frame {
+    pub(super) fn of(burst: &Burst<'_>, number: usize) -> Frame {
+        Frame {
+            bytes: burst.frame(number).to_vec(),
+            wire_length: burst.wire_length(number) as u32,
+            time: burst.time(number).unwrap_or_default(),
         }
     }
 
+    pub(super) fn sent(bytes: &[u8]) -> Frame {
+        Frame {
+            bytes: bytes.to_vec(),
+            wire_length: bytes.len() as u32,
+            time: 0,
+        }
+    }
+}
+
+/// A frame whose fate is drawn.
+#[derive(Debug)]
+struct Fated {
+    frame: Frame,
+    twice: bool,
+    /// When it is due, if it is delayed.
+    due: Option<Instant>,
+}
+
+/// The faults of one queue of a link: its draws, and the frames that it holds back.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    plan: FaultPlan,
+    draws: fastrand::Rng,
+    injected: Injected,
+    /// Frames that are due, in the order in which they leave.
+    ready: VecDeque<Frame>,
+    /// Frames with the time at which they are due; the first is due first.
+    delayed: VecDeque<(Instant, Frame)>,
+    /// A frame that the next one overtakes, and how long it waits for that.
+    overtaken: Option<(Instant, Fated)>,
+}
+
+impl Faults {
+    pub(crate) fn new(plan: FaultPlan) -> Faults {
+        Faults {
+            plan,
+            draws: fastrand::Rng::with_seed(plan.seed),
+            injected: Injected::default(),
+            ready: VecDeque::new(),
+            delayed: VecDeque::new(),
+            overtaken: None,
+        }
+    }
+
+    pub(super) fn direction(&self) -> Direction {
+        self.plan.direction
+    }
+
     /// What befell the frames so far.
-    #[must_use]
-    pub fn injected(&self) -> Injected {
-        self.injected
+    pub(crate) fn injected(&self) -> Injected {
+        Injected {
+            held: self.held() as u64,
+            ..self.injected
+        }
+    }
+
+    /// Frames that are here now.
+    pub(super) fn held(&self) -> usize {
+        self.ready.len() + self.delayed.len() + usize::from(self.overtaken.is_some())
+    }
+
+    /// How many more frames it takes.
+    pub(super) fn room(&self) -> usize {
+        MOST_HELD.saturating_sub(self.held())
+    }
+
+    /// Decides what becomes of a frame that arrives now.
+    pub(super) fn take(&mut self, mut frame: Frame, now: Instant) {
+        let plan = self.plan;
+        if self.draw(plan.drop) {
+            self.injected.dropped += 1;
+            return;
+        }
+        if self.draw(plan.truncate) && frame.bytes.len() > SHORTEST {
+            let length = self.draws.usize(SHORTEST..frame.bytes.len());
+            frame.bytes.truncate(length);
+            frame.wire_length = length as u32;
+            self.injected.truncated += 1;
+        }
+        if self.draw(plan.corrupt) && !frame.bytes.is_empty() {
+            let bit = self.draws.usize(..frame.bytes.len() * 8);
+            frame.bytes[bit / 8] ^= 1 << (bit % 8);
+            self.injected.corrupted += 1;
+        }
+        let twice = self.draw(plan.duplicate);
+        let later = self.draw(plan.reorder);
+        let due = self.draw(plan.delayed).then(|| now + plan.delay);
+        let fated = Fated { frame, twice, due };
+        if later && self.overtaken.is_none() {
+            self.overtaken = Some((now + OVERTAKEN_WITHIN, fated));
+            return;
+        }
+        self.queue(fated);
+        if let Some((_, mut overtaken)) = self.overtaken.take() {
+            self.injected.reordered += 1;
+            overtaken.due = overtaken.due.max(due);
+            self.queue(overtaken);
+        }
+    }
+
+    /// Makes frames ready that are due now. Where no frame will come any more (`ended`), none waits to be overtaken.
+    pub(super) fn release(&mut self, now: Instant, ended: bool) {
+        if let Some((_, fated)) = self.overtaken.take_if(|(until, _)| ended || *until <= now) {
+            self.queue(fated);
+        }
+        let due = self.delayed.partition_point(|(due, _)| *due <= now);
+        self.ready
+            .extend(self.delayed.drain(..due).map(|(_, frame)| frame));
+    }
+
+    /// The frames that are due, to be taken from the front.
+    pub(super) fn ready(&mut self) -> &mut VecDeque<Frame> {
+        &mut self.ready
     }
 
     fn draw(&mut self, share: f64) -> bool {
@@ -87,128 +253,15 @@ impl<L: Link> Faulty<L> {
         self.draws.f64() < share
     }
 
-    /// Decides what becomes of one frame, and queues it.
-    fn harm(&mut self, mut frame: Vec<u8>) {
-        let plan = self.plan;
-        if self.draw(plan.drop) {
-            self.injected.dropped += 1;
-            return;
-        }
-        if self.draw(plan.truncate) && !frame.is_empty() {
-            frame.truncate(self.draws.usize(..frame.len()));
-            self.injected.truncated += 1;
-        }
-        if self.draw(plan.corrupt) && !frame.is_empty() {
-            let bit = self.draws.usize(..frame.len() * 8);
-            frame[bit / 8] ^= 1 << (bit % 8);
-            self.injected.corrupted += 1;
-        }
-        let (twice, later, delayed) = (
-            self.draw(plan.duplicate),
-            self.draw(plan.reorder),
-            self.draw(plan.delay),
-        );
-        if later && self.overtaken.is_none() {
-            self.injected.reordered += 1;
-            self.overtaken = Some(frame);
-            return;
-        }
-        let due = if delayed {
-            self.bursts + plan.delay_bursts
-        } else {
-            self.bursts
-        };
-        self.injected.delayed += u64::from(delayed);
-        if twice {
-            self.injected.duplicated += 1;
-            self.waiting.push_back((due, frame.clone()));
-        }
-        self.waiting.push_back((due, frame));
-        if let Some(overtaken) = self.overtaken.take() {
-            self.waiting.push_back((self.bursts, overtaken));
-        }
-    }
-
-    /// Moves up to `limit` frames that are due into the memory that is lent.
-    fn lend(&mut self, limit: usize) {
-        self.memory.clear();
-        self.extents.clear();
-        let bursts = self.bursts;
-        let mut kept = VecDeque::with_capacity(self.waiting.len());
-        for (due, frame) in self.waiting.drain(..) {
-            if due > bursts || self.extents.len() == limit {
-                kept.push_back((due, frame));
-                continue;
+    fn queue(&mut self, fated: Fated) {
+        let Fated { frame, twice, due } = fated;
+        self.injected.duplicated += u64::from(twice);
+        self.injected.delayed += u64::from(due.is_some());
+        for frame in std::iter::repeat_n(frame, 1 + usize::from(twice)) {
+            match due {
+                None => self.ready.push_back(frame),
+                Some(due) => self.delayed.push_back((due, frame)),
             }
-            self.extents.push(Extent {
-                offset: self.memory.len(),
-                length: frame.len() as u32,
-                wire_length: frame.len() as u32,
-                time: 0,
-            });
-            self.memory.extend_from_slice(&frame);
-            self.received.received += 1;
-            self.received.received_bytes += frame.len() as u64;
         }
-        self.waiting = kept;
-    }
-}
-
-impl<L: Link> Link for Faulty<L> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-        self.bursts += 1;
-        let arrived: Vec<Vec<u8>> = self.inner.receive(limit)?.iter().map(<[u8]>::to_vec).collect();
-        let quiet = arrived.is_empty();
-        for frame in arrived {
-            self.harm(frame);
-        }
-        // Nothing came that could overtake it: the frame does not wait for ever.
-        if quiet && let Some(overtaken) = self.overtaken.take() {
-            self.waiting.push_back((self.bursts, overtaken));
-        }
-        self.lend(limit);
-        // SAFETY: the extents were just made of frames appended to the memory one after the other; it stays as it is until
-        // the next call, and the burst borrows the link mutably until then.
-        Ok(unsafe { Burst::new(self.memory.as_mut_ptr(), &self.extents) })
-    }
-
-    fn transmit(
-        &mut self,
-        count: usize,
-        write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
-        self.inner.transmit(count, write)
-    }
-
-    fn longest(&self) -> usize {
-        self.inner.longest()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        // Frames that wait make no descriptor readable.
-        self.inner
-            .descriptor()
-            .filter(|_| self.waiting.is_empty() && self.overtaken.is_none())
-    }
-
-    /// Counts of what came through: frames as they were lent, those inside as the link counts them.
-    fn tally(&self) -> Tally {
-        Tally {
-            received: self.received.received,
-            received_bytes: self.received.received_bytes,
-            ..self.inner.tally()
-        }
-    }
-
-    fn is_ended(&self) -> bool {
-        self.inner.is_ended() && self.waiting.is_empty() && self.overtaken.is_none()
-    }
-
-    fn check(&mut self) -> Result<(), LinkError> {
-        self.inner.check()
     }
 }

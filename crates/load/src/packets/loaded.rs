@@ -24,6 +24,10 @@ pub struct PacketsLoaded {
     /// Frames that did not go out, by reason: `oversized` (replayed and longer than the link takes), `refused` (by the
     /// device, after the link took them).
     pub dropped: BTreeMap<String, u64>,
+    /// What befell the frames on their way out, by name, where the link has faults: `dropped`, `truncated`, `corrupted`,
+    /// `duplicated`, `reordered`, `delayed`, and `held` (held back still); none where it has none.
+    #[serde(default)]
+    pub faults: Option<BTreeMap<String, u64>>,
     /// Times that the link had no room and the generator tried again.
     pub waits_for_room: u64,
     /// Frames of the capture that were sent cut short, as they were captured; 0 where frames are made.

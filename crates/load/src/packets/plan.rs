@@ -3,7 +3,7 @@
 use super::sizes::Sizes;
 use crate::pace::Pace;
 use crate::pool::Pool;
-use corelane_link::{LinkError, LinkSpec, SpecError};
+use corelane_link::{Direction, LinkError, LinkSpec, SpecError};
 use corelane_rss::Steering;
 use corelane_worker::SpawnError;
 use serde::{Deserialize, Serialize};
@@ -108,9 +108,15 @@ pub enum PacketsError {
     /// The link's specification is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The link, or the capture, cannot be opened or failed.
+    /// The link cannot be opened, or failed.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// The capture that is to be sent cannot be opened.
+    #[error(transparent)]
+    Replay(LinkError),
+    /// Faults that would befall nothing.
+    #[error("nothing is received here, so faults would befall nothing: add faults=sent")]
+    NothingReceived,
     /// Addresses of two families.
     #[error("addresses of IPv4 and IPv6: give sources and destinations of one family")]
     MixedFamilies,
@@ -160,6 +166,10 @@ pub enum PacketsError {
 impl PacketsPlan {
     /// The link, as it is to be opened.
     pub(super) fn spec(&self) -> Result<LinkSpec, PacketsError> {
-        Ok(self.link.parse()?)
+        let spec: LinkSpec = self.link.parse()?;
+        match spec.faults {
+            Some(faults) if faults.direction == Direction::Received => Err(PacketsError::NothingReceived),
+            _ => Ok(spec),
+        }
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn open(plan: &ReplayPlan, burst: usize, count: Option<u64>) -> Result<Replay, PacketsError> {
         Ok(Replay {
-            reader: CaptureReader::open(&plan.file)?,
+            reader: CaptureReader::open(&plan.file).map_err(PacketsError::Replay)?,
             waiting: Waiting::default(),
             origin: None,
             times_left: plan.times.saturating_sub(1),

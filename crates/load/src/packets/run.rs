@@ -9,7 +9,7 @@ use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::pace::{Pace, Schedule};
 use corelane_host::memory::MemoryPolicy;
-use corelane_link::{AnyLink, Link, LinkError, open};
+use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener};
 use corelane_report::histogram::Histogram;
 use corelane_worker::{CachePadded, Counter, Time, Worker, WorkerSettings, spawn};
 use std::collections::BTreeMap;
@@ -22,10 +22,15 @@ use std::time::{Duration, Instant};
 const SLEEP_OVER: Duration = Duration::from_micros(200);
 /// How long frames that the kernel has not taken yet may take to leave at the end.
 const DRAIN: Duration = Duration::from_millis(20);
+/// How soon frames that faults hold back are looked at.
+const LOOK_AT_HELD: Duration = Duration::from_micros(300);
+/// How long frames that faults held back may find no room at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A generator that runs. Dropping it stops it.
 pub struct PacketsLoad {
     plan: PacketsPlan,
+    link: Opener,
     stop: Arc<AtomicBool>,
     sent: Vec<Arc<CachePadded<Counter>>>,
     workers: Vec<Worker<Result<Vec<Outcome>, LinkError>>>,
@@ -54,7 +59,10 @@ impl PacketsLoad {
     /// # Errors
     /// See [`PacketsError`]; nothing is sent then.
     pub fn start(plan: PacketsPlan) -> Result<PacketsLoad, PacketsError> {
-        let queues = open(&plan.spec()?)?;
+        let spec = plan.spec()?;
+        let delay = spec.faults.map_or(Duration::ZERO, |faults| faults.delay);
+        let link = Opener::new(spec);
+        let queues = link.open()?;
         // A moment ahead, so that no stream is late before it begins.
         let start = Time::now() + Duration::from_millis(1);
         let used = if matches!(plan.traffic, Traffic::Replayed(_)) {
@@ -76,6 +84,7 @@ impl PacketsLoad {
             stop: Arc::new(AtomicBool::new(false)),
             sent: (0..workers).map(|_| Arc::default()).collect(),
             workers: Vec::new(),
+            link,
             plan,
         };
         let end = load
@@ -91,7 +100,7 @@ impl PacketsLoad {
                 own_descriptors: false,
             };
             load.workers
-                .push(spawn(settings, move || run(share, end, &stop, &sent))?);
+                .push(spawn(settings, move || run(share, end, delay, &stop, &sent))?);
         }
         Ok(load)
     }
@@ -136,7 +145,7 @@ impl PacketsLoad {
             outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
         }
         outcomes.sort_by_key(|(_, outcome)| outcome.stream);
-        Ok(loaded(&self.plan, &outcomes))
+        Ok(loaded(&self.plan, &outcomes, self.link.injected()))
     }
 }
 
@@ -230,6 +239,7 @@ fn check_sizes(sizes: Sizes, is_ipv6: bool, link: &AnyLink) -> Result<usize, Pac
 fn run(
     mut share: Vec<(AnyLink, Source)>,
     end: Time,
+    delay: Duration,
     stop: &AtomicBool,
     sent: &Counter,
 ) -> Result<Vec<Outcome>, LinkError> {
@@ -258,6 +268,9 @@ fn run(
                 .min()
                 .unwrap_or(now)
                 .min(end);
+            // Frames that a fault holds back leave when they are due, not with the next one that is made.
+            let holds = share.iter().any(|(link, _)| held(link) > 0);
+            let due = if holds { due.min(now + LOOK_AT_HELD) } else { due };
             if due.since(Time::now()) > SLEEP_OVER {
                 thread::sleep(due.since(Time::now()) - SLEEP_OVER / 2);
             } else {
@@ -273,18 +286,38 @@ fn run(
     let over = Time::now().min(end);
     share
         .into_iter()
-        .map(|(link, source)| finish(link, source, over))
+        .map(|(link, source)| finish(link, source, over, delay))
         .collect()
 }
 
-/// Lets what is on its way leave, and takes stock.
-fn finish(mut link: AnyLink, source: Source, over: Time) -> Result<Outcome, LinkError> {
+/// Frames that faults hold back.
+fn held(link: &AnyLink) -> u64 {
+    link.injected().map_or(0, |injected| injected.held)
+}
+
+/// Lets what is on its way leave: first what faults hold back for up to `delay`, as long as it goes on leaving.
+fn drain(link: &mut AnyLink, delay: Duration) -> Result<(), LinkError> {
+    let mut left = held(link);
+    let mut patience = Time::now() + delay + PATIENCE;
+    while left > 0 && Time::now() < patience {
+        link.check()?;
+        if held(link) < left {
+            left = held(link);
+            patience = Time::now() + delay + PATIENCE;
+        }
+        thread::sleep(LOOK_AT_HELD);
+    }
     let drained = Time::now() + DRAIN;
-    while matches!(link, AnyLink::Packet(_)) && Time::now() < drained {
+    while matches!(link.bare(), BareLink::Packet(_)) && Time::now() < drained {
         link.check()?;
         thread::sleep(Duration::from_millis(1));
     }
-    link.check()?;
+    link.check()
+}
+
+/// Lets what is on its way leave, and takes stock.
+fn finish(mut link: AnyLink, source: Source, over: Time, delay: Duration) -> Result<Outcome, LinkError> {
+    drain(&mut link, delay)?;
     let refused = link.tally().send_failed;
     let queue = link.name().to_owned();
     Ok(match source {
@@ -329,7 +362,7 @@ impl Source {
     }
 }
 
-fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)]) -> PacketsLoaded {
+fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Injected>) -> PacketsLoaded {
     let sum = |of: fn(&Outcome) -> u64| -> u64 { outcomes.iter().map(|(_, outcome)| of(outcome)).sum() };
     let first = outcomes
         .iter()
@@ -377,6 +410,7 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)]) -> PacketsLoaded {
         frames_per_s: (sending_s > 0.0).then(|| sent as f64 / sending_s),
         unsent,
         dropped: BTreeMap::from(dropped.map(|(reason, count)| (reason.to_owned(), count))),
+        faults: injected.map(|injected| injected.by_name()),
         waits_for_room,
         sent_cut_short: sum(|outcome| outcome.cut_short),
         schedule_lag: lag.and_then(|lag| lag.summary()),

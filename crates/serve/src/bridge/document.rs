@@ -4,7 +4,7 @@ use super::counts::WorkerCounts;
 use super::links::LinkState;
 use super::lists::ListState;
 use super::plan::{BridgePlan, OnMatch, Sides};
-use corelane_link::Tally;
+use corelane_link::{Injected, Tally};
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,6 +63,11 @@ pub struct LinkBridged {
     pub receive_dropped: u64,
     /// Frames that arrived and were no use.
     pub receive_invalid: u64,
+    /// What befell its frames, by name, where it has faults: `dropped`, `truncated`, `corrupted`, `duplicated`, `reordered`,
+    /// `delayed`, and `held` (held back still); none where it has none. Received frames count above as they come out of
+    /// the faults, and so do sent ones.
+    #[serde(default)]
+    pub faults: Option<BTreeMap<String, u64>>,
     /// Frames that passed and were not sent to it, by reason: `full`, `oversized`, `link_lost`, `refused` (by the device).
     pub not_sent: BTreeMap<String, u64>,
 }
@@ -105,6 +110,7 @@ pub(super) fn bridged(
     duration_s: f64,
     counts: &[Arc<CachePadded<WorkerCounts>>],
     links: &[LinkState],
+    injected: &[Option<Injected>],
     lists: &[ListState],
 ) -> Bridged {
     let sum = |of: &dyn Fn(&WorkerCounts) -> &Counter| -> u64 {
@@ -113,7 +119,10 @@ pub(super) fn bridged(
     let links: Vec<LinkBridged> = links
         .iter()
         .enumerate()
-        .map(|(number, state)| link(&plan.links[number], number, state, counts))
+        .map(|(number, state)| LinkBridged {
+            faults: injected[number].map(|injected| injected.by_name()),
+            ..link(&plan.links[number], number, state, counts)
+        })
         .collect();
     let tables = lists.iter().enumerate().map(|(number, state)| TableBridged {
         file: plan.tables[number].file.clone(),
@@ -179,6 +188,7 @@ fn link(
         sent_bytes: tally.sent_bytes,
         receive_dropped: tally.receive_dropped,
         receive_invalid: tally.receive_invalid,
+        faults: None,
         not_sent: [
             ("full", full),
             ("oversized", oversized),

@@ -3,7 +3,7 @@
 //!
 //! All workers have to close a link before it is opened again, because its queues share what is on the device.
 
-use corelane_link::{AnyLink, LinkSpec, open};
+use corelane_link::{AnyLink, Opener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,7 +79,8 @@ impl LinkStates {
 
 /// The thread's own view.
 pub(super) struct Keeper {
-    pub(super) specs: Vec<LinkSpec>,
+    /// They open a link again with the faults and the capture that it had.
+    pub(super) openers: Vec<Opener>,
     pub(super) states: LinkStates,
     pub(super) news: Receiver<News>,
     pub(super) orders: Vec<Sender<Order>>,
@@ -90,7 +91,7 @@ impl Keeper {
     /// Runs until it is told to stop.
     pub(super) fn run(self) {
         // Of each lost link, how many workers still have its queues; none: it is up.
-        let mut holding: Vec<Option<usize>> = vec![None; self.specs.len()];
+        let mut holding: Vec<Option<usize>> = vec![None; self.openers.len()];
         while !self.stop.load(Ordering::Relaxed) {
             match self.news.recv_timeout(TRY_EVERY) {
                 Ok(News::Failed { lost: false, why, .. }) => {
@@ -125,7 +126,7 @@ impl Keeper {
 
     /// Opens a link again and hands out its queues; says whether that was possible.
     fn reopen(&self, link: usize) -> bool {
-        let opened = match open(&self.specs[link]) {
+        let opened = match self.openers[link].open() {
             Ok(opened) => opened,
             Err(error) => {
                 self.states

@@ -3,6 +3,7 @@
 //! One request at a time, each answered and closed; whatever is asked for, the counts are the answer.
 
 use super::document::{Bridged, LinkBridged, TableBridged};
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -185,15 +186,10 @@ fn links(bridged: &Bridged) -> Vec<Family> {
             .map(|link| (vec![("link", link.link.clone())], of(link)))
             .collect()
     };
-    let not_sent = bridged.links.iter().flat_map(|link| {
-        let reasons = link.not_sent.iter();
-        reasons.map(|(reason, count)| {
-            (
-                vec![("link", link.link.clone()), ("reason", reason.clone())],
-                *count,
-            )
-        })
-    });
+    let not_sent = by_name(bridged, "reason", |link| Some(&link.not_sent));
+    let mut faults = by_name(bridged, "fault", |link| link.faults.as_ref());
+    // No count of what happened, but what is held back now.
+    faults.retain(|(labels, _)| labels.iter().all(|(_, name)| name != "held"));
     let dropped = bridged.dropped.iter();
     let dropped = dropped
         .map(|(reason, count)| (vec![("reason", reason.clone())], *count))
@@ -215,13 +211,19 @@ fn links(bridged: &Bridged) -> Vec<Family> {
             "frames_not_sent_total",
             "counter",
             "Frames that passed and were not sent to a link.",
-            not_sent.collect(),
+            not_sent,
         ),
         (
             "frames_receive_dropped_total",
             "counter",
             "Frames that found a link's receive ring full.",
             each(|link| link.receive_dropped),
+        ),
+        (
+            "frames_faulted_total",
+            "counter",
+            "Frames that a fault befell which a link was given.",
+            faults,
         ),
         (
             "link_up",
@@ -242,6 +244,24 @@ fn links(bridged: &Bridged) -> Vec<Family> {
             dropped,
         ),
     ]
+}
+
+/// Counts of each link that go by names, which `label` tells.
+fn by_name(
+    bridged: &Bridged,
+    label: &'static str,
+    of: fn(&LinkBridged) -> Option<&BTreeMap<String, u64>>,
+) -> Vec<(Labels, u64)> {
+    let sample = |link: &LinkBridged, name: &str, count: u64| {
+        (vec![("link", link.link.clone()), (label, name.to_owned())], count)
+    };
+    let links = bridged.links.iter();
+    links
+        .flat_map(|link| {
+            let counts = of(link).into_iter().flatten();
+            counts.map(move |(name, count)| sample(link, name, *count))
+        })
+        .collect()
 }
 
 fn tables(bridged: &Bridged) -> Vec<Family> {

@@ -9,7 +9,7 @@ use super::lists::{ListFileError, ListStates, Lists};
 use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
 use corelane_host::memory::MemoryPolicy;
-use corelane_link::{AnyLink, Link, LinkError, LinkSpec, SpecError, open};
+use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError};
 use corelane_worker::{CachePadded, SpawnError, Worker, WorkerSettings, spawn};
 use std::io;
 use std::sync::Arc;
@@ -53,6 +53,7 @@ pub struct Bridge {
     reload: Arc<AtomicBool>,
     counts: Vec<Arc<CachePadded<WorkerCounts>>>,
     links: LinkStates,
+    openers: Vec<Opener>,
     lists: ListStates,
     workers: Vec<Worker<()>>,
     helpers: Vec<JoinHandle<()>>,
@@ -72,16 +73,18 @@ impl Bridge {
         if specs.len() < 2 {
             return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
         }
+        LinkSpec::check_captures(&specs)?;
         // Before anything is put on a device, so that a wrong list touches none.
         let lists = Lists::load(&plan)?;
-        let opened: Vec<Vec<AnyLink>> = specs.iter().map(open).collect::<Result<_, _>>()?;
+        let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
+        let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
         let workers = workers(&plan, &opened)?;
         let links = LinkStates::new(opened.iter().map(Vec::len));
         let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let counts: Vec<Arc<CachePadded<WorkerCounts>>> = (0..workers)
             .map(|_| {
                 Arc::new(CachePadded::new(WorkerCounts::new(
-                    specs.len(),
+                    openers.len(),
                     plan.tables.len(),
                 )))
             })
@@ -92,6 +95,7 @@ impl Bridge {
             reload,
             counts,
             links,
+            openers: openers.clone(),
             lists: lists.states(),
             workers: Vec::new(),
             helpers: Vec::new(),
@@ -104,7 +108,7 @@ impl Bridge {
             orders.push(order);
             bridge.start_worker(worker, shares, &lists, ordered, news.clone())?;
         }
-        bridge.start_keeper(specs, told, orders)?;
+        bridge.start_keeper(openers, told, orders)?;
         bridge.start_refresher(lists)?;
         Ok(bridge)
     }
@@ -118,6 +122,7 @@ impl Bridge {
             duration_s,
             &self.counts,
             &self.links.read(),
+            &self.openers.iter().map(Opener::injected).collect::<Vec<_>>(),
             &self.lists.read(),
         )
     }
@@ -196,12 +201,12 @@ impl Bridge {
 
     fn start_keeper(
         &mut self,
-        specs: Vec<LinkSpec>,
+        openers: Vec<Opener>,
         news: Receiver<super::links::News>,
         orders: Vec<Sender<super::links::Order>>,
     ) -> Result<(), BridgeError> {
         let keeper = Keeper {
-            specs,
+            openers,
             states: self.links.clone(),
             news,
             orders,

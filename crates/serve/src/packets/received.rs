@@ -2,6 +2,7 @@
 
 use corelane_report::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The counts of a receiver.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +27,10 @@ pub struct Received {
     pub not_udp: u64,
     /// Frames that found the link's receive ring full.
     pub receive_dropped: u64,
+    /// What befell the frames before they are counted here, by name, where the link has faults: `dropped`, `truncated`,
+    /// `corrupted`, `duplicated`, `reordered`, `delayed`, and `held` (held back still); none where it has none.
+    #[serde(default)]
+    pub faults: Option<BTreeMap<String, u64>>,
     /// All streams together.
     pub total: StreamReceived,
     /// Each stream: a queue of the generator.

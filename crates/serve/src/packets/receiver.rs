@@ -4,7 +4,7 @@ use super::account::Account;
 use super::plan::ReceivePlan;
 use super::received::{Received, StreamReceived};
 use corelane_host::memory::MemoryPolicy;
-use corelane_link::{AnyLink, Link, LinkError, LinkSpec, SpecError, open};
+use corelane_link::{AnyLink, BareLink, Direction, Injected, Link, LinkError, LinkSpec, Opener, SpecError};
 use corelane_report::histogram::Histogram;
 use corelane_worker::{CachePadded, Counter, SpawnError, Time, Worker, WorkerSettings, spawn};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -26,6 +26,9 @@ pub enum ReceiveError {
     /// The link's specification is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// Faults that would befall nothing.
+    #[error("nothing is sent here, so faults=sent would befall nothing: leave it out")]
+    NothingSent,
     /// The link cannot be opened, or was lost.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -43,6 +46,7 @@ pub enum ReceiveError {
 /// A receiver that runs. Dropping it stops it.
 pub struct Receiver {
     plan: ReceivePlan,
+    link: Opener,
     stop: Arc<AtomicBool>,
     received: Vec<Arc<CachePadded<Counter>>>,
     workers: Vec<Worker<Result<Counted, LinkError>>>,
@@ -64,7 +68,14 @@ impl Receiver {
     /// See [`ReceiveError`]; nothing runs then.
     pub fn start(plan: ReceivePlan) -> Result<Receiver, ReceiveError> {
         let spec: LinkSpec = plan.link.parse()?;
-        let queues = open(&spec)?;
+        if spec
+            .faults
+            .is_some_and(|faults| faults.direction == Direction::Sent)
+        {
+            return Err(ReceiveError::NothingSent);
+        }
+        let link = Opener::new(spec);
+        let queues = link.open()?;
         let workers = plan.cpus.len().clamp(1, queues.len());
         let mut shares: Vec<Vec<AnyLink>> = (0..workers).map(|_| Vec::new()).collect();
         for (number, queue) in queues.into_iter().enumerate() {
@@ -74,6 +85,7 @@ impl Receiver {
             stop: Arc::new(AtomicBool::new(false)),
             received: (0..workers).map(|_| Arc::default()).collect(),
             workers: Vec::new(),
+            link,
             plan,
         };
         for (number, share) in shares.into_iter().enumerate() {
@@ -118,7 +130,7 @@ impl Receiver {
                     .map_err(|_| ReceiveError::Worker { worker: number })??,
             );
         }
-        Ok(received(&self.plan, &counted))
+        Ok(received(&self.plan, &counted, self.link.injected()))
     }
 }
 
@@ -139,8 +151,15 @@ fn run(
     received: &Counter,
 ) -> Result<Counted, LinkError> {
     let mut account = Account::default();
-    let is_capture = matches!(queues.first(), Some(AnyLink::Capture(_)));
+    let is_capture = matches!(queues.first().map(AnyLink::bare), Some(BareLink::Capture(_)));
     let ended = take_all(&mut queues, burst, stop, received, &mut account, is_capture);
+    // What is captured and cannot be written is told, too; the end of the link no longer matters.
+    let ended = ended.and_then(|()| {
+        let checked = queues.iter_mut().map(Link::check);
+        checked
+            .filter(|told| told.as_ref().is_err_and(|error| !error.is_lost()))
+            .collect()
+    });
     let lost = match ended {
         Ok(()) => None,
         // What came before is still told.
@@ -213,7 +232,7 @@ fn wait(queues: &[AnyLink]) {
     let _ = poll(&mut waited, PollTimeout::from(WAIT_MS));
 }
 
-fn received(plan: &ReceivePlan, counted: &[Counted]) -> Received {
+fn received(plan: &ReceivePlan, counted: &[Counted], injected: Option<Injected>) -> Received {
     let sum = |of: fn(&Account) -> u64| -> u64 { counted.iter().map(|one| of(&one.account)).sum() };
     let first = counted.iter().filter_map(|one| one.account.first).min();
     let last = counted.iter().filter_map(|one| one.account.last).max();
@@ -246,6 +265,7 @@ fn received(plan: &ReceivePlan, counted: &[Counted]) -> Received {
         changed_or_foreign: sum(|account| account.changed_or_foreign),
         not_udp: sum(|account| account.not_udp),
         receive_dropped: counted.iter().map(|one| one.receive_dropped).sum(),
+        faults: injected.map(|injected| injected.by_name()),
         total,
         streams,
         latency: known.then(|| latency.summary()).flatten(),

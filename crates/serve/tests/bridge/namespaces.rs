@@ -273,3 +273,51 @@ fn a_link_that_is_lost_is_counted_and_bridged_again_when_it_returns() {
         assert!(bridged.links[0].last_loss.is_some());
     }
 }
+
+#[test]
+fn faults_and_capture_of_a_link_go_on_when_it_returns() {
+    let Some(bed) = bed(1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let seen = folder.path().join("seen.pcapng");
+    let link = format!("packet:server0,capture={},duplicate=100%", seen.display());
+    let Some(bridge) = start(&bed, plan(&[&link, "tap:bridged0"], 1)) else {
+        return;
+    };
+    let mut inside = open_in_server(&bed, "packet:bridged0");
+    let wait = |what: &str, until: &dyn Fn() -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !until() {
+            assert!(Instant::now() < deadline, "{what}: {:?}", bridge.bridged());
+            std::thread::yield_now();
+        }
+    };
+    for returned in [0, 1] {
+        wait("returns", &|| bridge.bridged().links[0].returned == returned);
+        let mut outside = open_in_client(&bed, "packet:client0");
+        assert_eq!(through(&mut outside, &mut inside, &flows(100), 200).len(), 200);
+        if returned == 0 {
+            if !run(&bed, "ip", &["link", "set", "server0", "down"]) {
+                return;
+            }
+            wait("is lost", &|| !bridge.bridged().links[0].up);
+            assert!(run(&bed, "ip", &["link", "set", "server0", "up"]));
+        }
+    }
+    let bridged = bridge.stop().unwrap();
+    assert_eq!(
+        bridged.links[0].faults.as_ref().unwrap()["duplicated"],
+        200,
+        "{bridged:?}"
+    );
+    assert_eq!(bridged.links[0].received, 400, "{bridged:?}");
+    assert_eq!(bridged.links[1].faults, None);
+    let mut captured = open_in_server(&bed, &format!("pcap:{}", seen.display()));
+    let twice = [flows(100), flows(100)].concat();
+    let captured: Vec<Vec<u8>> = captured
+        .receive(1024)
+        .unwrap()
+        .iter()
+        .map(<[u8]>::to_vec)
+        .collect();
+    assert!(captured == twice, "{} frames", captured.len());
+}
