@@ -9,6 +9,9 @@ pub mod engines;
 pub mod nic;
 mod placing;
 pub mod rebalance;
+mod runner;
 pub mod scale;
 pub mod simulate;
 pub mod streams;
+
+pub use runner::{Moment, reported_bed};

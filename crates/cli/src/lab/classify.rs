@@ -2,6 +2,7 @@
 
 use crate::documents::{command_line, write_whole};
 use crate::interrupt::Interrupt;
+use crate::lab::progress;
 use crate::outcome::{CannotRun, Done, Outcome, usage};
 use crate::steering::{self, Asking};
 use crate::values::{count, duration};
@@ -9,10 +10,9 @@ use anyhow::Context;
 use clap::Args;
 use corelane_host::conditions;
 use corelane_host::cpus::{self, CacheKind};
-use corelane_lab::classify::{Classification, ClassifyError, Lists, Moment, Request, RequestError};
+use corelane_lab::classify::{Classification, ClassifyError, Lists, Request, RequestError};
 use corelane_report::classify::{Cache, ClassifyReport, LockKind, PrefetchKind, TableKind, render};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -107,9 +107,9 @@ pub fn run(arguments: &ClassifyArguments) -> Outcome {
         return Ok(Done);
     }
     let interrupt = Interrupt::catch()?;
-    let progress = progress();
+    let progress = progress::bar(0).with_message("building tables");
     let report = experiment.run(interrupt.flag(), |moment| {
-        show(&progress, moment);
+        progress::show(&progress, moment);
         // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
         let _ = save(arguments, moment.report);
     });
@@ -189,24 +189,6 @@ fn name_flag(error: ClassifyError) -> anyhow::Error {
         RequestError::Nothing => "--tables, --batches, --strides and the other lists",
     };
     usage(flag, error)
-}
-
-/// A bar, only to a terminal.
-fn progress() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style =
-        ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}").expect("a template of known fields");
-    ProgressBar::new(0)
-        .with_style(style)
-        .with_message("building tables")
-}
-
-fn show(progress: &ProgressBar, moment: &Moment<'_>) {
-    progress.set_length(moment.of as u64);
-    progress.set_position(moment.done as u64);
-    progress.set_message(moment.what.to_owned());
 }
 
 fn save(arguments: &ClassifyArguments, report: &ClassifyReport) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 use crate::documents::{command_line, write_whole};
 use crate::interrupt::Interrupt;
 use crate::lab::bed::{BedArgument, PORT, build_bed};
+use crate::lab::progress;
 use crate::outcome::{CannotRun, Done, Outcome};
 use crate::steering::{self, Asking};
 use crate::values::duration;
@@ -10,10 +11,9 @@ use anyhow::Context;
 use clap::Args;
 use corelane_host::bed;
 use corelane_host::{conditions, limits};
-use corelane_lab::engines::{Comparison, Moment, PAYLOAD_BYTES, Request, WayName};
+use corelane_lab::engines::{Comparison, PAYLOAD_BYTES, Request, WayName};
 use corelane_report::engines::{EnginesReport, render};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -77,9 +77,9 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         descriptor_limit: limits::open_descriptors()?,
     };
     let interrupt = Interrupt::catch()?;
-    let progress = progress();
+    let progress = progress::bar(0);
     let report = comparison.run(interrupt.flag(), |moment| {
-        show(&progress, moment);
+        progress::show(&progress, moment);
         // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
         let _ = save(arguments, moment.report);
     });
@@ -107,22 +107,6 @@ fn cpus(list: Option<&str>) -> anyhow::Result<(u32, u32)> {
     first
         .zip(last)
         .ok_or_else(|| CannotRun("there is no CPU to run on".to_owned()).into())
-}
-
-/// A bar, only to a terminal.
-fn progress() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style =
-        ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}").expect("a template of known fields");
-    ProgressBar::new(0).with_style(style)
-}
-
-fn show(progress: &ProgressBar, moment: &Moment<'_>) {
-    progress.set_length(moment.of as u64);
-    progress.set_position(moment.done as u64);
-    progress.set_message(moment.what.to_owned());
 }
 
 fn save(arguments: &EnginesArguments, report: &EnginesReport) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! What a terminal shows while an experiment runs; nothing is shown to anything else.
 
 use corelane_host::conditions::{Severity, Snapshot};
+use corelane_lab::Moment;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 
@@ -22,7 +23,22 @@ pub fn announce(bed: &str, snapshot: &Snapshot, trials: usize, seconds: f64) -> 
         );
     }
     eprintln!("{trials} trials, about {seconds:.0} s; ^C ends early and still reports");
+    bar(trials)
+}
+
+/// A bar of so many trials.
+pub fn bar(trials: usize) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
     let style =
         ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}").expect("a template of known fields");
     ProgressBar::new(trials as u64).with_style(style)
+}
+
+/// How far the run is.
+pub fn show<Report>(bar: &ProgressBar, moment: &Moment<'_, Report>) {
+    bar.set_length(moment.of as u64);
+    bar.set_position(moment.done as u64);
+    bar.set_message(moment.what.to_owned());
 }

@@ -11,7 +11,8 @@ use crate::values::count;
 use anyhow::Context;
 use clap::Args;
 use corelane_host::{bed, limits};
-use corelane_lab::streams::{StreamsExperiment, StreamsPlan, StreamsRequest, SubjectRequest, reported_bed};
+use corelane_lab::reported_bed;
+use corelane_lab::streams::{StreamsExperiment, StreamsPlan, StreamsRequest, SubjectRequest};
 use corelane_report::scale::Placement;
 use corelane_report::streams::{Protocol, Server, StreamsReport, Traffic, render};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
@@ -133,8 +134,7 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     let interrupt = Interrupt::catch()?;
     let progress = progress::announce(&experiment.bed.describe, &snapshot, trials, seconds);
     let report = experiment.run(interrupt.flag(), |moment| {
-        progress.set_position(moment.done as u64);
-        progress.set_message(format!("{} x{}", moment.step.title(), moment.step.buckets_active));
+        progress::show(&progress, moment);
         // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
         let _ = save(arguments, moment.report);
     });

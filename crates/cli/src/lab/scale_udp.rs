@@ -13,7 +13,7 @@ use clap::Args;
 use corelane_host::bed;
 use corelane_host::conditions::Snapshot;
 use corelane_host::limits;
-use corelane_lab::scale::{Experiment, Moment, Observe, ScaleError, ScalePlan, ScaleRequest};
+use corelane_lab::scale::{Experiment, Observe, ScaleError, ScalePlan, ScaleRequest};
 use corelane_load::udp::UdpLoadError;
 use corelane_proto::probe::Stamp;
 use corelane_report::scale::{
@@ -191,7 +191,7 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
     let interrupt = Interrupt::catch()?;
     let progress = progress(&experiment, &snapshot);
     let report = experiment.run(interrupt.flag(), |moment| {
-        show(&progress, moment);
+        progress::show(&progress, moment);
         // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
         let _ = save(arguments, moment.report);
     });
@@ -257,15 +257,6 @@ fn progress(experiment: &Experiment, snapshot: &Snapshot) -> ProgressBar {
     let trials = plan.steps.len() * plan.request.rounds as usize;
     let seconds = trials as f64 * (plan.request.duration_s + 0.5);
     progress::announce(&experiment.bed.describe(), snapshot, trials, seconds)
-}
-
-fn show(progress: &ProgressBar, moment: &Moment<'_>) {
-    let step = moment.step;
-    progress.set_position(moment.done as u64);
-    progress.set_message(format!(
-        "{} {} {} x{} {}",
-        step.mode, step.model, step.placement, step.buckets_active, step.variation
-    ));
 }
 
 fn save(arguments: &ScaleUdpArguments, report: &ScaleReport) -> anyhow::Result<()> {

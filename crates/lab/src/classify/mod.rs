@@ -16,4 +16,4 @@ mod run;
 mod tables;
 
 pub use plan::{Lists, Request, RequestError, settings};
-pub use run::{Classification, ClassifyError, Moment};
+pub use run::{Classification, ClassifyError};

@@ -5,6 +5,7 @@ use super::headers;
 use super::pipeline::{Order, Pipeline, Searched, exact_prefetch};
 use super::plan::{Request, RequestError, settings};
 use super::tables::Tables;
+use crate::runner::{Moment, now_unix_s, tool};
 use corelane_host::counters::ThreadClock;
 use corelane_host::{HostError, pin};
 use corelane_observe::misses::CacheMisses;
@@ -13,7 +14,6 @@ use corelane_report::classify::{
     Cache, ClassifyReport, HeaderTrial, Limit, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step,
     Stride, TableKind, ThreadTrial, Trial, Unknowns,
 };
-use corelane_report::scale::Tool;
 use corelane_table::post::PostLock;
 use corelane_table::{MemoryError, Prefetch};
 use fastrand::Rng;
@@ -22,7 +22,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, RwLock};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// An experiment, ready to run.
@@ -37,18 +37,6 @@ pub struct Classification {
     pub command_line: Vec<String>,
     /// What may spoil or explain the result, as read before the run.
     pub conditions: Value,
-}
-
-/// What a run tells while it goes on.
-pub struct Moment<'a> {
-    /// Trials done.
-    pub done: usize,
-    /// Trials in all.
-    pub of: usize,
-    /// What was just measured.
-    pub what: &'a str,
-    /// Everything so far.
-    pub report: &'a ClassifyReport,
 }
 
 /// Why the experiment could not be carried out.
@@ -100,18 +88,14 @@ impl Classification {
     pub fn plan(&self) -> Result<ClassifyReport, ClassifyError> {
         let request = &self.request;
         let steps: Vec<Step> = settings(request)?.into_iter().map(Step::planned).collect();
-        let started = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut strides: Vec<usize> = steps.iter().map(|step| step.setting.stride).collect();
         strides.sort_unstable();
         strides.dedup();
         let predicted = |stride: &usize| Stride::predicted(*stride, request.burst, &self.caches);
         let mut report = ClassifyReport {
             schema: SCHEMA.to_owned(),
-            tool: Tool {
-                name: "corelane".to_owned(),
-                version: self.version.clone(),
-            },
-            started_unix_s: started.map_or(0, |since| since.as_secs()),
+            tool: tool(&self.version),
+            started_unix_s: now_unix_s(),
             command_line: self.command_line.clone(),
             conditions: self.conditions.clone(),
             plan: Plan {
@@ -158,7 +142,7 @@ impl Classification {
     pub fn run(
         &self,
         interrupt: &AtomicBool,
-        mut tell: impl FnMut(&Moment<'_>),
+        mut tell: impl FnMut(&Moment<'_, ClassifyReport>),
     ) -> Result<ClassifyReport, ClassifyError> {
         let mut report = self.plan()?;
         let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting.clone()).collect();

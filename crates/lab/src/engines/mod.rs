@@ -11,6 +11,6 @@ mod run;
 mod udp;
 mod ways;
 
-pub use run::{Comparison, EnginesError, Moment};
+pub use run::{Comparison, EnginesError};
 pub use udp::PAYLOAD_BYTES;
 pub use ways::{HashWay, Request, UdpWay, UnknownWay, WayName};

@@ -5,19 +5,19 @@ use super::udp::{OUTSTANDING, PAYLOAD_BYTES};
 use super::ways::{HashWay, Request, UdpWay};
 use super::{hashes, udp};
 use crate::child::ChildError;
+use crate::runner::{Moment, now_unix_s, reported_bed, tool};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::udp::UdpLoadError;
 use corelane_report::engines::{EnginesReport, LeftOut, Plan, SCHEMA, UdpTrial};
-use corelane_report::scale::{Bed as ReportedBed, Tool};
+use corelane_report::scale::Bed as ReportedBed;
 use corelane_rss::{Key, TableError, Toeplitz};
 use corelane_worker::engine::choose;
 use corelane_worker::{SpawnError, WorkerSettings, spawn};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
 /// A comparison, ready to run.
@@ -38,18 +38,6 @@ pub struct Comparison {
     pub conditions: Value,
     /// Descriptors that one process may hold.
     pub descriptor_limit: usize,
-}
-
-/// What a run tells while it goes on.
-pub struct Moment<'a> {
-    /// Measurements done.
-    pub done: usize,
-    /// Measurements in all; all hashes of a round are one.
-    pub of: usize,
-    /// What was just measured.
-    pub what: &'a str,
-    /// Everything so far.
-    pub report: &'a EnginesReport,
 }
 
 /// Why a comparison could not be carried out.
@@ -87,7 +75,7 @@ impl Comparison {
     pub fn run(
         &self,
         interrupt: &AtomicBool,
-        mut tell: impl FnMut(&Moment<'_>),
+        mut tell: impl FnMut(&Moment<'_, EnginesReport>),
     ) -> Result<EnginesReport, EnginesError> {
         let (here, left_out) = self.available();
         let mut steps: Vec<Step> = here.udp.iter().map(|way| Step::Udp(*way)).collect();
@@ -199,19 +187,14 @@ impl Comparison {
 
     fn empty_report(&self, here: &Request, left_out: Vec<LeftOut>) -> EnginesReport {
         let bed = (!here.udp.is_empty()).then(|| ReportedBed {
+            // With a blank where other documents have an underscore: `user namespace`.
             kind: self.bed.kind().to_string(),
-            describe: self.bed.describe(),
-            reason: self.bed.reason().map(str::to_owned),
+            ..reported_bed(&self.bed)
         });
         EnginesReport {
             schema: SCHEMA.to_owned(),
-            tool: Tool {
-                name: "corelane".to_owned(),
-                version: self.version.clone(),
-            },
-            started_unix_s: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+            tool: tool(&self.version),
+            started_unix_s: now_unix_s(),
             command_line: self.command_line.clone(),
             bed,
             conditions: self.conditions.clone(),

@@ -14,7 +14,7 @@ pub use document::{Phase, PhaseName, Rebalancing, SCHEMA, Verdict};
 pub use flows::PAYLOAD_BYTES;
 
 use crate::child::ChildError;
-use crate::streams::reported_bed;
+use crate::runner::reported_bed;
 use corelane_host::bed::Bed;
 use corelane_rss::balance::{self, BalanceError, Options};
 use corelane_rss::plan::PlanError;

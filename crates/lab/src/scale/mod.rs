@@ -15,5 +15,4 @@ mod verdict;
 
 pub use observe::Observe;
 pub use plan::{PlannedStep, ScalePlan, ScaleRequest};
-pub(crate) use run::kind_name;
-pub use run::{Experiment, Moment, ScaleError};
+pub use run::{Experiment, ScaleError};

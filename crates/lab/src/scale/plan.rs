@@ -12,6 +12,7 @@ use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::SocketAddr;
 
 /// Length of the traffic before each trial that is not counted: it faults memory in and fills the kernel's caches.
@@ -108,6 +109,19 @@ pub struct PlannedStep {
     /// What is done otherwise than in the plain experiment.
     #[serde(flatten)]
     pub variation: Variation,
+}
+
+impl fmt::Display for PlannedStep {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            mode,
+            model,
+            placement,
+            buckets_active,
+            variation,
+        } = self;
+        write!(out, "{mode} {model} {placement} x{buckets_active} {variation}")
+    }
 }
 
 impl ScaleRequest {

@@ -2,20 +2,20 @@
 //! nothing.
 
 use super::observe::Kept;
-use super::plan::{PlannedStep, ScalePlan};
+use super::plan::ScalePlan;
 use super::trial;
 use super::verdict;
 use crate::child::ChildError;
+use crate::runner::{Moment, Schedule, as_json, now_unix_s, reported_bed, tool};
 use corelane_host::HostError;
-use corelane_host::bed::{Bed, BedKind};
+use corelane_host::bed::Bed;
 use corelane_load::udp::UdpLoadError;
 use corelane_report::scale::{
-    self, Bed as ReportedBed, Limit, LimitCause, SCHEMA, ScaleReport, Scaling, Step, Tool, Trial, TrialStatus,
+    self, Limit, LimitCause, SCHEMA, ScaleReport, Scaling, Step, Trial, TrialStatus,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
 /// A scaling experiment, ready to run.
@@ -34,18 +34,6 @@ pub struct Experiment {
     pub conditions: Value,
     /// Descriptors that one process may hold.
     pub descriptor_limit: usize,
-}
-
-/// What a run tells while it goes on.
-pub struct Moment<'a> {
-    /// Trials done.
-    pub done: usize,
-    /// Trials in all.
-    pub of: usize,
-    /// The step that was just tried.
-    pub step: PlannedStep,
-    /// Everything so far.
-    pub report: &'a ScaleReport,
 }
 
 /// Why an experiment could not be carried out.
@@ -71,45 +59,39 @@ impl Experiment {
     pub fn run(
         &self,
         interrupt: &AtomicBool,
-        mut tell: impl FnMut(&Moment<'_>),
+        mut tell: impl FnMut(&Moment<'_, ScaleReport>),
     ) -> Result<ScaleReport, ScaleError> {
         for step in &self.plan.steps {
             self.plan.load(*step, self.descriptor_limit)?;
         }
         let mut report = self.empty_report();
         let mut observations = Kept::default();
-        let of = self.plan.steps.len() * self.plan.request.rounds as usize;
-        let mut order = fastrand::Rng::with_seed(self.plan.request.seed);
-        for round in 0..self.plan.request.rounds as usize {
-            let mut steps: Vec<usize> = (0..self.plan.steps.len()).collect();
-            order.shuffle(&mut steps);
-            for index in steps {
-                if interrupt.load(Ordering::Relaxed) {
-                    report.interrupted = true;
-                    return Ok(report);
-                }
-                let trial = match trial::run(self, index, round, interrupt) {
-                    Ok((trial, seen)) => {
-                        if let Some(seen) = seen.filter(|_| trial.is_valid()) {
-                            observations.keep(&mut report, index, seen);
-                        }
-                        trial
+        let schedule = Schedule {
+            rounds: self.plan.request.rounds as usize,
+            steps: self.plan.steps.len(),
+            seed: self.plan.request.seed,
+        };
+        report.interrupted = schedule.run(interrupt, |index, round| {
+            let trial = match trial::run(self, index, round, interrupt) {
+                Ok((trial, seen)) => {
+                    if let Some(seen) = seen.filter(|_| trial.is_valid()) {
+                        observations.keep(&mut report, index, seen);
                     }
-                    Err(error) if report.trials.is_empty() => return Err(error),
-                    Err(error) => failed(index, round, &error),
-                };
-                report.trials.push(trial);
-                conclude(&mut report, &self.plan);
-                let (done, step) = (report.trials.len(), self.plan.steps[index]);
-                tell(&Moment {
-                    done,
-                    of,
-                    step,
-                    report: &report,
-                });
-            }
-        }
-        report.interrupted = interrupt.load(Ordering::Relaxed);
+                    trial
+                }
+                Err(error) if report.trials.is_empty() => return Err(error),
+                Err(error) => failed(index, round, &error),
+            };
+            report.trials.push(trial);
+            conclude(&mut report, &self.plan);
+            tell(&Moment {
+                done: report.trials.len(),
+                of: schedule.trials(),
+                what: &self.plan.steps[index].to_string(),
+                report: &report,
+            });
+            Ok(())
+        })?;
         Ok(report)
     }
 
@@ -125,19 +107,10 @@ impl Experiment {
         });
         ScaleReport {
             schema: SCHEMA.to_owned(),
-            tool: Tool {
-                name: "corelane".to_owned(),
-                version: self.version.clone(),
-            },
-            started_unix_s: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+            tool: tool(&self.version),
+            started_unix_s: now_unix_s(),
             command_line: self.command_line.clone(),
-            bed: ReportedBed {
-                kind: kind_name(self.bed.kind()).to_owned(),
-                describe: self.bed.describe(),
-                reason: self.bed.reason().map(str::to_owned),
-            },
+            bed: reported_bed(&self.bed),
             conditions: self.conditions.clone(),
             plan: as_json(&self.plan),
             steering: as_json(steering),
@@ -162,23 +135,10 @@ fn conclude(report: &mut ScaleReport, plan: &ScalePlan) {
     report.limit = verdict::limit(report, plan);
 }
 
-/// The kind of bed as documents write it.
-pub(crate) fn kind_name(kind: BedKind) -> &'static str {
-    match kind {
-        BedKind::Namespaces => "namespaces",
-        BedKind::UserNamespace => "user_namespace",
-        BedKind::Loopback => "loopback",
-    }
-}
-
 fn failed(step: usize, round: usize, error: &ScaleError) -> Trial {
     Trial {
         status: TrialStatus::Failed,
         why: Some(error.to_string()),
         ..Trial::new(step, round, 0.0)
     }
-}
-
-fn as_json(value: &impl serde::Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_else(|error| json!({ "unknown_because": error.to_string() }))
 }

@@ -16,8 +16,8 @@ mod verdict;
 pub use draw::{Flow, flows};
 pub use sizes::{Sizes, SizesError};
 
+use crate::runner::tool;
 use corelane_load::pool::Pool;
-use corelane_report::scale::Tool;
 use corelane_report::simulate::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
 use corelane_rss::{HashFields, IndirectionTable, Key};
 use round::{Outcome, Round};
@@ -165,10 +165,7 @@ pub fn run(
         .collect();
     Ok(SimulateReport {
         schema: SCHEMA.to_owned(),
-        tool: Tool {
-            name: "corelane".to_owned(),
-            version: version.to_owned(),
-        },
+        tool: tool(version),
         command_line,
         plan: plan(request, left_out),
         conclusions: verdict::conclusions(&steps),

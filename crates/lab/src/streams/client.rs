@@ -2,6 +2,7 @@
 
 use super::run::StreamsError;
 use crate::child::{ChildError, HttpLoadProcess, Moment, TcpLoadProcess};
+use crate::runner::as_json;
 use corelane_host::bed::Side;
 use corelane_load::Failure;
 use corelane_load::http::{HttpLoaded, HttpPlan, PoolLoaded};
@@ -142,7 +143,7 @@ fn of_http(loaded: &HttpLoaded) -> ClientCounts {
         behind_schedule: loaded.behind_schedule.clone(),
         segments: None,
         per_bucket: BTreeMap::new(),
-        raw: super::without(super::as_json(loaded), &["plan", "pools", "phases"]),
+        raw: super::without(as_json(loaded), &["plan", "pools", "phases"]),
     }
 }
 
@@ -178,7 +179,7 @@ fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientCounts {
         }),
         per_bucket: steering.map_or_else(BTreeMap::new, |steering| per_bucket(loaded, steering)),
         raw: super::without(
-            super::as_json(loaded),
+            as_json(loaded),
             &["plan", "connect_histogram", "schedule_lag_histogram"],
         ),
     }

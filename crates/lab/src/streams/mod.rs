@@ -15,10 +15,9 @@ mod trial;
 mod verdict;
 
 pub use plan::{StreamsPlan, StreamsRequest, SubjectRequest};
-pub use run::{StreamsError, StreamsExperiment, StreamsMoment, reported_bed};
+pub use run::{StreamsError, StreamsExperiment};
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The document less some of its fields.
 fn without(mut document: Value, fields: &[&str]) -> Value {
@@ -28,8 +27,4 @@ fn without(mut document: Value, fields: &[&str]) -> Value {
         }
     }
     document
-}
-
-fn as_json(value: &impl Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_else(|error| json!({ "unknown_because": error.to_string() }))
 }

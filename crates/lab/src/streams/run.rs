@@ -2,19 +2,18 @@
 //! nothing.
 
 use super::plan::StreamsPlan;
-use super::{as_json, trial, verdict};
+use super::{trial, verdict};
 use crate::child::ChildError;
-use crate::scale::kind_name;
+use crate::runner::{Moment, Schedule, as_json, now_unix_s, tool};
 use corelane_host::HostError;
-use corelane_host::bed::{Bed, BedError};
+use corelane_host::bed::BedError;
 use corelane_load::http::HttpLoadError;
 use corelane_load::tcp::TcpLoadError;
-use corelane_report::scale::{Bed as ReportedBed, Scaling, Tool, TrialStatus};
-use corelane_report::streams::{self, Limit, Shape, Step, StreamsReport, Trial};
+use corelane_report::scale::{Bed as ReportedBed, Scaling, TrialStatus};
+use corelane_report::streams::{self, Limit, Step, StreamsReport, Trial};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
 /// A scaling experiment, ready to run.
@@ -31,18 +30,6 @@ pub struct StreamsExperiment {
     pub command_line: Vec<String>,
     /// What may spoil or explain the result, as read before the run.
     pub conditions: Value,
-}
-
-/// What a run tells while it goes on.
-pub struct StreamsMoment<'a> {
-    /// Trials done.
-    pub done: usize,
-    /// Trials in all.
-    pub of: usize,
-    /// The step that was just tried.
-    pub step: &'a Shape,
-    /// Everything so far.
-    pub report: &'a StreamsReport,
 }
 
 /// Why an experiment could not be carried out.
@@ -74,38 +61,34 @@ impl StreamsExperiment {
     pub fn run(
         &self,
         interrupt: &AtomicBool,
-        mut tell: impl FnMut(&StreamsMoment<'_>),
+        mut tell: impl FnMut(&Moment<'_, StreamsReport>),
     ) -> Result<StreamsReport, StreamsError> {
         for step in &self.plan.steps {
             self.plan.clients(step)?;
         }
         let mut report = self.empty_report();
-        let of = self.plan.steps.len() * self.plan.request.rounds as usize;
-        let mut order = fastrand::Rng::with_seed(self.plan.request.seed);
-        for round in 0..self.plan.request.rounds as usize {
-            let mut steps: Vec<usize> = (0..self.plan.steps.len()).collect();
-            order.shuffle(&mut steps);
-            for index in steps {
-                if interrupt.load(Ordering::Relaxed) {
-                    report.interrupted = true;
-                    return Ok(report);
-                }
-                let trial = match trial::run(self, index, round, interrupt) {
-                    Ok(trial) => trial,
-                    Err(error) if report.trials.is_empty() => return Err(error),
-                    Err(error) => failed(index, round, &error),
-                };
-                report.trials.push(trial);
-                self.conclude(&mut report);
-                tell(&StreamsMoment {
-                    done: report.trials.len(),
-                    of,
-                    step: &self.plan.steps[index],
-                    report: &report,
-                });
-            }
-        }
-        report.interrupted = interrupt.load(Ordering::Relaxed);
+        let schedule = Schedule {
+            rounds: self.plan.request.rounds as usize,
+            steps: self.plan.steps.len(),
+            seed: self.plan.request.seed,
+        };
+        report.interrupted = schedule.run(interrupt, |index, round| {
+            let trial = match trial::run(self, index, round, interrupt) {
+                Ok(trial) => trial,
+                Err(error) if report.trials.is_empty() => return Err(error),
+                Err(error) => failed(index, round, &error),
+            };
+            report.trials.push(trial);
+            self.conclude(&mut report);
+            let shape = &self.plan.steps[index];
+            tell(&Moment {
+                done: report.trials.len(),
+                of: schedule.trials(),
+                what: &format!("{} x{}", shape.title(), shape.buckets_active),
+                report: &report,
+            });
+            Ok(())
+        })?;
         Ok(report)
     }
 
@@ -127,13 +110,8 @@ impl StreamsExperiment {
         });
         StreamsReport {
             schema: request.protocol.schema().to_owned(),
-            tool: Tool {
-                name: "corelane".to_owned(),
-                version: self.version.clone(),
-            },
-            started_unix_s: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+            tool: tool(&self.version),
+            started_unix_s: now_unix_s(),
             command_line: self.command_line.clone(),
             bed: self.bed.clone(),
             conditions: self.conditions.clone(),
@@ -148,16 +126,6 @@ impl StreamsExperiment {
             left_out: self.plan.left_out.clone(),
             interrupted: false,
         }
-    }
-}
-
-/// A bed as reports tell it.
-#[must_use]
-pub fn reported_bed(bed: &Bed) -> ReportedBed {
-    ReportedBed {
-        kind: kind_name(bed.kind()).to_owned(),
-        describe: bed.describe(),
-        reason: bed.reason().map(str::to_owned),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::run::StreamsError;
 use crate::child::{HttpServerProcess, SubjectPlan, SubjectProcess, TcpServerProcess};
+use crate::runner::as_json;
 use corelane_host::HostError;
 use corelane_host::bed::Side;
 use corelane_host::counters::Family;
@@ -90,7 +91,7 @@ impl ServerOfTrial {
             Self::Tcp(process) => of_tcp(&process.served()?),
             // It does not count; but that it is still there is worth knowing.
             Self::Subject(process) => ServerCounts {
-                raw: super::as_json(&process.served()?),
+                raw: as_json(&process.served()?),
                 ..ServerCounts::default()
             },
         })
@@ -112,7 +113,7 @@ fn of_http(served: &HttpServed) -> ServerCounts {
         requests: Some(served.requests()),
         accepted: served.buckets.iter().map(|bucket| bucket.accepted).collect(),
         // The report has it once for all trials.
-        raw: super::without(super::as_json(served), &["steering"]),
+        raw: super::without(as_json(served), &["steering"]),
         ..ServerCounts::default()
     }
 }
@@ -130,6 +131,6 @@ fn of_tcp(served: &TcpServed) -> ServerCounts {
             out_of_order: served.sum(|bucket| bucket.out_of_order_segments),
             stalls: served.sum(|bucket| bucket.stalls),
         }),
-        raw: super::without(super::as_json(served), &["steering"]),
+        raw: super::without(as_json(served), &["steering"]),
     }
 }
