@@ -15,6 +15,10 @@ use std::os::fd::BorrowedFd;
 /// One queue of any kind of link, and what stands around it.
 #[derive(Debug)]
 #[allow(missing_docs)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a bare link is reached without another pointer"
+)]
 pub enum AnyLink {
     Bare(BareLink),
     Captured(Box<Captured<AnyLink>>),

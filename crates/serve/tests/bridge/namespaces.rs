@@ -3,7 +3,7 @@
 use super::frames::{datagram, number_of};
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, open};
-use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan};
+use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan, exposition};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -310,6 +310,10 @@ fn faults_and_capture_of_a_link_go_on_when_it_returns() {
         "{bridged:?}"
     );
     assert_eq!(bridged.links[0].received, 400, "{bridged:?}");
+    let told = exposition(&bridged);
+    let sample =
+        format!("corelane_bridge_frames_faulted_total{{link=\"{link}\",fault=\"duplicated\"}} 200\n");
+    assert!(told.contains(&sample) && !told.contains("held"), "{told}");
     assert_eq!(bridged.links[1].faults, None);
     let mut captured = open_in_server(&bed, &format!("pcap:{}", seen.display()));
     let twice = [flows(100), flows(100)].concat();
