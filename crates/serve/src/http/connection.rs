@@ -112,10 +112,10 @@ impl Connection {
     pub(super) fn peer_closed(&mut self, room: &mut Room<'_>) {
         self.ended = true;
         match &self.phase {
-            Phase::Head if self.input.is_empty() => room.out.close(),
+            Phase::Head if self.input.is_empty() => room.out.ops.close(self.id),
             Phase::Head => self.refuse(400, Fault::HeadTooShort, "the head ends too early", room),
             Phase::Body(_) => self.refuse(400, Fault::BodyTooShort, "the body ends too early", room),
-            Phase::Lingering => room.out.close(),
+            Phase::Lingering => room.out.ops.close(self.id),
             Phase::Delayed(_) | Phase::Producing(_) | Phase::Paused => {}
         }
     }
@@ -188,7 +188,7 @@ impl Connection {
         let input = std::mem::take(&mut self.input);
         self.process(&input, room);
         if self.ended && self.input.is_empty() && matches!(self.phase, Phase::Head) {
-            room.out.close();
+            room.out.ops.close(self.id);
         }
     }
 
@@ -496,7 +496,7 @@ impl Connection {
     fn linger(&mut self, room: &mut Room<'_>) {
         self.phase = Phase::Lingering;
         if self.ended {
-            room.out.close();
+            room.out.ops.close(self.id);
             return;
         }
         room.out.ops.receive(self.id, true);

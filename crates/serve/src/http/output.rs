@@ -109,7 +109,7 @@ impl<'a> Output<'a> {
         self.ops.shutdown(self.id);
     }
 
-    /// Closes the connection after what is queued.
+    /// Closes a connection that the client has not ended, after what is queued.
     pub(super) fn close(&mut self) {
         self.notify_end();
         self.ops.close(self.id);
