@@ -1,5 +1,5 @@
-//! What the servers of connections share: the flags that say where they listen, on which buckets and for how long, and
-//! the foreground that they run in.
+//! What the servers on buckets share: the flags that say by which steering they serve and for how long, those of connections
+//! where they listen, and the foreground that they run in.
 
 use super::device::Followed;
 use crate::interrupt::Interrupt;
@@ -8,8 +8,9 @@ use crate::shared::RuleArguments;
 use crate::steering::{self, Asking};
 use crate::values::duration;
 use clap::Args;
+use corelane_host::ethtool::FlowType;
 use corelane_report::quantity;
-use corelane_rss::{HashFields, IndirectionTable, Steering};
+use corelane_rss::{HashFields, IndirectionTable, Protocol, Steering};
 use corelane_serve::ListenError;
 use corelane_worker::engine::EngineKind;
 use serde::Serialize;
@@ -20,12 +21,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where to listen, with how many workers, and for how long.
+/// By which steering to serve, and for how long.
 #[derive(Debug, Args)]
-pub struct BucketArguments {
-    /// Where to listen; 0.0.0.0 and [::] take any address of this machine, those of a prefix routed to it among them
-    #[arg(default_value = "127.0.0.1:8080")]
-    pub address: SocketAddr,
+pub struct ServingArguments {
     #[command(flatten)]
     pub rule: RuleArguments,
     /// What is hashed
@@ -44,12 +42,6 @@ pub struct BucketArguments {
     /// --steering document given besides has to be the same
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
     pub dev: Option<String>,
-    /// System interface: epoll or io_uring [default: epoll]
-    #[arg(long, value_name = "epoll|io_uring")]
-    pub engine: Option<EngineKind>,
-    /// Connections that may wait at each listener; the kernel allows net.core.somaxconn
-    #[arg(long, value_name = "N", default_value_t = 4096)]
-    pub backlog: u16,
     /// Listen on an address that no device has, such as one of a prefix routed to this machine
     #[arg(long)]
     pub free_bind: bool,
@@ -64,14 +56,14 @@ pub struct BucketArguments {
     pub json: bool,
 }
 
-impl BucketArguments {
-    /// The device that is followed, if one is.
-    pub fn followed(&self) -> anyhow::Result<Option<Followed>> {
+impl ServingArguments {
+    /// The device that is followed, if one is, for flows of `protocol` to `address`.
+    pub fn followed(&self, protocol: Protocol, address: SocketAddr) -> anyhow::Result<Option<Followed>> {
         let Some(device) = &self.dev else {
             return Ok(None);
         };
         let given = self.steering.as_deref().map(steering::from_file).transpose()?;
-        Followed::tcp(device, self.address.ip(), given.as_ref()).map(Some)
+        Followed::new(device, FlowType::of(protocol, address.ip()), given.as_ref()).map(Some)
     }
 
     /// The steering document that these flags name, or mean.
@@ -90,13 +82,36 @@ impl BucketArguments {
     }
 }
 
+/// Where a server of connections listens, besides.
+#[derive(Debug, Args)]
+pub struct BucketArguments {
+    /// Where to listen; 0.0.0.0 and [::] take any address of this machine, those of a prefix routed to it among them
+    #[arg(default_value = "127.0.0.1:8080")]
+    pub address: SocketAddr,
+    /// System interface: epoll or io_uring [default: epoll]
+    #[arg(long, value_name = "epoll|io_uring")]
+    pub engine: Option<EngineKind>,
+    /// Connections that may wait at each listener; the kernel allows net.core.somaxconn
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub backlog: u16,
+    #[command(flatten)]
+    pub serving: ServingArguments,
+}
+
+impl BucketArguments {
+    /// The device that is followed, if one is.
+    pub fn followed(&self) -> anyhow::Result<Option<Followed>> {
+        self.serving.followed(Protocol::Tcp, self.address)
+    }
+}
+
 /// A running server, as its foreground sees it.
 pub trait Foreground: Sized {
     /// The document that it ends with.
     type Served: Serialize;
 
     /// The counts so far.
-    fn served(&self) -> Self::Served;
+    fn served(&mut self) -> Self::Served;
 
     /// What is said of it at its start.
     fn listening(served: &Self::Served) -> Listening<'_>;
@@ -110,8 +125,10 @@ pub trait Foreground: Sized {
     /// The end of the story.
     fn table(served: &Self::Served) -> String;
 
-    /// Does what signals have asked for since the last look.
-    fn look(&mut self) {}
+    /// Does what is due now and then, and what signals have asked for since the last look.
+    fn look(&mut self) -> Outcome {
+        Ok(Done)
+    }
 
     /// Whether its counts are only told at the end.
     fn is_quiet(&self) -> bool {
@@ -151,7 +168,7 @@ pub fn errors(counts: &BTreeMap<String, u64>) -> String {
 
 /// Prints the plan, as `--dry-run` asks; or starts the server, says where it listens, and runs it to its end.
 pub fn serve<P: Serialize, S: Foreground>(
-    arguments: &BucketArguments,
+    arguments: &ServingArguments,
     followed: Option<Followed>,
     plan: P,
     start: impl FnOnce(P) -> anyhow::Result<S>,
@@ -160,9 +177,10 @@ pub fn serve<P: Serialize, S: Foreground>(
         writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
         return Ok(Done);
     }
+    // A socket a bucket and more beside each: more than the usual soft limit for many buckets.
     corelane_host::limits::open_descriptors()?;
     let interrupt = Interrupt::catch()?;
-    let server = start(plan)?;
+    let mut server = start(plan)?;
     if !arguments.json {
         announce(S::listening(&server.served()))?;
     }
@@ -189,7 +207,7 @@ fn announce(listening: Listening<'_>) -> Outcome {
 fn attend<S: Foreground>(
     mut server: S,
     mut followed: Option<Followed>,
-    arguments: &BucketArguments,
+    arguments: &ServingArguments,
     interrupt: &Interrupt,
 ) -> Outcome {
     /// How often the end is looked for.
@@ -200,7 +218,7 @@ fn attend<S: Foreground>(
     let over = |duration| started.elapsed() >= duration;
     while !interrupt.asked() && !arguments.duration.is_some_and(over) {
         thread::sleep(LOOK);
-        server.look();
+        server.look()?;
         match followed.as_mut().map_or(Ok(None), Followed::changed) {
             Ok(None) => {}
             Ok(Some(table)) => {

@@ -6,8 +6,7 @@
 use crate::outcome::usage;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{inventory, mismatch, steering};
-use corelane_rss::{IndirectionTable, Protocol, Steering};
-use std::net::IpAddr;
+use corelane_rss::{IndirectionTable, Steering};
 use std::time::{Duration, Instant};
 
 /// How often the device is asked whether it changed: each time costs some milliseconds of one CPU.
@@ -22,23 +21,11 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Takes the document of `device` for UDP to `address`. One that was given besides has to be the same.
+    /// Takes the document of `device` for flows of that type. One that was given besides has to be the same.
     ///
     /// # Errors
     /// A usage error that names what is in the way, or what differs.
-    pub fn udp(device: &str, address: IpAddr, given: Option<&Steering>) -> anyhow::Result<Self> {
-        Self::of(device, FlowType::of(Protocol::Udp, address), given)
-    }
-
-    /// As [`udp`](Self::udp), for TCP connections.
-    ///
-    /// # Errors
-    /// As for UDP.
-    pub fn tcp(device: &str, address: IpAddr, given: Option<&Steering>) -> anyhow::Result<Self> {
-        Self::of(device, FlowType::of(Protocol::Tcp, address), given)
-    }
-
-    fn of(device: &str, flow_type: FlowType, given: Option<&Steering>) -> anyhow::Result<Self> {
+    pub fn new(device: &str, flow_type: FlowType, given: Option<&Steering>) -> anyhow::Result<Self> {
         let own = steering(&inventory(), device, flow_type).map_err(|error| usage("--dev", error))?;
         if let Some(difference) = given.and_then(|given| mismatch(&own, given)) {
             return Err(usage("--steering and --dev", format!("{device}: {difference}")));

@@ -2,7 +2,7 @@
 
 use super::buckets::{self, BucketArguments, Foreground, Listening};
 use crate::interrupt::Asked;
-use crate::outcome::{Outcome, usage};
+use crate::outcome::{Done, Outcome, usage};
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_report::quantity;
@@ -109,7 +109,7 @@ impl LimitArguments {
 /// `corelane serve http`.
 pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     let lines_shown = arguments.access_log.as_deref() == Some(Path::new("-"));
-    if lines_shown && arguments.buckets.json {
+    if lines_shown && arguments.buckets.serving.json {
         return Err(usage(
             "--access-log",
             "standard output has the document of --json: name a file",
@@ -117,7 +117,7 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     }
     let followed = arguments.buckets.followed()?;
     let plan = HttpPlan {
-        free_bind: arguments.buckets.free_bind,
+        free_bind: arguments.buckets.serving.free_bind,
         engine: arguments.buckets.engine,
         backlog: arguments.buckets.backlog,
         root: arguments.root.clone(),
@@ -127,10 +127,10 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
         access_log: arguments.access_log.clone(),
         ..HttpPlan::new(
             arguments.buckets.address,
-            arguments.buckets.steering(followed.as_ref())?,
+            arguments.buckets.serving.steering(followed.as_ref())?,
         )
     };
-    buckets::serve(&arguments.buckets, followed, plan, |plan| {
+    buckets::serve(&arguments.buckets.serving, followed, plan, |plan| {
         let reopen = plan.access_log.as_ref().map(|_| Asked::catch()).transpose()?;
         let server = HttpServer::start(plan).map_err(|error| match error {
             HttpServeError::Listen(error) => buckets::cannot_listen(error),
@@ -159,7 +159,7 @@ struct Logging {
 impl Foreground for Logging {
     type Served = HttpServed;
 
-    fn served(&self) -> HttpServed {
+    fn served(&mut self) -> HttpServed {
         self.server.served()
     }
 
@@ -232,10 +232,11 @@ impl Foreground for Logging {
         Ok(self.server.stop()?)
     }
 
-    fn look(&mut self) {
+    fn look(&mut self) -> Outcome {
         if self.reopen.as_ref().is_some_and(Asked::taken) {
             self.server.reopen_access_log();
         }
+        Ok(Done)
     }
 
     fn is_quiet(&self) -> bool {

@@ -30,7 +30,7 @@ pub struct ServeTcpArguments {
 pub fn run(arguments: &ServeTcpArguments) -> Outcome {
     let followed = arguments.buckets.followed()?;
     let plan = TcpPlan {
-        free_bind: arguments.buckets.free_bind,
+        free_bind: arguments.buckets.serving.free_bind,
         engine: arguments.buckets.engine,
         write_bytes: arguments.size,
         backlog: arguments.buckets.backlog,
@@ -40,10 +40,10 @@ pub fn run(arguments: &ServeTcpArguments) -> Outcome {
         ..TcpPlan::new(
             arguments.buckets.address,
             arguments.mode,
-            arguments.buckets.steering(followed.as_ref())?,
+            arguments.buckets.serving.steering(followed.as_ref())?,
         )
     };
-    buckets::serve(&arguments.buckets, followed, plan, |plan| {
+    buckets::serve(&arguments.buckets.serving, followed, plan, |plan| {
         TcpServer::start(plan).map_err(|error| match error {
             TcpServeError::Listen(error) => buckets::cannot_listen(error),
             error => error.into(),
@@ -54,7 +54,7 @@ pub fn run(arguments: &ServeTcpArguments) -> Outcome {
 impl Foreground for TcpServer {
     type Served = TcpServed;
 
-    fn served(&self) -> TcpServed {
+    fn served(&mut self) -> TcpServed {
         Self::served(self)
     }
 

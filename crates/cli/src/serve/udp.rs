@@ -1,33 +1,26 @@
 //! `corelane serve udp`: the echo and the sink in the foreground.
 
-use super::device::Followed;
-use crate::interrupt::{Asked, Interrupt};
+use super::buckets::{self, Foreground, Listening, ServingArguments};
+use crate::interrupt::Asked;
 use crate::outcome::{Done, Outcome, usage};
-use crate::shared::{MemoryArguments, MovingArguments, RuleArguments, check_memory, moving};
-use crate::steering::{self, Asking};
-use crate::values::{duration, size};
+use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
+use crate::values::size;
 use clap::Args;
 use corelane_host::memory::MemoryPolicy;
 use corelane_host::transmit_queues;
 use corelane_report::quantity;
 use corelane_report::scale::{Answers, Mode, Model};
 use corelane_report::table::{Column, Table};
-use corelane_rss::HashFields;
+use corelane_rss::{IndirectionTable, Protocol, Steering};
 use corelane_serve::udp::{FlowCount, UdpPlan, UdpServeError, UdpServed, UdpServer};
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
 pub struct ServeUdpArguments {
     /// Where to listen; all addresses (0.0.0.0) answer loopback and private networks only
     #[arg(default_value = "127.0.0.1:8080")]
     pub address: SocketAddr,
-    /// Listen on an address that no device has, such as one of a prefix routed to this machine
-    #[arg(long)]
-    pub free_bind: bool,
     /// Take datagrams and answer none
     #[arg(long)]
     pub sink: bool,
@@ -44,24 +37,6 @@ pub struct ServeUdpArguments {
     /// Count datagrams by hash, hash type and bucket: told on SIGUSR1, and at the end with --json
     #[arg(long)]
     pub flows: bool,
-    /// What is hashed
-    #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
-    pub hash: HashFields,
-    #[command(flatten)]
-    pub rule: RuleArguments,
-    /// CPUs to use, such as 0-3,6 [default: those this process may use, one of each core]
-    #[arg(long, value_name = "LIST")]
-    pub cpus: Option<String>,
-    /// Allow more buckets than CPUs: workers then share CPUs
-    #[arg(long)]
-    pub share_cpus: bool,
-    /// A steering document to serve by, instead of key, table, buckets and CPUs
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
-    pub steering: Option<PathBuf>,
-    /// A device whose steering to serve by, and to follow: its key, fields and table, a bucket a queue, on the queue's CPU; a
-    /// --steering document given besides has to be the same
-    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
-    pub dev: Option<String>,
     /// Socket receive buffer of each bucket; without privilege the kernel gives net.core.rmem_max at most
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = size)]
     pub receive_buffer: u64,
@@ -73,83 +48,86 @@ pub struct ServeUdpArguments {
     pub moving: MovingArguments,
     #[command(flatten)]
     pub placing: MemoryArguments,
-    /// End after so long [default: on SIGINT]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
-    /// Print the plan and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub serving: ServingArguments,
 }
-
-/// How often the running server is looked at.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// `corelane serve udp`.
 pub fn run(arguments: &ServeUdpArguments) -> Outcome {
-    let mut followed = followed(arguments)?;
-    let plan = plan(arguments, followed.as_ref())?;
-    if arguments.dry_run {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
-        return Ok(Done);
+    let serving = &arguments.serving;
+    let followed = serving.followed(Protocol::Udp, arguments.address)?;
+    let plan = plan(arguments, serving.steering(followed.as_ref())?)?;
+    buckets::serve(serving, followed, plan, |plan| {
+        Ok(Telling {
+            flows_asked: Asked::catch()?,
+            server: UdpServer::start(plan).map_err(name_flag)?,
+            json: serving.json,
+        })
+    })
+}
+
+/// The server, and what it tells of flows when it is asked.
+struct Telling {
+    server: UdpServer,
+    flows_asked: Asked,
+    /// Whether standard output is the one document's.
+    json: bool,
+}
+
+impl Foreground for Telling {
+    type Served = UdpServed;
+
+    fn served(&mut self) -> UdpServed {
+        self.server.served()
     }
-    // One socket a bucket, and the count of what each dropped: more than the usual soft limit for many buckets.
-    corelane_host::limits::open_descriptors()?;
-    let interrupt = Interrupt::catch()?;
-    let flows_asked = Asked::catch()?;
-    let mut server = UdpServer::start(plan).map_err(name_flag)?;
-    if !arguments.json {
-        announce(&server.served())?;
-    }
-    let started = Instant::now();
-    let mut line_due = started + Duration::from_secs(1);
-    let (mut last, mut lost) = (0, None);
-    while !interrupt.asked()
-        && arguments
-            .duration
-            .is_none_or(|duration| started.elapsed() < duration)
-    {
-        thread::sleep(LOOK);
-        server.collect_samples();
-        match followed.as_mut().map_or(Ok(None), Followed::changed) {
-            Ok(None) => {}
-            Ok(Some(table)) => {
-                let moved = server.change_table(table)?;
-                followed.iter().for_each(|followed| followed.announce(moved));
-            }
-            Err(reason) => {
-                lost = Some(reason);
-                break;
-            }
+
+    fn listening(served: &UdpServed) -> Listening<'_> {
+        Listening {
+            address: served.address,
+            engine: &served.engine,
+            engine_reason: served.engine_reason.as_deref(),
+            steering: &served.steering,
         }
-        if flows_asked.taken()
-            && let Some(counts) = server.flows()
+    }
+
+    fn line(served: &UdpServed, last: &UdpServed) -> String {
+        let share = |share: Option<f64>| quantity::or_missing(share, quantity::percent);
+        format!(
+            "{:>12}  seen {:>13}  answered {:>13}  steering {:>6}  locality {:>6}",
+            quantity::rate((served.seen() - last.seen()) as f64),
+            quantity::count(served.seen()),
+            quantity::count(served.answered()),
+            share(served.steering_ok()),
+            share(served.locality()),
+        )
+    }
+
+    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize> {
+        Ok(self.server.change_table(table)?)
+    }
+
+    fn table(served: &UdpServed) -> String {
+        table(served)
+    }
+
+    fn look(&mut self) -> Outcome {
+        self.server.collect_samples();
+        if self.flows_asked.taken()
+            && let Some(counts) = self.server.flows()
         {
             let text = flow_table(&counts.flows, counts.uncounted);
-            // Standard output is the one document's, where there is to be one.
-            if arguments.json {
+            if self.json {
                 write!(std::io::stderr(), "{text}")?;
             } else {
                 write!(std::io::stdout(), "{text}")?;
             }
         }
-        if !arguments.json && Instant::now() >= line_due {
-            let served = server.served();
-            writeln!(std::io::stdout(), "{}", line(&served, served.seen() - last))?;
-            last = served.seen();
-            line_due += Duration::from_secs(1);
-        }
+        Ok(Done)
     }
-    let served = server.stop()?;
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&served)?)?;
-    } else {
-        write!(out, "{}", table(&served))?;
+
+    fn stop(self) -> anyhow::Result<UdpServed> {
+        Ok(self.server.stop()?)
     }
-    lost.map_or(Ok(Done), Err)
 }
 
 /// Says which flag a server could not be started with.
@@ -163,39 +141,12 @@ fn name_flag(error: UdpServeError) -> anyhow::Error {
     }
 }
 
-/// The device that is followed, if one is.
-fn followed(arguments: &ServeUdpArguments) -> anyhow::Result<Option<Followed>> {
-    let Some(device) = &arguments.dev else {
-        return Ok(None);
-    };
-    let given = arguments
-        .steering
-        .as_deref()
-        .map(steering::from_file)
-        .transpose()?;
-    Followed::udp(device, arguments.address.ip(), given.as_ref()).map(Some)
-}
-
-fn plan(arguments: &ServeUdpArguments, followed: Option<&Followed>) -> anyhow::Result<UdpPlan> {
-    let steering = match (followed, &arguments.steering) {
-        (Some(followed), _) => followed.steering().clone(),
-        (None, Some(path)) => steering::from_file(path)?,
-        (None, None) => {
-            let cpus = steering::place(
-                arguments.cpus.as_deref(),
-                arguments.rule.buckets,
-                Asking::Buckets {
-                    share: arguments.share_cpus,
-                },
-            )?;
-            steering::from_rule(&arguments.rule, arguments.hash, cpus)?
-        }
-    };
+fn plan(arguments: &ServeUdpArguments, steering: Steering) -> anyhow::Result<UdpPlan> {
     let moving = moving(&arguments.moving);
     check_memory(&arguments.placing)?;
     let queues = |device: &String| transmit_queues(device).map_err(|error| usage("--watch", error));
     Ok(UdpPlan {
-        free_bind: arguments.free_bind,
+        free_bind: arguments.serving.free_bind,
         mode: if arguments.sink { Mode::Sink } else { Mode::Echo },
         model: arguments.model,
         engine: arguments.moving.engine,
@@ -212,28 +163,6 @@ fn plan(arguments: &ServeUdpArguments, followed: Option<&Followed>) -> anyhow::R
         flows: arguments.flows,
         ..UdpPlan::new(arguments.address, steering)
     })
-}
-
-fn announce(served: &UdpServed) -> Outcome {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "listening on {}, engine {}", served.address, served.engine)?;
-    if let Some(reason) = &served.engine_reason {
-        writeln!(out, "({reason})")?;
-    }
-    writeln!(out, "steering {}", serde_json::to_string(&served.steering)?)?;
-    Ok(Done)
-}
-
-fn line(served: &UdpServed, last_second: u64) -> String {
-    let share = |share: Option<f64>| quantity::or_missing(share, quantity::percent);
-    format!(
-        "{:>12}  seen {:>13}  answered {:>13}  steering {:>6}  locality {:>6}",
-        quantity::rate(last_second as f64),
-        quantity::count(served.seen()),
-        quantity::count(served.answered()),
-        share(served.steering_ok()),
-        share(served.locality()),
-    )
 }
 
 fn table(served: &UdpServed) -> String {
