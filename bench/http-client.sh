@@ -82,22 +82,23 @@ with_corelane() {
 # Requests a client CPU-second of both, and their ratios, each taken within a round.
 compare() {
   local object=$1 connections=$2 target=$3 way wrk ours
-  local -A ways=([default]="" [epoll]="--engine epoll" [io_uring]="--engine io_uring"
+  local -A flags=([default]="" [epoll]="--engine epoll" [io_uring]="--engine io_uring"
     ["epoll, each as it comes"]="--engine epoll --gather 0s" ["io_uring, each as it comes"]="--engine io_uring --gather 0s")
+  local ways=(default epoll "epoll, each as it comes" io_uring "io_uring, each as it comes")
   rm -f "$folder"/*.requests "$folder"/*.ratio
   for ((round = 0; round < rounds; round++)); do
     wrk=$(with_wrk "$object" "$connections")
     echo "$wrk" >>"$folder/wrk.requests"
-    for way in "${!ways[@]}"; do
+    for way in "${ways[@]}"; do
       # shellcheck disable=SC2086 # flags and their values are words of their own
-      ours=$(with_corelane "$object" "$connections" ${ways[$way]})
+      ours=$(with_corelane "$object" "$connections" ${flags[$way]})
       echo "$ours" >>"$folder/$way.requests"
       awk -v a="$ours" -v b="$wrk" 'BEGIN { printf "%.3f\n", a / b }' >>"$folder/$way.ratio"
     done
   done
   printf '%s, %s connections: requests a client CPU-second: wrk %.0f\n' "$object" "$connections" \
     "$(median <"$folder/wrk.requests")"
-  for way in "${!ways[@]}"; do
+  for way in "${ways[@]}"; do
     printf '  %s: %.0f, %s times\n' "$way" "$(median <"$folder/$way.requests")" "$(median <"$folder/$way.ratio")"
   done
   verdict "$object, as it runs by default: against wrk" "$(median <"$folder/default.ratio")" ">=" "$target"
