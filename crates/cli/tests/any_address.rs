@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Server, corelane};
-use corelane_host::bed::{self, Bed, BedError, BedPlan};
+use corelane_host::bed::{self, Bed, BedPlan};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream, UdpSocket};
@@ -49,13 +49,7 @@ fn bed(family: &Family) -> Option<Bed> {
             vec![family.clients.parse().unwrap()],
         )
     };
-    match Bed::build(&plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        built => Some(built.unwrap()),
-    }
+    common::bed_of(&plan)
 }
 
 /// An address of the prefix with a port, as the command takes it.

@@ -2,9 +2,8 @@
 
 mod common;
 
-use corelane_host::bed::{Bed, BedPlan};
-use corelane_link::capture::{CaptureLink, CaptureWriter};
-use corelane_link::{FrameLayout, Link};
+use corelane_host::bed::Bed;
+use corelane_link::capture::CaptureWriter;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,15 +32,6 @@ fn write_capture(path: &Path, frames: &[Vec<u8>]) {
             .unwrap();
     }
     writer.flush().unwrap();
-}
-
-fn read_capture(path: &Path) -> Vec<Vec<u8>> {
-    let mut link = CaptureLink::open(Some(path), None, FrameLayout::default()).unwrap();
-    let mut frames = Vec::new();
-    while !link.is_ended() {
-        frames.extend(link.receive(64).unwrap().iter().map(<[u8]>::to_vec));
-    }
-    frames
 }
 
 #[test]
@@ -73,7 +63,7 @@ fn a_capture_passes_a_block_list_and_the_report_accounts_for_every_frame() {
         })
         .cloned()
         .collect();
-    assert_eq!(read_capture(Path::new(&path("out.pcapng"))), passing);
+    assert_eq!(common::frames(&path("out.pcapng")), passing);
     assert_eq!(bridged["schema"], "corelane/bridge/1");
     assert_eq!(bridged["received"], 5000);
     assert_eq!(bridged["passed"], passing.len());
@@ -118,8 +108,8 @@ fn faults_of_its_links_are_what_the_receiver_finds_and_what_the_report_counts() 
         5000 - dropped + fault(1, "duplicated")
     );
     assert_eq!((fault(0, "held"), fault(1, "held")), (0, 0));
-    assert!(read_capture(Path::new(&path("seen.pcap"))) == read_capture(Path::new(&path("in.pcap"))));
-    assert!(read_capture(Path::new(&path("sent.pcapng"))) == read_capture(Path::new(&out)));
+    assert!(common::frames(&path("seen.pcap")) == common::frames(&path("in.pcap")));
+    assert!(common::frames(&path("sent.pcapng")) == common::frames(&out));
 
     let text = String::from_utf8(bridge(&[]).stdout).unwrap();
     let line = format!(
@@ -315,19 +305,8 @@ fn facts(bed: &Bed) -> Vec<(String, bool, u64)> {
 
 #[test]
 fn killed_it_leaves_nothing_on_the_device() {
-    let plan = BedPlan {
-        loopback_ok: false,
-        ..BedPlan::new(
-            "10.11.2.1".parse().unwrap(),
-            vec!["10.11.2.0/24".parse().unwrap()],
-        )
-    };
-    let bed = match Bed::build(&plan) {
-        Ok(bed) => bed,
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            return;
-        }
+    let Some(bed) = common::bed() else {
+        return;
     };
     if Command::new("ip").arg("-V").output().is_err() {
         eprintln!("skipped: there is no ip command");
@@ -346,15 +325,7 @@ fn killed_it_leaves_nothing_on_the_device() {
         .read_line(&mut line)
         .unwrap();
     if !line.starts_with("bridging") {
-        let output = running.wait_with_output().unwrap();
-        assert_eq!(
-            output.status.code(),
-            Some(77),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
-        return;
+        return common::skip_without_permission(running);
     }
     let during = facts(&bed);
     let bridged: Vec<&(String, bool, u64)> = during

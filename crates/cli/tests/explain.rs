@@ -3,28 +3,12 @@
 mod common;
 
 use common::{refused, run_json};
-use corelane_host::bed::{Bed, BedError, BedPlan, Side};
+use corelane_host::bed::{Bed, Side};
 use corelane_host::{cpus, pin};
 use corelane_worker::locality::{Direction, Observer, ObserverError, ObserverSettings};
 use serde_json::Value;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
-
-/// A bed of namespaces, or `None` after saying why this machine permits none.
-fn bed() -> Option<Bed> {
-    let mut plan = BedPlan::new(
-        "10.11.2.1".parse().unwrap(),
-        vec!["10.11.2.0/24".parse().unwrap()],
-    );
-    plan.loopback_ok = false;
-    match Bed::build(&plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        built => Some(built.unwrap()),
-    }
-}
 
 /// Two CPUs to tell apart, or `None` after saying that there are not.
 fn two_cpus() -> Option<(u32, u32)> {
@@ -127,7 +111,7 @@ fn seen_on(bed: &Bed, source: SocketAddr, destination: SocketAddr, cpu: u32) -> 
 
 #[test]
 fn on_veth_with_rps_the_packet_is_seen_on_the_cpu_that_was_named() {
-    let (Some(bed), Some((first, second))) = (bed(), two_cpus()) else {
+    let (Some(bed), Some((first, second))) = (common::bed(), two_cpus()) else {
         return;
     };
     let ends: (SocketAddr, SocketAddr) = (
@@ -158,7 +142,7 @@ fn on_veth_with_rps_the_packet_is_seen_on_the_cpu_that_was_named() {
 
 #[test]
 fn on_veth_without_rps_the_packet_is_seen_on_the_sender_s_cpu_and_explain_says_so() {
-    let (Some(bed), Some((first, second))) = (bed(), two_cpus()) else {
+    let (Some(bed), Some((first, second))) = (common::bed(), two_cpus()) else {
         return;
     };
     let ends: (SocketAddr, SocketAddr) = (
@@ -187,7 +171,7 @@ fn on_veth_without_rps_the_packet_is_seen_on_the_sender_s_cpu_and_explain_says_s
 #[test]
 fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket_and_the_packet_is_seen_there() {
     let Some((_, second)) = two_cpus() else { return };
-    let Some(bed) = bed() else { return };
+    let Some(bed) = common::bed() else { return };
     // A thread bound to one CPU, which waits to be told to send.
     let (told, thread) = std::sync::mpsc::channel();
     let (source, destination): (SocketAddr, SocketAddr) = (

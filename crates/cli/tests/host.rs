@@ -3,7 +3,7 @@
 mod common;
 
 use common::{refused, run, run_json};
-use corelane_host::bed::{Bed, BedError, BedPlan};
+use corelane_host::bed::Bed;
 use serde_json::Value;
 use std::process::Command;
 
@@ -74,22 +74,6 @@ fn a_device_that_is_not_there_is_refused_with_those_that_are() {
     );
 }
 
-/// A bed of namespaces, or `None` after saying why this machine permits none.
-fn bed() -> Option<Bed> {
-    let mut plan = BedPlan::new(
-        "10.11.2.1".parse().unwrap(),
-        vec!["10.11.2.0/24".parse().unwrap()],
-    );
-    plan.loopback_ok = false;
-    match Bed::build(&plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        built => Some(built.unwrap()),
-    }
-}
-
 /// The inventory of the server's side, taken by a command that begins with `before`.
 fn inventory(bed: &Bed, before: &'static [&str]) -> Value {
     let output = bed.server.run(move || {
@@ -127,7 +111,7 @@ fn a_server_refuses_to_follow_a_device_that_does_no_rss_and_says_what_is_in_the_
 
 #[test]
 fn in_a_namespace_of_its_own_the_queues_are_read_as_they_are() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = common::bed() else { return };
     let document = inventory(&bed, &[]);
     let veth = device(&document, bed.server.device());
     assert_eq!(veth["link"]["kind"], "veth");
@@ -138,7 +122,7 @@ fn in_a_namespace_of_its_own_the_queues_are_read_as_they_are() {
 
 #[test]
 fn without_privilege_the_answer_is_partial_and_says_what_is_missing() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = common::bed() else { return };
     let document = inventory(&bed, &["setpriv", "--bounding-set", "-sys_admin"]);
     let veth = device(&document, bed.server.device());
     assert_eq!(veth["link"]["kind"], "veth");

@@ -25,16 +25,6 @@ fn path(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
-/// Every frame of a capture.
-fn frames(file: &str) -> Vec<Vec<u8>> {
-    let mut link = CaptureLink::open(Some(Path::new(file)), None, FrameLayout::default()).unwrap();
-    let mut frames = Vec::new();
-    while !link.is_ended() {
-        frames.extend(link.receive(64).unwrap().iter().map(<[u8]>::to_vec));
-    }
-    frames
-}
-
 /// Seconds from the first frame of a capture to its last.
 fn span_s(file: &str) -> f64 {
     let mut reader = CaptureReader::open(Path::new(file)).unwrap();
@@ -217,13 +207,18 @@ fn a_replay_keeps_the_pace_of_its_capture_or_goes_faster() {
     let (took_s, span_s) = (began.elapsed().as_secs_f64(), span_s(&first));
     assert!(span_s > 0.1 && took_s > span_s, "{took_s} s to replay {span_s} s");
     assert_eq!(own["sent"], 300);
-    assert_eq!(frames(&again), frames(&first));
+    assert_eq!(common::frames(&again), common::frames(&first));
     assert_eq!(own["schedule_lag"]["count"], 300);
     let flood = replay(&["--speed", "flood", "--times", "3"]);
     assert_eq!(flood["sent"], 900);
     assert_eq!(
-        frames(&again),
-        [frames(&first), frames(&first), frames(&first)].concat()
+        common::frames(&again),
+        [
+            common::frames(&first),
+            common::frames(&first),
+            common::frames(&first)
+        ]
+        .concat()
     );
     assert!(flood["schedule_lag"].is_null());
     assert_eq!(replay(&["--speed", "1000", "--count", "10"])["sent"], 10);
@@ -236,7 +231,10 @@ fn the_same_seed_sends_the_same_flows_and_planned_ones_fill_all_buckets() {
     let flows = |more: &[&str]| -> Vec<Vec<u8>> {
         let out = format!("pcap:out={file}");
         common::run_json(&[&["load", "packets", &out, "--count", "64", "--json"], more].concat());
-        frames(&file).iter().map(|frame| frame[26..38].to_vec()).collect()
+        common::frames(&file)
+            .iter()
+            .map(|frame| frame[26..38].to_vec())
+            .collect()
     };
     assert_eq!(flows(&["--seed", "5"]), flows(&["--seed", "5"]));
     assert_ne!(flows(&["--seed", "5"]), flows(&["--seed", "6"]));
@@ -327,14 +325,7 @@ fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> 
     let deadline = Instant::now() + std::time::Duration::from_secs(10);
     while !ready() {
         if receiving.try_wait().unwrap().is_some() {
-            let output = receiving.wait_with_output().unwrap();
-            assert_eq!(
-                output.status.code(),
-                Some(77),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+            common::skip_without_permission(receiving);
             return None;
         }
         assert!(Instant::now() < deadline, "the receiver does not open its link");
@@ -359,19 +350,11 @@ fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> 
 #[test]
 fn frames_across_devices_arrive_at_a_rate_and_from_several_queues() {
     let plan = BedPlan {
-        loopback_ok: false,
         queues: Some(2),
-        ..BedPlan::new(
-            "10.11.2.1".parse().unwrap(),
-            vec!["10.11.2.0/24".parse().unwrap()],
-        )
+        ..common::bed_plan()
     };
-    let bed = match Bed::build(&plan) {
-        Ok(bed) => bed,
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            return;
-        }
+    let Some(bed) = common::bed_of(&plan) else {
+        return;
     };
     for (receiver, sender, streams) in [
         ("xdp:server0,frames=8192", "xdp:client0", 2),
@@ -400,19 +383,8 @@ fn frames_across_devices_arrive_at_a_rate_and_from_several_queues() {
 
 #[test]
 fn a_receiver_whose_device_goes_reports_and_says_so() {
-    let plan = BedPlan {
-        loopback_ok: false,
-        ..BedPlan::new(
-            "10.11.2.1".parse().unwrap(),
-            vec!["10.11.2.0/24".parse().unwrap()],
-        )
-    };
-    let bed = match Bed::build(&plan) {
-        Ok(bed) => bed,
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            return;
-        }
+    let Some(bed) = common::bed() else {
+        return;
     };
     for (link, change) in [
         ("tap:gone0", &["link", "del", "gone0"][..]),
@@ -429,11 +401,7 @@ fn a_receiver_whose_device_goes_reports_and_says_so() {
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
         if !line.starts_with("receiving on") {
-            let output = receiving.wait_with_output().unwrap();
-            let error = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(77), "{link}: {error}");
-            eprintln!("skipped: {error}");
-            return;
+            return common::skip_without_permission(receiving);
         }
         let changed = bed.server.run(move || Command::new("ip").args(change).status());
         if let Err(error) = &changed {
@@ -542,10 +510,10 @@ fn faults_of_either_end_are_counted_and_captures_have_what_the_link_had() {
         (20_000 - before - after, 0)
     );
     assert!(common::number(&came["latency"]["min_ns"]) >= 5_000_000, "{came}");
-    let seen = frames(&seen_file);
+    let seen = common::frames(&seen_file);
     assert_eq!(seen.len() as u64, 20_000 - before);
     assert!(
-        frames(&sent_file) == seen,
+        common::frames(&sent_file) == seen,
         "both ends of the ring had the same frames"
     );
 }

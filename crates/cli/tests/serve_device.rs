@@ -6,7 +6,7 @@ mod common;
 
 use common::run_json;
 use corelane_guest::{GuestError, GuestOutput, GuestParts, GuestPlan, boot, kernel_directories};
-use corelane_host::bed::{Bed, BedError, BedPlan};
+use corelane_host::bed::{Bed, BedPlan};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 use std::fs;
@@ -71,13 +71,7 @@ fn parts() -> Option<(GuestPlan, GuestParts, Bed)> {
     };
     let mut plan = BedPlan::new([10, 98, 0, 1].into(), vec!["10.98.0.0/24".parse().unwrap()]);
     plan.loopback_ok = false;
-    let bed = match Bed::build(&plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            return None;
-        }
-        built => built.unwrap(),
-    };
+    let bed = common::bed_of(&plan)?;
     let guest = GuestPlan {
         cpus: QUEUES as u32,
         modules: parts.modules(&["virtio_pci", "virtio_net"]).unwrap(),

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{corelane, refused, run_json};
-use corelane_host::bed::{Bed, BedError, BedPlan};
+use corelane_host::bed::Bed;
 use corelane_rss::{Steering, Tuple};
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
@@ -248,22 +248,6 @@ fn every_new_connection_reaches_the_worker_that_the_hash_names_and_none_is_lost_
     assert_eq!(misplaced(&nginx, &document, 300), 0);
 }
 
-/// A bed of namespaces, or `None` after saying why this machine permits none.
-fn bed() -> Option<Bed> {
-    let mut plan = BedPlan::new(
-        "10.11.2.1".parse().unwrap(),
-        vec!["10.11.2.0/24".parse().unwrap()],
-    );
-    plan.loopback_ok = false;
-    match Bed::build(&plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        built => Some(built.unwrap()),
-    }
-}
-
 /// Clients of a pool, as many for each bucket, planned for the steering that `steer` told.
 fn planned_clients(document: &Value, server: SocketAddr) -> Vec<SocketAddr> {
     let folder = tempfile::tempdir().unwrap();
@@ -283,7 +267,7 @@ fn planned_clients(document: &Value, server: SocketAddr) -> Vec<SocketAddr> {
 #[test]
 fn over_veth_planned_clients_reach_the_workers_that_they_were_planned_for() {
     let cpus = needs!();
-    let Some(bed) = bed() else { return };
+    let Some(bed) = common::bed() else { return };
     let nginx = Nginx::start_in(&bed, cpus);
     attach_and_undo_under_load(&nginx, |client| bed.client.spawn(client).unwrap());
     let document = json(&nginx.steer(&[]));

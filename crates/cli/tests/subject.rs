@@ -1,6 +1,8 @@
 //! A server under test in the lab's keeping: Debian's nginx, and servers that do not start.
 
-use corelane_host::bed::{Bed, BedError, BedPlan};
+mod common;
+
+use corelane_host::bed::Bed;
 use corelane_host::counters::Family;
 use corelane_host::cpus;
 use corelane_lab::child::{SubjectPlan, SubjectProcess};
@@ -12,24 +14,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const PORT: u16 = 8080;
-
-/// A bed of namespaces, or `None` after saying why this machine permits none.
-fn bed() -> Option<Bed> {
-    let plan = BedPlan {
-        loopback_ok: false,
-        ..BedPlan::new(
-            "10.11.2.1".parse().unwrap(),
-            vec!["10.11.2.0/24".parse().unwrap()],
-        )
-    };
-    match Bed::build(&plan) {
-        Err(error @ BedError::Namespace { .. }) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        built => Some(built.unwrap()),
-    }
-}
 
 fn plan(bed: &Bed, command: &str) -> SubjectPlan {
     SubjectPlan {
@@ -106,7 +90,7 @@ fn eventually(claim: &str, holds: impl Fn() -> bool) {
 fn nginx_answers_on_the_cpus_it_was_given_and_ends_with_its_workers_in_front_or_behind() {
     for daemon in ["off", "on"] {
         let folder = tempfile::tempdir().unwrap();
-        let (Some(bed), Some(command)) = (bed(), nginx(folder.path(), daemon)) else {
+        let (Some(bed), Some(command)) = (common::bed(), nginx(folder.path(), daemon)) else {
             return;
         };
         let plan = plan(&bed, &command);
@@ -138,7 +122,7 @@ fn nginx_answers_on_the_cpus_it_was_given_and_ends_with_its_workers_in_front_or_
 #[test]
 fn a_keeper_that_is_killed_takes_the_subject_along() {
     let folder = tempfile::tempdir().unwrap();
-    let (Some(bed), Some(command)) = (bed(), nginx(folder.path(), "on")) else {
+    let (Some(bed), Some(command)) = (common::bed(), nginx(folder.path(), "on")) else {
         return;
     };
     let subject = start(&bed, &plan(&bed, &command)).unwrap();
@@ -155,7 +139,7 @@ fn a_keeper_that_is_killed_takes_the_subject_along() {
 
 #[test]
 fn a_subject_that_does_not_start_is_told_in_its_own_words() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = common::bed() else { return };
     let told = |command: &str| start(&bed, &plan(&bed, command)).err().unwrap();
     let gone = told("echo cannot open the door >&2; exit 3");
     assert!(
@@ -177,7 +161,7 @@ fn a_subject_that_does_not_start_is_told_in_its_own_words() {
 
 #[test]
 fn a_subject_that_listens_elsewhere_is_given_up_and_ended() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = common::bed() else { return };
     let plan = SubjectPlan {
         ready_within_ms: 200,
         ..plan(

@@ -2,8 +2,12 @@
 
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
+use corelane_host::bed::{Bed, BedError, BedPlan};
+use corelane_link::capture::CaptureLink;
+use corelane_link::{FrameLayout, Link};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 /// The command, with nothing of the test's environment but the path.
@@ -69,6 +73,53 @@ pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
 /// A number of a document.
 pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+/// The posts' addresses in namespaces, or not at all.
+pub fn bed_plan() -> BedPlan {
+    BedPlan {
+        loopback_ok: false,
+        ..BedPlan::new(
+            [10, 11, 2, 1].into(),
+            vec!["10.11.2.0/24".parse().expect("a prefix")],
+        )
+    }
+}
+
+/// A bed of namespaces, or `None` after saying why this machine permits none.
+pub fn bed() -> Option<Bed> {
+    bed_of(&bed_plan())
+}
+
+/// The same, as planned.
+pub fn bed_of(plan: &BedPlan) -> Option<Bed> {
+    match Bed::build(plan) {
+        Err(error @ BedError::Namespace { .. }) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        built => Some(built.expect("a bed")),
+    }
+}
+
+/// Holds a command that ended at once to having lacked permission, and says that the test is skipped for it.
+pub fn skip_without_permission(ended: Child) {
+    let output = ended.wait_with_output().expect("the command ended");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(77), "{error}");
+    eprintln!("skipped: {error}");
+}
+
+/// Every frame of a capture.
+pub fn frames(capture: &str) -> Vec<Vec<u8>> {
+    let capture = Some(Path::new(capture));
+    let mut link = CaptureLink::open(capture, None, FrameLayout::default()).expect("a capture");
+    let mut frames = Vec::new();
+    while !link.is_ended() {
+        let received = link.receive(64).expect("frames");
+        frames.extend(received.iter().map(<[u8]>::to_vec));
+    }
+    frames
 }
 
 /// Whether `lab scale` of this protocol can make namespaces here; says why not where it cannot.
