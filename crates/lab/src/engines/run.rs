@@ -11,7 +11,6 @@ use corelane_host::bed::Bed;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::udp::UdpLoadError;
 use corelane_report::engines::{EnginesReport, LeftOut, Plan, SCHEMA, UdpTrial};
-use corelane_report::scale::Bed as ReportedBed;
 use corelane_rss::{Key, TableError, Toeplitz};
 use corelane_worker::engine::choose;
 use corelane_worker::{SpawnError, WorkerSettings, spawn};
@@ -186,11 +185,7 @@ impl Comparison {
     }
 
     fn empty_report(&self, here: &Request, left_out: Vec<LeftOut>) -> EnginesReport {
-        let bed = (!here.udp.is_empty()).then(|| ReportedBed {
-            // With a blank where other documents have an underscore: `user namespace`.
-            kind: self.bed.kind().to_string(),
-            ..reported_bed(&self.bed)
-        });
+        let bed = (!here.udp.is_empty()).then(|| reported_bed(&self.bed));
         EnginesReport {
             schema: SCHEMA.to_owned(),
             tool: tool(&self.version),
