@@ -170,6 +170,7 @@ fn serve(seat: Seat, listener: SimulatedListener, counters: Arc<CachePadded<Http
         engine.turn(until, &mut bucket).unwrap();
         let now = engine.now();
         bucket.turned(engine.ops(), now);
+        bucket.publish(engine.ops());
         for connection in bucket.connections.iter().flatten() {
             let queued = engine.ops().queued(connection.id);
             assert!(
