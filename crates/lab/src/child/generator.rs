@@ -1,11 +1,11 @@
 //! A generator as a child process.
 
 use super::process::Child;
-use super::{Answer, ChildError, Order, as_value, write_line};
+use super::{Answer, ChildError, Order, as_value, read_plan, write_line};
 use corelane_host::bed::Side;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -105,12 +105,11 @@ impl<L: Loading> LoadProcess<L> {
 
 /// The child's side.
 pub(super) fn attend<L: Loading>(
-    plan: Value,
+    plan: Box<RawValue>,
     orders: &mpsc::Receiver<Order>,
     output: &mut impl Write,
 ) -> Result<(), String> {
-    let plan = serde_json::from_value(plan).map_err(|error| format!("the plan: {error}"))?;
-    let mut load = L::start(plan)?;
+    let mut load = L::start(read_plan(plan)?)?;
     let mut tell = |answer: &Answer| write_line(output, answer).map_err(|error| error.to_string());
     let mut told = None;
     loop {

@@ -27,8 +27,10 @@ use corelane_rss::IndirectionTable;
 use corelane_serve::http::HttpServer;
 use corelane_serve::tcp::TcpServer;
 use corelane_serve::udp::UdpServer;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -53,7 +55,8 @@ enum Order {
     Be {
         /// [`Serving::KIND`] or [`Loading::KIND`].
         kind: String,
-        plan: Value,
+        /// As text: values of a plan for a million connections would leave the child with ten times the memory that it needs.
+        plan: Box<RawValue>,
     },
     /// A server's counts so far.
     Tell,
@@ -89,7 +92,7 @@ enum Answer {
 pub(crate) fn order(kind: &str, plan: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string(&Order::Be {
         kind: kind.to_owned(),
-        plan: serde_json::to_value(plan)?,
+        plan: to_raw_value(plan)?,
     })
 }
 
@@ -159,7 +162,7 @@ pub fn attend(input: impl BufRead + Send + 'static, mut output: impl Write) -> i
 
 fn be(
     kind: &str,
-    plan: Value,
+    plan: Box<RawValue>,
     orders: &mpsc::Receiver<Order>,
     output: &mut impl Write,
 ) -> Result<(), String> {
@@ -172,14 +175,18 @@ fn be(
         TcpLoad::KIND => generator::attend::<TcpLoad>(plan, orders, output),
         Subject::KIND => server::attend::<Subject>(plan, orders, output),
         PROBE => {
-            let plan = serde_json::from_value(plan).map_err(|error| error.to_string())?;
-            let found = as_value(&crate::nic::probe(&plan)?)?;
+            let found = as_value(&crate::nic::probe(&read_plan(plan)?)?)?;
             write_line(output, &Answer::Probed(found)).map_err(|error| error.to_string())
         }
         unknown => Err(format!(
             "nobody here is a {unknown}: parent and child are of different versions"
         )),
     }
+}
+
+/// The plan in a text, which is gone afterwards.
+fn read_plan<Plan: DeserializeOwned>(text: Box<RawValue>) -> Result<Plan, String> {
+    serde_json::from_str(text.get()).map_err(|error| format!("the plan: {error}"))
 }
 
 fn as_value(document: &impl Serialize) -> Result<Value, String> {

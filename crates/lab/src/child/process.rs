@@ -5,6 +5,7 @@ use corelane_host::bed::Side;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::to_raw_value;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -69,7 +70,7 @@ impl Child {
 
     /// Says what to be.
     pub(super) fn be(&mut self, kind: &str, plan: &impl Serialize) -> Result<(), ChildError> {
-        let plan = super::as_value(plan).map_err(|reason| self.failed(reason))?;
+        let plan = to_raw_value(plan).map_err(|error| self.failed(error.to_string()))?;
         let kind = kind.to_owned();
         self.tell(&Order::Be { kind, plan })
     }

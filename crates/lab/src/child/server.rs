@@ -1,12 +1,13 @@
 //! A server as a child process.
 
 use super::process::Child;
-use super::{Answer, ChildError, LOOK_INTERVAL, Order, as_value, write_line};
+use super::{Answer, ChildError, LOOK_INTERVAL, Order, as_value, read_plan, write_line};
 use corelane_host::bed::Side;
 use corelane_rss::IndirectionTable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc;
@@ -136,12 +137,11 @@ impl<S: Serving> ServerProcess<S> {
 
 /// The child's side.
 pub(super) fn attend<S: Serving>(
-    plan: Value,
+    plan: Box<RawValue>,
     orders: &mpsc::Receiver<Order>,
     output: &mut impl Write,
 ) -> Result<(), String> {
-    let plan = serde_json::from_value(plan).map_err(|error| format!("the plan: {error}"))?;
-    let mut server = S::start(plan)?;
+    let mut server = S::start(read_plan(plan)?)?;
     let mut tell = |answer: Answer| write_line(output, &answer).map_err(|error| error.to_string());
     tell(Answer::Served(as_value(&server.served())?))?;
     loop {
