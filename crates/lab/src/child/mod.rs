@@ -184,9 +184,11 @@ fn be(
     }
 }
 
-/// The plan in a text, which is gone afterwards.
+/// The plan in a text, which is let go before the plan is carried out.
 fn read_plan<Plan: DeserializeOwned>(text: Box<RawValue>) -> Result<Plan, String> {
-    serde_json::from_str(text.get()).map_err(|error| format!("the plan: {error}"))
+    let plan = serde_json::from_str(text.get()).map_err(|error| format!("the plan: {error}"));
+    drop(text);
+    plan
 }
 
 fn as_value(document: &impl Serialize) -> Result<Value, String> {
