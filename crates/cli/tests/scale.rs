@@ -8,7 +8,22 @@ use serde_json::Value;
 const QUICK: [&str; 7] = ["lab", "scale", "udp", "--duration", "200ms", "--rounds", "1"];
 
 fn lab(more: &[&str]) -> Value {
-    run_json(&[&QUICK[..], &["--json"], more].concat())
+    unspoilt(&[&QUICK[..], &["--json"], more].concat())
+}
+
+/// Runs again, three times in all, while another machine on the same hardware took the CPUs during a trial: the lab says so.
+fn unspoilt(arguments: &[&str]) -> Value {
+    let spoilt = |report: &Value| {
+        let mut trials = report["trials"].as_array().unwrap().iter();
+        trials.any(|trial| trial["status"] == "spoilt")
+    };
+    let mut report = run_json(arguments);
+    for _ in 0..2 {
+        if spoilt(&report) {
+            report = run_json(arguments);
+        }
+    }
+    report
 }
 
 fn number(value: &Value) -> f64 {
@@ -133,7 +148,7 @@ fn every_frame_is_accounted_for_under_every_model() {
     ];
     for engine in ["epoll", "io_uring"] {
         let where_and_how = ["--bed", "namespaces", "--engine", engine, "--duration", "100ms"];
-        let report = run_json(
+        let report = unspoilt(
             &[
                 &["lab", "scale", "udp", "--rounds", "1", "--json"],
                 &every[..],
@@ -171,7 +186,7 @@ fn every_frame_is_accounted_for_in_every_way_to_move_datagrams() {
     ];
     for way in ways {
         let short = ["--bed", "namespaces", "--duration", "100ms"];
-        let report = run_json(
+        let report = unspoilt(
             &[
                 &["lab", "scale", "udp", "--rounds", "1", "--json"],
                 &every[..],
