@@ -1,6 +1,7 @@
 //! A process and all that it started: CPU time and memory of a server that forks workers, or leaves its starter.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use serde::{Deserialize, Serialize};
 
@@ -73,12 +74,21 @@ impl Family {
 fn memory(tree: &Tree, process: u32) -> Option<u64> {
     match tree.text(&format!("/proc/{process}/smaps_rollup")) {
         Ok(rollup) => own_memory(&rollup),
-        // What has ended, or waits for its parent to ask, holds none.
+        // What has ended, is about to, or waits for its parent to ask, holds none.
+        Err(error) if has_no_memory(&error) => Some(0),
         Err(_) => match tree.text(&format!("/proc/{process}/stat")) {
             Ok(stat) if state(&stat) != Some('Z') => None,
             _ => Some(0),
         },
     }
+}
+
+/// Whether there is no such process, or it gave its memory back on its way out: `ESRCH`, before it is a zombie.
+fn has_no_memory(error: &HostError) -> bool {
+    let HostError::Read { cause, .. } = error else {
+        return false;
+    };
+    cause.kind() == ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The living descendants of `process`.
@@ -172,8 +182,7 @@ mod tests {
 
     #[test]
     fn a_shell_counts_with_its_children_and_their_time_after_they_ended() {
-        let script =
-            "(i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done); sleep 60 & echo ready; read line; kill $!";
+        let script = "(i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done); sleep 60 & echo ready; read line; kill $!; wait $!";
         let mut shell = Command::new("sh")
             .args(["-c", script])
             .stdin(Stdio::piped())
