@@ -101,20 +101,27 @@ pub(crate) fn conditions_section(snapshot: &Value) -> String {
     text
 }
 
-/// How many trials show the generator's limit and not the server's.
-pub(crate) fn generator_limited(run: &impl Run) -> String {
+/// How many trials show the generator's limit and not the server's, or what another machine left of this one.
+pub(crate) fn set_aside(run: &impl Run) -> String {
     let mut text = String::new();
-    let limited = run.ended(TrialStatus::GeneratorLimited);
-    if limited > 0 {
-        let line = format!(
-            "In {limited} of {} trials the generator was the limit: they are kept among the raw trials, marked, and \
-             enter no median.",
-            run.statuses().count()
-        );
-        paragraph(&mut text, "", &line);
+    for (status, why) in [
+        (TrialStatus::GeneratorLimited, "the generator was the limit"),
+        (TrialStatus::Spoilt, SPOILT),
+    ] {
+        let marked = run.ended(status);
+        if marked > 0 {
+            let line = format!(
+                "In {marked} of {} trials {why}: they are kept among the raw trials, marked, and enter no median.",
+                run.statuses().count()
+            );
+            paragraph(&mut text, "", &line);
+        }
     }
     text
 }
+
+/// Said of trials that another machine on the same hardware spoilt.
+pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
 
 /// How close to proportional growth was, with its range where there is one.
 pub(crate) fn linearity(spread: Option<Spread>, median: Option<f64>) -> String {

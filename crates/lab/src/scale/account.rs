@@ -4,17 +4,13 @@
 use super::collect::{Sides, Spent};
 use super::places;
 use super::plan::{PlannedStep, ScalePlan};
+use crate::runner::spoilt;
 use corelane_host::counters::ClockRate;
 use corelane_load::udp::{UdpLoaded, WorkerLoaded};
-use corelane_report::quantity;
 use corelane_report::scale::{CpuShare, Mode, Share, Trial, TrialBucket, TrialStatus, Unexplained};
 use corelane_serve::udp::{BucketServed, UdpServed};
 use serde_json::json;
 use std::collections::BTreeMap;
-
-/// Stolen time from which a trial is no result. A hundredth is told with the conditions, and medians get over it; a tenth is
-/// more than the differences between models that the lab is for.
-const SPOILING_STEAL: f64 = 0.1;
 
 /// Everything that was read around one trial.
 pub(super) struct Evidence<'a> {
@@ -70,14 +66,9 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
     };
     give_reasons(&mut trial, evidence);
     trial.raw["by_others"] = json!(spent.by_others(earlier));
-    if let Some(share) = spent
-        .stolen_share(earlier)
-        .filter(|share| *share >= SPOILING_STEAL)
-    {
-        let why = format!("{} of CPU time was stolen", quantity::percent(share));
+    if let Some(why) = spoilt(&earlier.cpus, &spent.cpus) {
         (trial.status, trial.why) = (TrialStatus::Spoilt, Some(why));
-    }
-    if let Some(limit) = &loaded.limited_by {
+    } else if let Some(limit) = &loaded.limited_by {
         (trial.status, trial.why) = (TrialStatus::GeneratorLimited, Some(limit.clone()));
     }
     places::count(&mut trial, plan, evidence);

@@ -58,11 +58,6 @@ impl Spent {
         conditions::during(&earlier.cpus, &self.cpus, own)
     }
 
-    /// Share of the CPUs' time that was stolen since `earlier`; `None` where none passed.
-    pub(super) fn stolen_share(&self, earlier: &Self) -> Option<f64> {
-        self.cpus.since(&earlier.cpus).total().steal_share()
-    }
-
     /// Reads the CPUs and both processes.
     pub(super) fn take(server: u32, generator: u32) -> Result<Self, HostError> {
         Ok(Self {

@@ -71,7 +71,8 @@ impl Experiment {
             steps: self.plan.steps.len(),
             seed: self.plan.request.seed,
         };
-        report.interrupted = schedule.run(interrupt, |index, round| {
+        report.interrupted = schedule.run(interrupt, |turn| {
+            let (index, round) = (turn.step, turn.round);
             let trial = match trial::run(self, index, round, interrupt) {
                 Ok((trial, seen)) => {
                     if let Some(seen) = seen.filter(|_| trial.is_valid()) {
@@ -82,15 +83,16 @@ impl Experiment {
                 Err(error) if report.trials.is_empty() => return Err(error),
                 Err(error) => failed(index, round, &error),
             };
+            let status = trial.status;
             report.trials.push(trial);
             conclude(&mut report, &self.plan);
             tell(&Moment {
                 done: report.trials.len(),
-                of: schedule.trials(),
+                of: turn.of,
                 what: &self.plan.steps[index].to_string(),
                 report: &report,
             });
-            Ok(())
+            Ok(status)
         })?;
         Ok(report)
     }

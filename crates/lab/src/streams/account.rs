@@ -3,6 +3,7 @@
 use super::client::ClientCounts;
 use super::plan::{Sides, StreamsPlan};
 use super::server::{ServerCounts, ServerProcesses};
+use crate::runner::spoilt;
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};
@@ -79,6 +80,7 @@ pub(super) fn trial(plan: &StreamsPlan, index: usize, round: usize, evidence: Ev
         ..Trial::new(index, round)
     };
     trial.steering = steering(shape, &evidence.served, &trial.per_bucket);
+    let stolen = spoilt(&evidence.opened.cpus, &evidence.sent.cpus);
     let (loaded, served) = (evidence.loaded, evidence.served);
     trial.duration_s = loaded.running_s;
     trial.requests_ok = loaded.requests_ok;
@@ -91,6 +93,8 @@ pub(super) fn trial(plan: &StreamsPlan, index: usize, round: usize, evidence: Ev
     trial.raw = json!({ "client": loaded.raw, "server": served.raw });
     if let Some(why) = failure(&trial, plan.request.protocol) {
         (trial.status, trial.why) = (TrialStatus::Failed, Some(why));
+    } else if let Some(why) = stolen {
+        (trial.status, trial.why) = (TrialStatus::Spoilt, Some(why));
     } else if let Some(why) = generator_limit(plan, shape, &trial, loaded.behind_schedule) {
         (trial.status, trial.why) = (TrialStatus::GeneratorLimited, Some(why));
     }

@@ -72,22 +72,24 @@ impl StreamsExperiment {
             steps: self.plan.steps.len(),
             seed: self.plan.request.seed,
         };
-        report.interrupted = schedule.run(interrupt, |index, round| {
+        report.interrupted = schedule.run(interrupt, |turn| {
+            let (index, round) = (turn.step, turn.round);
             let trial = match trial::run(self, index, round, interrupt) {
                 Ok(trial) => trial,
                 Err(error) if report.trials.is_empty() => return Err(error),
                 Err(error) => failed(index, round, &error),
             };
+            let status = trial.status;
             report.trials.push(trial);
             self.conclude(&mut report);
             let shape = &self.plan.steps[index];
             tell(&Moment {
                 done: report.trials.len(),
-                of: schedule.trials(),
+                of: turn.of,
                 what: &format!("{} x{}", shape.title(), shape.buckets_active),
                 report: &report,
             });
-            Ok(())
+            Ok(status)
         })?;
         Ok(report)
     }

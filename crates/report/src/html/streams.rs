@@ -8,11 +8,9 @@ use super::markup::{Markup, classed, plain};
 use super::tables::{self, Cell, Heading, number, whole};
 use super::verdict::{self, ENDED_EARLY, Tile};
 use super::{document, figure_grid, repetition, section, unfold};
-use crate::change::Run;
 use crate::conditions;
 use crate::date;
 use crate::quantity::{self, or_missing};
-use crate::scale::TrialStatus;
 use crate::streams::{Protocol, Segments, Server, Step, StreamsReport};
 
 /// The page.
@@ -191,17 +189,7 @@ fn tiles_of_bytes(step: &Step) -> [Tile; 2] {
 
 fn warnings(report: &StreamsReport) -> Vec<Markup> {
     let mut warnings = verdict::spoiling_conditions(&report.conditions);
-    let all = report.trials.len();
-    for (status, words) in [
-        (TrialStatus::GeneratorLimited, "the generator was the limit"),
-        (TrialStatus::Failed, "something failed"),
-    ] {
-        let marked = report.ended(status);
-        if marked > 0 {
-            warnings
-                .push(format!("In {marked} of {all} trials {words}; none of them enters a number.").into());
-        }
-    }
+    warnings.extend(verdict::set_aside(report));
     warnings.extend(
         report
             .left_out

@@ -6,6 +6,7 @@ use crate::conditions::{self, Severity};
 use crate::date;
 use crate::quantity::{self, or_missing};
 use crate::scale::{Mode, ScaleReport, Step, TrialStatus};
+use crate::text::SPOILT;
 
 /// The verdict in one line.
 pub(crate) fn headline(report: &ScaleReport) -> String {
@@ -66,24 +67,28 @@ pub(crate) fn banner(report: &ScaleReport) -> Markup {
 /// What spoils the result, before any figure is seen.
 pub(crate) fn spoilers(report: &ScaleReport) -> Markup {
     let mut lines = spoiling_conditions(&report.conditions);
-    let all = report.trials.len();
-    let spoilt = report.ended(TrialStatus::Spoilt);
-    if spoilt > 0 {
-        let words =
-            format!("{spoilt} of {all} trials were spoilt by stolen CPU time; none of them enters a number.");
-        lines.push(words.into());
-    }
-    let limited = report.ended(TrialStatus::GeneratorLimited);
-    if limited > 0 {
-        let words = format!(
-            "In {limited} of {all} trials the generator was the limit; none of them enters a number."
-        );
-        lines.push(words.into());
-    }
+    lines.extend(set_aside(report));
     if report.interrupted {
         lines.push(ENDED_EARLY.into());
     }
     bear_in_mind(lines)
+}
+
+/// How many trials enter no number, and why.
+pub(super) fn set_aside(run: &impl Run) -> Vec<Markup> {
+    let reasons = [
+        (TrialStatus::GeneratorLimited, "the generator was the limit"),
+        (TrialStatus::Spoilt, SPOILT),
+        (TrialStatus::Failed, "something failed"),
+    ];
+    let all = run.statuses().count();
+    let marked = reasons.map(|(status, why)| (run.ended(status), why)).into_iter();
+    marked
+        .filter(|(marked, _)| *marked > 0)
+        .map(|(marked, why)| {
+            format!("In {marked} of {all} trials {why}; none of them enters a number.").into()
+        })
+        .collect()
 }
 
 /// Said of a run that was interrupted.

@@ -8,7 +8,7 @@ use crate::quantity::{self, or_missing};
 use crate::statistics::{self, Spread};
 use crate::table::{Column, Table, clean};
 use crate::text::{
-    ENDED_EARLY, WIDTH, conditions_section, generator_limited, heading, linearity, paragraph, unknown,
+    ENDED_EARLY, WIDTH, conditions_section, heading, linearity, paragraph, set_aside, unknown,
 };
 use std::fmt::Write as _;
 
@@ -252,16 +252,8 @@ fn drops_section(report: &ScaleReport) -> String {
 }
 
 fn trials_section(report: &ScaleReport) -> String {
-    let mut text = generator_limited(report);
+    let mut text = set_aside(report);
     let all = report.trials.len();
-    let spoilt = report.ended(TrialStatus::Spoilt);
-    if spoilt > 0 {
-        let line = format!(
-            "{spoilt} of {all} trials were spoilt by time that the CPUs were stolen for: they are kept, marked, and enter no \
-             median."
-        );
-        paragraph(&mut text, "", &line);
-    }
     let failed = report.ended(TrialStatus::Failed);
     if failed > 0 {
         paragraph(

@@ -7,7 +7,7 @@ use crate::scale::{Placement, TrialStatus};
 use crate::statistics;
 use crate::table::{Column, Table, clean};
 use crate::text::{
-    ENDED_EARLY, WIDTH, conditions_section, generator_limited, heading, linearity, paragraph, unknown,
+    ENDED_EARLY, WIDTH, conditions_section, heading, linearity, paragraph, set_aside, unknown,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -271,7 +271,7 @@ fn errors_section(report: &StreamsReport) -> String {
 }
 
 fn trials_section(report: &StreamsReport) -> String {
-    let mut text = generator_limited(report);
+    let mut text = set_aside(report);
     let failed = report
         .trials
         .iter()
