@@ -8,7 +8,7 @@ use corelane_host::bed::{self, Bed, BedPlan};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -153,13 +153,6 @@ fn state(bed: &Bed, address: &'static str) -> (bool, String) {
     })
 }
 
-fn interrupt(child: &Child) {
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(sent.unwrap().success());
-}
-
 #[test]
 fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
     const SOURCE: &str = "10.40.0.1";
@@ -213,7 +206,7 @@ fn a_generator_sets_up_its_own_namespace_and_puts_it_back() {
         assert!(Instant::now() < deadline, "nothing is set up");
     }
     // The set-up goes before the first connection: what is interrupted may have had no answer, and says so.
-    interrupt(&endless);
+    common::signal(endless.id(), "INT");
     endless.wait_with_output().unwrap();
     assert_eq!(state(&bed, SOURCE), before);
 }

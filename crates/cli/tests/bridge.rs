@@ -271,11 +271,7 @@ fn a_hangup_reads_tables_again_and_prometheus_is_told() {
     let entries = |number: u32| format!("corelane_bridge_table_entries{{table=\"{list}\"}} {number}\n");
     assert!(counts(&address).contains(&entries(1)));
     fs::write(&list, "10.0.0.1\n10.0.0.2\n").unwrap();
-    let killed = Command::new("kill")
-        .args(["-HUP", &running.0.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(killed.success());
+    common::signal(running.0.id(), "HUP");
     let deadline = Instant::now() + Duration::from_secs(10);
     while !counts(&address).contains(&entries(2)) {
         assert!(Instant::now() < deadline, "{}", counts(&address));

@@ -175,14 +175,7 @@ fn an_interrupted_run_reports_what_it_has() {
         saved["interrupted"], true,
         "a document of a run that goes on says that it is not whole"
     );
-    let pid = process.id().to_string();
-    assert!(
-        std::process::Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    common::signal(process.id(), "INT");
     let text: Vec<String> = BufReader::new(process.stdout.take().unwrap())
         .lines()
         .map(Result::unwrap)

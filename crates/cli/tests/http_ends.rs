@@ -40,7 +40,7 @@ fn command(program: &str, arguments: &[&str]) {
 
 /// As the terminal does on ^C; its document, and its exit code.
 fn interrupt(child: Child) -> (Value, Option<i32>) {
-    command("kill", &["-INT", &child.id().to_string()]);
+    common::signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     let document = serde_json::from_slice(&output.stdout);

@@ -3,18 +3,9 @@
 mod common;
 
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// As the terminal does on ^C, but to this process alone.
-fn interrupt(process: &Child) {
-    let killed = Command::new("kill")
-        .args(["-INT", &process.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(killed.success());
-}
 
 #[test]
 fn an_interrupted_lab_reports_the_trials_that_it_had() {
@@ -39,7 +30,7 @@ fn an_interrupted_lab_reports_the_trials_that_it_had() {
         assert!(Instant::now() < deadline, "no trial was saved");
         thread::yield_now();
     }
-    interrupt(&lab);
+    common::signal(lab.id(), "INT");
     assert!(lab.wait().unwrap().success());
     let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&saved).unwrap()).unwrap();
     assert_eq!(report["interrupted"], true);
@@ -67,7 +58,7 @@ fn an_interrupted_generator_reports_what_it_sent() {
     let (length, client) = server.recv_from(&mut datagram).unwrap();
     server.send_to(&datagram[..length], client).unwrap();
     // The answer went before the signal, and answers under way are waited for.
-    interrupt(&load);
+    common::signal(load.id(), "INT");
     let output = load.wait_with_output().unwrap();
     assert!(output.status.success());
     assert!(output.stderr.is_empty(), "progress is for terminals");

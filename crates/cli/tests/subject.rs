@@ -127,11 +127,7 @@ fn a_keeper_that_is_killed_takes_the_subject_along() {
     };
     let subject = start(&bed, &plan(&bed, &command)).unwrap();
     let members = members(&subject);
-    let killed = std::process::Command::new("kill")
-        .args(["-9", &subject.pid().to_string()])
-        .status()
-        .unwrap();
-    assert!(killed.success());
+    common::signal(subject.pid(), "KILL");
     eventually("everything that the subject started has ended", || {
         !members.iter().any(|member| lives(*member))
     });
@@ -163,7 +159,7 @@ fn a_subject_that_does_not_start_is_told_in_its_own_words() {
 fn a_subject_that_listens_elsewhere_is_given_up_and_ended() {
     let Some(bed) = common::bed() else { return };
     let plan = SubjectPlan {
-        ready_within_ms: 200,
+        ready_within_ms: 3_000,
         ..plan(
             &bed,
             "echo listening on $CORELANE_ADDRESS:1, $CORELANE_CPUS CPU; exec sleep 60",

@@ -143,7 +143,7 @@ fn a_reader_that_stops_is_named_and_the_others_are_not() {
     });
     let loaded = load(
         address,
-        &["--connections", "3", "--duration", "900ms", "--stall", "200ms"],
+        &["--connections", "3", "--duration", "5s", "--stall", "1s"],
     );
     assert_eq!(
         (&loaded["total"]["stalls"], &loaded["total"]["stalled_at_end"]),
@@ -158,7 +158,7 @@ fn a_reader_that_stops_is_named_and_the_others_are_not() {
         (&stall["peer"], &stall["ended"]),
         (&address.to_string().into(), &false.into())
     );
-    assert!(stall["for_s"].as_f64().unwrap() >= 0.2);
+    assert!(stall["for_s"].as_f64().unwrap() >= 1.0);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn connections_that_the_server_resets_are_counted_as_such() {
             read_all(connection, &AtomicU64::new(0));
         }
     });
-    let loaded = load(address, &["--connections", "6", "--duration", "300ms"]);
+    let loaded = load(address, &["--connections", "6", "--duration", "3s"]);
     let total = &loaded["total"];
     // A reset that comes before the client has looked at its connection is one that was never opened.
     let resets = |field: &str| total[field]["reset"].as_u64().unwrap();
@@ -182,15 +182,7 @@ fn connections_that_the_server_resets_are_counted_as_such() {
 
 #[test]
 fn a_server_that_is_not_there_fails_the_run_by_name() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let output = run(&[
-        "load",
-        "tcp",
-        &address.to_string(),
-        "--json",
-        "--connections",
-        "3",
-    ]);
+    let output = run(&["load", "tcp", "127.77.1.1:9", "--json", "--connections", "3"]);
     let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (output.status.code(), &loaded["total"]["not_opened"]["refused"]),

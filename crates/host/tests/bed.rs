@@ -35,7 +35,7 @@ fn namespaces(plan: &BedPlan) -> Option<Bed> {
 
 fn bind(address: IpAddr, port: u16) -> UdpSocket {
     let socket = UdpSocket::bind(SocketAddr::new(address, port)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     socket
 }
 
@@ -261,8 +261,8 @@ fn eventually(claim: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(
-            start.elapsed() < Duration::from_secs(5),
-            "not within 5 s: {claim}"
+            start.elapsed() < Duration::from_secs(60),
+            "not within a minute: {claim}"
         );
         std::thread::yield_now();
     }

@@ -41,7 +41,7 @@ fn step(request: &Request) -> Step {
 }
 
 /// Longer than any datagram takes on loopback, shorter than anyone waits for a failing test.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sends every datagram of the flows to a group of sockets that the kernel steers among, and asserts that each bucket sees
 /// exactly the datagrams and flows that the simulation puts there.

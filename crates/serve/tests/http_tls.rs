@@ -139,7 +139,8 @@ fn rest(stream: &mut impl Read) -> std::io::Result<String> {
 #[test]
 fn an_idle_connection_is_told_its_end() {
     let limits = HttpLimits {
-        idle_ms: 50,
+        // Long enough for a handshake and a request on a busy machine.
+        idle_ms: 2_000,
         ..HttpLimits::default()
     };
     let served = with_session(limits, |server, mut stream| {

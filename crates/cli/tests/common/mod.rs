@@ -70,6 +70,25 @@ pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
     document
 }
 
+/// Sends a process a signal, by its name without `SIG`.
+pub fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill")
+        .args(["-s", name, &process.to_string()])
+        .status();
+    assert!(
+        sent.expect("kill is there").success(),
+        "SIG{name} reaches {process}"
+    );
+}
+
+/// The trials of a report but those that another machine spoilt, which the lab makes again.
+pub fn unspoilt(report: &Value) -> Vec<&Value> {
+    let trials = report["trials"].as_array().expect("trials").iter();
+    let counted: Vec<&Value> = trials.filter(|trial| trial["status"] != "spoilt").collect();
+    assert!(!counted.is_empty(), "other machines spoilt every trial");
+    counted
+}
+
 /// A number of a document.
 pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
@@ -192,12 +211,7 @@ impl Server {
 
     /// Sends the server a signal, by its name without `SIG`.
     pub fn signal(&self, name: &str) {
-        let target = self.process.id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &target]).status();
-        assert!(
-            sent.expect("kill is there").success(),
-            "SIG{name} reaches the server"
-        );
+        signal(self.id(), name);
     }
 
     /// What the server prints from now on, until it ends.

@@ -1,10 +1,10 @@
 //! `serve http` and `serve tcp` as processes on loopback, which end with their documents.
 
-use super::common::corelane;
+use super::common::{corelane, signal};
 use serde_json::Value;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// A server that ends with its document.
@@ -57,9 +57,7 @@ impl Server {
 
     /// Sends it a signal, by its name without `SIG`.
     pub fn signal(&self, name: &str) {
-        let id = self.process.as_ref().unwrap().id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &id]).status();
-        assert!(sent.unwrap().success());
+        signal(self.process.as_ref().unwrap().id(), name);
     }
 
     /// Interrupts it, as the terminal does on ^C, and reads what it tells.

@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 /// Longer than any packet takes on loopback, shorter than anyone waits for a failing test.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Loopback, a port of the kernel's choice.
 pub const LOOPBACK_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

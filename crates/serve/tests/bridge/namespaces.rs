@@ -1,7 +1,7 @@
 //! Bridges between real devices, in namespaces that the test makes.
 
 use super::frames::{datagram, number_of};
-use corelane_host::bed::{Bed, BedPlan};
+use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, open};
 use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan, exposition};
 use std::fs;
@@ -19,10 +19,11 @@ pub fn bed(queues: u32) -> Option<Bed> {
         )
     };
     match Bed::build(&plan) {
-        Err(error) => {
+        Err(error @ BedError::Namespace { .. }) => {
             eprintln!("skipped: {error}");
             None
         }
+        Err(error) => panic!("a bed: {error}"),
         Ok(bed) => {
             // Devices made later keep silent, so that only the test's frames are on them.
             bed.server.set("net.ipv6.conf.default.disable_ipv6", "1").unwrap();
@@ -208,12 +209,16 @@ fn a_table_replaced_under_traffic_loses_no_frame_of_a_device() {
     let mut outside = open_in_client(&bed, "packet:client0");
     let frames = flows(640);
     let deadline = Instant::now() + Duration::from_secs(60);
-    let mut sent = 0;
+    let (mut sent, mut written) = (0, 1);
     while bridge.bridged().tables[0].loads < 5 {
         assert!(Instant::now() < deadline, "{:?}", bridge.bridged());
-        let next = folder.path().join("next");
-        fs::write(&next, text(sent % 3)).unwrap();
-        fs::rename(&next, &list).unwrap();
+        // A file that is replaced again before two looks found the same is not read.
+        if bridge.bridged().tables[0].loads == written {
+            let next = folder.path().join("next");
+            fs::write(&next, text(sent % 3)).unwrap();
+            fs::rename(&next, &list).unwrap();
+            written += 1;
+        }
         assert_eq!(
             through(&mut outside, &mut inside, &frames, 640).len(),
             640,

@@ -182,6 +182,10 @@ pub fn settle(engine: &mut impl Engine, on: &mut impl Handler) {
     while engine.now() < end {
         engine.turn(end, on).unwrap();
     }
+    // Who did not run meanwhile has had no turn yet.
+    for _ in 0..3 {
+        engine.turn(end, on).unwrap();
+    }
 }
 
 /// Queues a datagram.
