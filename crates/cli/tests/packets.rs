@@ -193,7 +193,7 @@ fn a_replay_keeps_the_pace_of_its_capture_or_goes_faster() {
         "--rate",
         "1k",
         "--count",
-        "300",
+        "1000",
         "--size",
         "100",
         "--json",
@@ -206,11 +206,11 @@ fn a_replay_keeps_the_pace_of_its_capture_or_goes_faster() {
     let own = replay(&[]);
     let (took_s, span_s) = (began.elapsed().as_secs_f64(), span_s(&first));
     assert!(span_s > 0.1 && took_s > span_s, "{took_s} s to replay {span_s} s");
-    assert_eq!(own["sent"], 300);
+    assert_eq!(own["sent"], 1000);
     assert_eq!(common::frames(&again), common::frames(&first));
-    assert_eq!(own["schedule_lag"]["count"], 300);
+    assert_eq!(own["schedule_lag"]["count"], 1000);
     let flood = replay(&["--speed", "flood", "--times", "3"]);
-    assert_eq!(flood["sent"], 900);
+    assert_eq!(flood["sent"], 3000);
     assert_eq!(
         common::frames(&again),
         [
@@ -296,6 +296,29 @@ fn what_is_wrong_is_refused_by_its_flag() {
     assert!(refused(&["pcap:out=/dev/null", "--speed=-1"]).contains("factor"));
 }
 
+#[test]
+fn a_capture_is_not_written_over_by_its_own_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "sent.pcap");
+    common::run_json(&[
+        "load",
+        "packets",
+        &format!("pcap:out={file}"),
+        "--count",
+        "9",
+        "--json",
+    ]);
+    let again = path(&folder, "./sent.pcap");
+    for link in [format!("pcap:out={again}"), format!("ring:none,capture={again}")] {
+        let refusal = common::refused(&["load", "packets", &link, "--replay", &file], 2);
+        assert!(
+            refusal.contains("--replay: ") && refusal.contains("write over"),
+            "{refusal}"
+        );
+    }
+    assert_eq!(common::frames(&file).len(), 9);
+}
+
 /// Sends in the client's namespace and receives in the server's.
 fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> {
     let kind = receiver;
@@ -336,14 +359,7 @@ fn across(bed: &Bed, receiver: &str, sender: &[&str]) -> Option<(Value, Value)> 
         common::run(&[&["load", "packets"], &arguments[..], &["--json"]].concat())
     });
     let sent = document(&sent);
-    let pid = receiving.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    common::signal(receiving.id(), "INT");
     Some((sent, document(&receiving.wait_with_output().unwrap())))
 }
 
@@ -476,6 +492,31 @@ fn a_ring_joins_two_processes_whoever_comes_first() {
 }
 
 #[test]
+fn a_receiver_that_is_told_to_stop_stops_though_frames_keep_coming() {
+    let ring = format!("ring:flood-{}", std::process::id());
+    let mut receiving = common::corelane(&["serve", "packets", &ring])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut sending = common::corelane(&["load", "packets", &ring, "--duration", "60s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(receiving.stdout.take().unwrap()).lines();
+    said.find(|line| line.as_ref().unwrap().starts_with("received"));
+    common::signal(receiving.id(), "INT");
+    let report: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(receiving.wait().unwrap().success(), "{report:?}");
+    // Had it not stopped by itself, the flood would have ended first.
+    let flooded = sending.try_wait().unwrap().is_none_or(|ended| !ended.success());
+    common::signal(sending.id(), "INT");
+    let error = sending.wait_with_output().unwrap().stderr;
+    assert!(flooded, "{report:?} {}", String::from_utf8_lossy(&error));
+    assert!(report.iter().any(|line| line.contains("came once")), "{report:?}");
+}
+
+#[test]
 fn faults_of_either_end_are_counted_and_captures_have_what_the_link_had() {
     let folder = tempfile::tempdir().unwrap();
     let (sent_file, seen_file) = (path(&folder, "sent.pcapng"), path(&folder, "seen.pcapng"));
@@ -509,7 +550,11 @@ fn faults_of_either_end_are_counted_and_captures_have_what_the_link_had() {
         (fault(&came, "delayed"), fault(&came, "held")),
         (20_000 - before - after, 0)
     );
-    assert!(common::number(&came["latency"]["min_ns"]) >= 5_000_000, "{came}");
+    // The histogram tells the lower edge of what it cannot tell apart: 4,096 ns there.
+    assert!(
+        common::number(&came["latency"]["min_ns"]) >= 5_000_000 - 4_096,
+        "{came}"
+    );
     let seen = common::frames(&seen_file);
     assert_eq!(seen.len() as u64, 20_000 - before);
     assert!(

@@ -23,6 +23,7 @@ mod any;
 mod burst;
 pub mod capture;
 mod error;
+mod files;
 mod layout;
 mod link;
 pub mod memory;

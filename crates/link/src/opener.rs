@@ -3,13 +3,13 @@
 use crate::any::{AnyLink, BareLink};
 use crate::capture::{CaptureLink, CaptureWriter};
 use crate::error::LinkError;
+use crate::files::file_of;
 use crate::memory;
 use crate::packet_socket::{self, PacketOptions};
 use crate::spec::{LinkKind, LinkSpec};
 use crate::tap;
 use crate::wrapper::{Captured, FaultPlan, Faults, Faulty, Injected, Shared, lock};
 use crate::xdp::{self, XdpOptions};
-use std::path::{Path, PathBuf};
 
 /// Opens one link, once or again: faults and captures around it go on where they were when it was lost. Clones open the same.
 #[derive(Clone, Debug)]
@@ -104,20 +104,6 @@ impl Around {
     }
 }
 
-/// The capture file of a queue: the first has the name given, others their number before its extension.
-fn file_of(path: &Path, queue: usize) -> PathBuf {
-    if queue == 0 {
-        return path.to_owned();
-    }
-    let extension = path.extension().unwrap_or_default();
-    let mut numbered = std::ffi::OsString::from(queue.to_string());
-    if !extension.is_empty() {
-        numbered.push(".");
-        numbered.push(extension);
-    }
-    path.with_extension(numbered)
-}
-
 /// Opens what is inside: one for each queue.
 fn open_bare(spec: &LinkSpec) -> Result<Vec<BareLink>, LinkError> {
     let layout = spec.layout;
@@ -175,14 +161,6 @@ mod tests {
     use super::*;
     use crate::link::Link;
     use std::collections::BTreeSet;
-
-    #[test]
-    fn each_queue_has_a_capture_file_of_its_own() {
-        let names = ["seen.pcapng", "a.b/seen"]
-            .map(|name| [0, 1, 12].map(|queue| file_of(Path::new(name), queue).display().to_string()));
-        assert_eq!(names[0], ["seen.pcapng", "seen.1.pcapng", "seen.12.pcapng"]);
-        assert_eq!(names[1], ["a.b/seen", "a.b/seen.1", "a.b/seen.12"]);
-    }
 
     #[test]
     fn each_queue_has_draws_of_its_own() {

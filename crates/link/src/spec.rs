@@ -2,6 +2,7 @@
 //! `ring:name`, each with `frames=`, `stride=` and `headroom=` where wanted, and with `capture=` and faults (`drop=1%,seed=7`)
 //! around it.
 
+use crate::files::{is_numbered, is_same_file};
 use crate::layout::{FrameLayout, LayoutError};
 use crate::packet_socket::Fanout;
 use crate::wrapper::{Direction, FaultPlan};
@@ -307,7 +308,7 @@ impl FromStr for LinkSpec {
 }
 
 impl LinkSpec {
-    /// Refuses captures into files that one of these links, which are to be open together, uses otherwise.
+    /// Refuses captures into files that one of these links, which are to be open together, uses otherwise, by whatever name.
     ///
     /// # Errors
     /// Names the first such file.
@@ -319,7 +320,10 @@ impl LinkSpec {
             }
         }
         for file in specs.iter().filter_map(|spec| spec.capture.as_deref()) {
-            if used.contains(&file) {
+            if used
+                .iter()
+                .any(|used| is_same_file(used, file) || is_numbered(used, file) || is_numbered(file, used))
+            {
                 return Err(SpecError::Value {
                     option: "capture",
                     value: file.display().to_string(),
@@ -329,6 +333,17 @@ impl LinkSpec {
             used.push(file);
         }
         Ok(())
+    }
+
+    /// Whether a link of this kind, opened, writes over `file`.
+    #[must_use]
+    pub fn overwrites(&self, file: &Path) -> bool {
+        let written = match &self.kind {
+            LinkKind::Capture { write, .. } => write.as_deref(),
+            _ => None,
+        };
+        let over = |written: &Path| is_same_file(written, file) || is_numbered(file, written);
+        written.is_some_and(over) || self.capture.as_deref().is_some_and(over)
     }
 }
 
@@ -569,6 +584,10 @@ mod tests {
             (
                 "pcap:a,out=b,capture=b",
                 "'capture=b': give a file that no link reads or writes already",
+            ),
+            (
+                "pcap:a.1.pcap,capture=./a.pcap",
+                "'capture=./a.pcap': give a file that no link reads or writes already",
             ),
             (
                 "tap:t0,lose=1%",

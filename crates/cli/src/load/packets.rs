@@ -193,7 +193,7 @@ fn name_flag(error: PacketsError) -> anyhow::Error {
         PacketsError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
             return CannotRun(format!("LINK: {error}")).into();
         }
-        PacketsError::Replay(_) => "--replay",
+        PacketsError::Replay(_) | PacketsError::Overwritten { .. } => "--replay",
         PacketsError::Spec(_) | PacketsError::Link(_) | PacketsError::NothingReceived => "LINK",
         PacketsError::MixedFamilies | PacketsError::EmptyPool => "--from and --to",
         PacketsError::Bucket { .. } => "--steering",

@@ -81,12 +81,14 @@ impl<L: Link, C: FnMut() -> Instant> Faulty<L, C> {
 
     /// Receives, and lends what is due.
     fn receive_harmed(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-        let now = (self.clock)();
+        let mut now = (self.clock)();
         let mut faults = lock(&self.faults);
         faults.release(now, false);
         let room = limit.min(faults.room());
         if room > 0 {
             let burst = self.inner.receive(room)?;
+            // Frames may have come since the look at the clock above; none is to be held back for less than its delay.
+            now = (self.clock)();
             for number in 0..burst.len() {
                 faults.take(Frame::of(&burst, number), now);
             }
@@ -220,10 +222,11 @@ impl<L: Link, C: FnMut() -> Instant> Link for Faulty<L, C> {
         if self.direction == Direction::Sent {
             let now = (self.clock)();
             self.push(now)?;
-        } else if self.inner.is_ended() && self.holds_frames() {
-            // What came before the end is taken first.
-            return Ok(());
         }
-        self.inner.check()
+        self.inner.check().or_else(|error| {
+            // What came before the end is taken first.
+            let more = self.direction == Direction::Received && self.inner.is_ended() && self.holds_frames();
+            if more { Ok(()) } else { Err(error) }
+        })
     }
 }

@@ -114,6 +114,12 @@ pub enum PacketsError {
     /// The capture that is to be sent cannot be opened.
     #[error(transparent)]
     Replay(LinkError),
+    /// A capture that would be lost before it is sent.
+    #[error("{} is the capture to send, and the link would write over it: give another file to one of them", .file.display())]
+    Overwritten {
+        /// The file.
+        file: PathBuf,
+    },
     /// Faults that would befall nothing.
     #[error("nothing is received here, so faults would befall nothing: add faults=sent")]
     NothingReceived,

@@ -61,6 +61,13 @@ impl PacketsLoad {
     pub fn start(plan: PacketsPlan) -> Result<PacketsLoad, PacketsError> {
         let spec = plan.spec()?;
         let delay = spec.faults.map_or(Duration::ZERO, |faults| faults.delay);
+        if let Traffic::Replayed(replay) = &plan.traffic
+            && spec.overwrites(&replay.file)
+        {
+            return Err(PacketsError::Overwritten {
+                file: replay.file.clone(),
+            });
+        }
         let link = Opener::new(spec);
         let queues = link.open()?;
         // A moment ahead, so that no stream is late before it begins.

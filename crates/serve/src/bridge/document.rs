@@ -119,10 +119,7 @@ pub(super) fn bridged(
     let links: Vec<LinkBridged> = links
         .iter()
         .enumerate()
-        .map(|(number, state)| LinkBridged {
-            faults: injected[number].map(|injected| injected.by_name()),
-            ..link(&plan.links[number], number, state, counts)
-        })
+        .map(|(number, state)| link(&plan.links[number], number, state, injected[number], counts))
         .collect();
     let tables = lists.iter().enumerate().map(|(number, state)| TableBridged {
         file: plan.tables[number].file.clone(),
@@ -165,6 +162,7 @@ fn link(
     spec: &str,
     number: usize,
     state: &LinkState,
+    injected: Option<Injected>,
     counts: &[Arc<CachePadded<WorkerCounts>>],
 ) -> LinkBridged {
     let (mut tally, mut full, mut oversized, mut lost) = (Tally::default(), 0, 0, 0);
@@ -188,7 +186,7 @@ fn link(
         sent_bytes: tally.sent_bytes,
         receive_dropped: tally.receive_dropped,
         receive_invalid: tally.receive_invalid,
-        faults: None,
+        faults: injected.map(|injected| injected.by_name()),
         not_sent: [
             ("full", full),
             ("oversized", oversized),

@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a wait may last without a look whether to stop.
 const WAIT_MS: u16 = 20;
+/// The longest that what is there is taken for once it is to stop: under a flood there is always more.
+const LONGEST_DRAIN: Duration = Duration::from_secs(1);
 /// How long to wait where a link has nothing to wait on.
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -175,7 +177,7 @@ fn run(
     })
 }
 
-/// Accounts for what comes until it is told to stop or nothing will ever come again.
+/// Accounts for what comes until it is told to stop, and then for what is there still, or until nothing will ever come again.
 fn take_all(
     queues: &mut [AnyLink],
     burst: usize,
@@ -184,6 +186,7 @@ fn take_all(
     account: &mut Account,
     is_capture: bool,
 ) -> Result<(), LinkError> {
+    let mut drain_until = None;
     loop {
         let stopping = stop.load(Ordering::Relaxed);
         let mut came = 0;
@@ -202,10 +205,14 @@ fn take_all(
             }
         }
         received.add(came as u64);
+        if stopping && Instant::now() >= *drain_until.get_or_insert_with(|| Instant::now() + LONGEST_DRAIN) {
+            return Ok(());
+        }
         if came > 0 {
             continue;
         }
-        if stopping || queues.iter().all(Link::is_ended) {
+        let holds = |queue: &AnyLink| queue.injected().is_some_and(|injected| injected.held > 0);
+        if stopping && !queues.iter().any(holds) || queues.iter().all(Link::is_ended) {
             return Ok(());
         }
         wait(queues);
