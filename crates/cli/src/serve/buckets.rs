@@ -88,7 +88,7 @@ pub struct BucketArguments {
     /// Where to listen; 0.0.0.0 and [::] take any address of this machine, those of a prefix routed to it among them
     #[arg(default_value = "127.0.0.1:8080")]
     pub address: SocketAddr,
-    /// System interface: epoll or io_uring [default: epoll]
+    /// System interface: epoll or io_uring [default: io_uring for http where the kernel has all of it, else epoll]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
     /// Connections that may wait at each listener; the kernel allows net.core.somaxconn

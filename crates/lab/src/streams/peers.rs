@@ -17,6 +17,7 @@ use corelane_report::streams::{Server, Shape, Traffic};
 use corelane_rss::Steering;
 use corelane_serve::http::HttpPlan as HttpServePlan;
 use corelane_serve::tcp::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan as TcpServePlan};
+use corelane_worker::engine::{EngineKind, MOST_ON_THE_RING};
 
 /// Connections that may wait at each of our listeners: as many as `net.core.somaxconn` of the bed allows.
 const LONGEST_BACKLOG: u16 = u16::MAX;
@@ -94,7 +95,9 @@ impl StreamsPlan {
     pub fn http_server(&self, shape: &Shape) -> HttpServePlan {
         let request = &self.request;
         let mut plan = HttpServePlan::new(self.server, request.steering.clone());
-        plan.engine = request.engine;
+        // The server is told what it cannot know.
+        let many = shape.connections > (MOST_ON_THE_RING * shape.buckets_active) as u64;
+        plan.engine = request.engine.or(many.then_some(EngineKind::Epoll));
         plan.backlog = LONGEST_BACKLOG;
         plan.kernel_hash = shape.server == Server::Reuseport;
         plan.own_descriptors = self.needs_tables(shape);

@@ -5,7 +5,9 @@ use super::tls::PlannedTls;
 use crate::needs::{Needs, Sockets};
 use crate::sources::Lease;
 use corelane_host::memory::MemoryPolicy;
-use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose, choose_gathering};
+use corelane_worker::engine::{
+    Chosen, EngineKind, EngineSettings, MOST_ON_THE_RING, choose, choose_batching,
+};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -291,9 +293,6 @@ impl PlannedWorker {
     }
 }
 
-/// Connections of a worker up to which io_uring is taken unasked: of a receive that waits in its ring the kernel keeps 840 B.
-const MOST_ON_THE_RING: usize = 4_096;
-
 /// The smallest piece that a slow reader takes: a page.
 const SMALLEST_PIECE: usize = 4_096;
 
@@ -325,7 +324,7 @@ impl HttpPlan {
         let slow = |pool: &PlannedPool| pool.behaviour.read_bytes_per_second.is_some();
         let few = self.connections() <= MOST_ON_THE_RING * self.workers.len();
         if self.gathers() && few && !self.pools.iter().any(slow) {
-            choose_gathering(self.engine)
+            choose_batching(self.engine)
         } else {
             choose(self.engine)
         }

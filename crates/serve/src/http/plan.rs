@@ -27,7 +27,7 @@ pub struct HttpPlan {
     /// Leaves the choice among the listeners to the kernel's own hash: what exact steering is measured against.
     #[serde(default)]
     pub kernel_hash: bool,
-    /// The engine asked for; `None` probes and chooses.
+    /// The engine asked for; `None` takes io_uring where the kernel has what it needs to be faster, else epoll.
     pub engine: Option<EngineKind>,
     /// Connections that may wait at each listener.
     pub backlog: u16,

@@ -11,7 +11,7 @@ use crate::listeners::{self, Listening};
 use crate::workers::{Workers, WorkersSettings};
 use corelane_rss::{IndirectionTable, Steering};
 use corelane_worker::CachePadded;
-use corelane_worker::engine::{Chosen, EngineSettings, choose};
+use corelane_worker::engine::{Chosen, EngineSettings, choose_batching};
 use corelane_worker::steered::{Moved, SteeredGroup};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl HttpServer {
             )?),
             None => None,
         };
-        let engine = choose(plan.engine);
+        let engine = choose_batching(plan.engine);
         let settings = WorkersSettings {
             kind: engine.kind,
             engine: EngineSettings {

@@ -66,11 +66,15 @@ pub fn choose(requested: Option<EngineKind>) -> Chosen {
     Chosen { kind, reason }
 }
 
-/// As [`choose`], for who makes request after request on connections and lets answers gather
-/// ([`Ops::gather`](super::Ops::gather)): io_uring when none is requested and it takes sends and waits together, which
-/// measured better there (journal, 2026-11-22-http-speed).
+/// Connections of a worker up to which io_uring is worth taking unasked: of a receive that waits in its ring the kernel keeps
+/// 840 B, which is a fifth of what a connection takes there anyhow.
+pub const MOST_ON_THE_RING: usize = 4_096;
+
+/// As [`choose`], for who has short messages on many connections to send at once, as a server of requests has, or a client
+/// that lets answers gather ([`Ops::gather`](super::Ops::gather)): io_uring when none is requested and it takes sends and
+/// waits together, which measured better there (journals, 2026-11-22-http-speed and 2026-11-22-ring).
 #[must_use]
-pub fn choose_gathering(requested: Option<EngineKind>) -> Chosen {
+pub fn choose_batching(requested: Option<EngineKind>) -> Chosen {
     let batches = || uring::probe().is_ok_and(|abilities| abilities.batches);
     if requested.is_none() && batches() {
         return Chosen {
@@ -102,12 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn who_gathers_gets_what_was_asked_for() {
+    fn who_sends_many_at_once_gets_what_was_asked_for() {
         assert_eq!(
-            choose_gathering(Some(EngineKind::Epoll)),
+            choose_batching(Some(EngineKind::Epoll)),
             choose(Some(EngineKind::Epoll))
         );
-        assert_eq!(choose_gathering(None).reason, None);
+        assert_eq!(choose_batching(None).reason, None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod uring;
 mod wake;
 
 pub use cause::{Calls, Cause, EngineCounters, FailureCounts, StreamCounters};
-pub use choice::{Chosen, EngineKind, UnknownEngine, choose, choose_gathering};
+pub use choice::{Chosen, EngineKind, MOST_ON_THE_RING, UnknownEngine, choose, choose_batching};
 pub use datagrams::{Datagram, Datagrams};
 pub use ops::{DatagramOptions, Full, Ops};
 pub use settings::EngineSettings;
