@@ -1,5 +1,6 @@
 //! SIGINT and SIGTERM end a run early; it still reports. SIGUSR1 asks it to tell something meanwhile.
 
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +13,14 @@ impl Interrupt {
     /// From now on the first SIGINT or SIGTERM is noted here; a second one ends the process at once.
     pub fn catch() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
+        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        // One that comes between the two registrations waits until both are there: neither alone is of use.
+        let unblocked = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))?;
             signal_hook::flag::register(signal, Arc::clone(&asked))?;
         }
+        unblocked.thread_set_mask()?;
         Ok(Self(asked))
     }
 

@@ -1,4 +1,4 @@
-//! What every report in text opens with: the heading, and the conditions worst first. 100 columns.
+//! What reports in text share: the heading, the conditions worst first, what was set aside and why. 100 columns.
 
 use crate::change::Run;
 use crate::conditions::{self, Severity};
@@ -104,10 +104,7 @@ pub(crate) fn conditions_section(snapshot: &Value) -> String {
 /// How many trials show the generator's limit and not the server's, or what another machine left of this one.
 pub(crate) fn set_aside(run: &impl Run) -> String {
     let mut text = String::new();
-    for (status, why) in [
-        (TrialStatus::GeneratorLimited, "the generator was the limit"),
-        (TrialStatus::Spoilt, SPOILT),
-    ] {
+    for (status, why) in SET_ASIDE {
         let marked = run.ended(status);
         if marked > 0 {
             let line = format!(
@@ -122,6 +119,12 @@ pub(crate) fn set_aside(run: &impl Run) -> String {
 
 /// Said of trials that another machine on the same hardware spoilt.
 pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
+
+/// What becomes of trials that are no result, in words.
+pub(crate) const SET_ASIDE: [(TrialStatus, &str); 2] = [
+    (TrialStatus::GeneratorLimited, "the generator was the limit"),
+    (TrialStatus::Spoilt, SPOILT),
+];
 
 /// How close to proportional growth was, with its range where there is one.
 pub(crate) fn linearity(spread: Option<Spread>, median: Option<f64>) -> String {

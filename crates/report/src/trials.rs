@@ -2,8 +2,9 @@
 
 use crate::histogram::{Histogram, Summary};
 use crate::scalability;
-use crate::scale::{CpuShare, Scaling, Share};
+use crate::scale::{CpuShare, Scaling, Share, TrialStatus};
 use crate::statistics::{self, Spread};
+use crate::text::SPOILT;
 use std::collections::BTreeMap;
 
 /// The law of growth of a rate with CPUs, or why there is none.
@@ -66,13 +67,18 @@ pub(crate) fn cpu_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<Cpu
     by_cpu.into_iter().map(share).collect()
 }
 
-/// Why a step lacks a number, as far as how its trials ended tells: of `all`, those that the generator limited, and the `valid`
-/// ones.
-pub(crate) fn why_missing(field: &str, all: usize, limited: usize, valid: usize) -> Option<String> {
+/// Why a step lacks a number, as far as how its trials ended tells.
+pub(crate) fn why_missing(field: &str, ended: impl Iterator<Item = TrialStatus>) -> Option<String> {
+    let ended: Vec<TrialStatus> = ended.collect();
+    let all = ended.len();
+    let all_are = |status| ended.iter().all(|ended| *ended == status);
     match field {
         _ if all == 0 => Some("no trial ran".to_owned()),
-        _ if all == limited => Some(format!("the generator was the limit in all {all} trials")),
-        _ if valid == 0 => Some(format!("none of the {all} trials was valid")),
+        _ if all_are(TrialStatus::GeneratorLimited) => {
+            Some(format!("the generator was the limit in all {all} trials"))
+        }
+        _ if all_are(TrialStatus::Spoilt) => Some(format!("in all {all} trials {SPOILT}")),
+        _ if !ended.contains(&TrialStatus::Valid) => Some(format!("none of the {all} trials was valid")),
         "linearity" => Some("no round has valid trials both at this number of buckets and at one".to_owned()),
         _ => None,
     }

@@ -64,6 +64,8 @@ impl ForegroundArguments {
             writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&document)?)?;
             return Ok(None);
         }
+        // Before anything is changed that has to be put back.
+        let interrupt = Interrupt::catch()?;
         let mut lacking = needs(&plan);
         let (mut own, mut notes) = (None, Vec::new());
         if self.own_namespace {
@@ -84,7 +86,6 @@ impl ForegroundArguments {
         for note in &notes {
             eprintln!("corelane: {note}");
         }
-        let interrupt = Interrupt::catch()?;
         let mut generator = start(plan)?;
         live::attend(&mut generator, &interrupt);
         let found = finish(generator)?;

@@ -48,14 +48,15 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     })
 }
 
-/// The limit of a step whose trials the generator limited, all of them; `None` where that is not so.
+/// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` where that is not so.
 fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
     let step = &report.steps[index];
-    let mut limited = report
-        .trials
-        .iter()
-        .filter(|trial| trial.step == index && trial.status == TrialStatus::GeneratorLimited);
-    let why = limited.next_back()?.why.clone().unwrap_or_default();
+    let own = report.trials.iter().filter(|trial| trial.step == index);
+    let counted = || own.clone().filter(|trial| trial.status != TrialStatus::Spoilt);
+    if counted().any(|trial| trial.status != TrialStatus::GeneratorLimited) {
+        return None;
+    }
+    let why = counted().next_back()?.why.clone().unwrap_or_default();
     Some(Limit {
         cause: LimitCause::Generator,
         sentence: format!(

@@ -449,13 +449,14 @@ impl Duty for Generator {
             engine.turn(until, &mut self)?;
             self.show();
         }
+        let waited_ns = clock.read().unwrap_or_default().since(&before).waited_ns;
         let ended = engine.now().min(self.phases.end());
         self.leave(ended);
         self.drain(engine)?;
         Ok(Outcome {
             running: ended.since(start),
             usage: usage::of_thread().since(&usage),
-            waited: Duration::from_nanos(clock.read().unwrap_or_default().since(&before).waited_ns),
+            waited: Duration::from_nanos(waited_ns),
             open: self.open,
             unanswered: self.unanswered(),
             gathering: self.longest_gathering,

@@ -234,11 +234,15 @@ impl Generator {
         let mut returned = self.counts.returned;
         let mut give_up = engine.now() + self.plan.loss_timeout();
         let sent = engine.ops().counters().sent;
-        while self.counts.returned < sent && engine.now() < give_up {
+        while self.counts.returned < sent {
+            // Who was kept from its CPU until then looks once more.
+            let is_last = engine.now() >= give_up;
             engine.turn(give_up, self)?;
             if self.counts.returned > returned {
                 returned = self.counts.returned;
                 give_up = engine.now() + self.plan.loss_timeout();
+            } else if is_last {
+                break;
             }
         }
         self.show(engine.ops());

@@ -6,7 +6,7 @@ use crate::conditions::{self, Severity};
 use crate::date;
 use crate::quantity::{self, or_missing};
 use crate::scale::{Mode, ScaleReport, Step, TrialStatus};
-use crate::text::SPOILT;
+use crate::text::SET_ASIDE;
 
 /// The verdict in one line.
 pub(crate) fn headline(report: &ScaleReport) -> String {
@@ -76,13 +76,11 @@ pub(crate) fn spoilers(report: &ScaleReport) -> Markup {
 
 /// How many trials enter no number, and why.
 pub(super) fn set_aside(run: &impl Run) -> Vec<Markup> {
-    let reasons = [
-        (TrialStatus::GeneratorLimited, "the generator was the limit"),
-        (TrialStatus::Spoilt, SPOILT),
-        (TrialStatus::Failed, "something failed"),
-    ];
     let all = run.statuses().count();
-    let marked = reasons.map(|(status, why)| (run.ended(status), why)).into_iter();
+    let reasons = SET_ASIDE
+        .into_iter()
+        .chain([(TrialStatus::Failed, "something failed")]);
+    let marked = reasons.map(|(status, why)| (run.ended(status), why));
     marked
         .filter(|(marked, _)| *marked > 0)
         .map(|(marked, why)| {

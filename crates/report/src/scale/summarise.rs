@@ -136,7 +136,7 @@ fn give_reasons(step: &mut Step, trials: &[&Trial]) {
             let answers = step.mode == Mode::Sink && OF_ANSWERS.contains(&field);
             answers.then(|| "a sink does not answer".to_owned())
         };
-        let of_all = || why_missing(field, trials.len(), step.generator_limited_trials, step.trials);
+        let of_all = || why_missing(field, trials.iter().map(|trial| trial.status));
         let reason = own.or_else(of_sink).or_else(of_all);
         let reason = reason.unwrap_or_else(|| NOT_COUNTED.to_owned());
         step.unknown.entry(field.to_owned()).or_insert(reason);

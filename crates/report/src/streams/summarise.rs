@@ -131,7 +131,7 @@ fn give_reasons(step: &mut Step, trials: &[&Trial], protocol: Protocol) {
     ];
     for (field, _) in fields.into_iter().filter(|(_, missing)| *missing) {
         let own = trials.iter().find_map(|trial| trial.unknown.get(field).cloned());
-        let of_all = || why_missing(field, trials.len(), step.generator_limited_trials, step.trials);
+        let of_all = || why_missing(field, trials.iter().map(|trial| trial.status));
         let of_requests = field.ends_with("_request") || ["requests_per_s", "latency"].contains(&field);
         let reason = own.or_else(of_all).unwrap_or_else(|| match protocol {
             Protocol::Tcp if of_requests => "bytes are measured, not requests".to_owned(),
