@@ -142,8 +142,8 @@ impl Needs {
         let sources = sources.filter(|address| !address.is_unspecified());
         let servers = sockets.targets.iter().copied().filter(IpAddr::is_loopback);
         let sources: BTreeSet<IpAddr> = sources.chain(servers).collect();
-        let foreign = |address: &IpAddr| bed::is_local(*address) == Some(false);
-        let foreign: Vec<IpNet> = sources.iter().copied().filter(foreign).map(IpNet::from).collect();
+        let foreign = bed::foreign(sources.iter().copied().collect());
+        let foreign: Vec<IpNet> = foreign.into_iter().map(IpNet::from).collect();
         let (needed, available) = (sources.len() as u64, (sources.len() - foreign.len()) as u64);
         let changes = IpNet::aggregate(&foreign).into_iter().map(Change::Local);
         self.add_changeable(

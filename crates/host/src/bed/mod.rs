@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use addresses::PlanError;
-pub use own::{Change, OwnError, OwnNamespace, in_first_namespace, is_local};
+pub use own::{Change, OwnError, OwnNamespace, foreign, in_first_namespace};
 pub use side::Side;
 pub use user_namespace::enter_user_namespace;
 

@@ -91,10 +91,14 @@ pub fn in_first_namespace() -> bool {
     Path::new(ONLY_IN_THE_FIRST).exists()
 }
 
-/// Whether an address is this host's own in the calling thread's network namespace; `None` where the kernel does not say.
+/// The addresses that are not this host's own in the calling thread's network namespace; none where the kernel does not say.
 #[must_use]
-pub fn is_local(address: IpAddr) -> Option<bool> {
-    Some(Wire::open().ok()?.is_local(address))
+pub fn foreign(mut addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    match Wire::open() {
+        Ok(mut wire) => addresses.retain(|address| !wire.is_local(*address)),
+        Err(_) => addresses.clear(),
+    }
+    addresses
 }
 
 impl OwnNamespace {
@@ -205,15 +209,13 @@ mod tests {
             };
             let own = OwnNamespace::change(&[&prefixes[..], &[setting]].concat()).unwrap();
             assert_eq!(range(), "2000 3000");
+            assert_eq!(foreign(addresses.to_vec()), [] as [IpAddr; 0]);
             for address in addresses {
-                assert_eq!(is_local(address), Some(true), "{address}");
                 std::net::UdpSocket::bind((address, 0)).unwrap();
             }
             drop(own);
             assert_eq!(range(), before);
-            for address in addresses {
-                assert_eq!(is_local(address), Some(false), "{address}");
-            }
+            assert_eq!(foreign(addresses.to_vec()), addresses);
             let unknown = Change::Setting {
                 name: "net.ipv4.no_such_setting".to_owned(),
                 value: "1".to_owned(),
@@ -226,8 +228,8 @@ mod tests {
                 "{wrong}"
             );
             assert_eq!(
-                is_local(addresses[0]),
-                Some(false),
+                foreign(addresses.to_vec()),
+                addresses,
                 "the first of them is put back"
             );
         });

@@ -92,7 +92,10 @@ impl Connection {
 
     /// The server ends: says so to a client whose answers are whole. One that ends in the middle is not to look as if it were.
     pub(super) fn take_leave(&self, out: &mut Output<'_>) {
-        if !matches!(self.phase, Phase::Body(_) | Phase::Producing(_)) {
+        if !matches!(
+            self.phase,
+            Phase::Body(_) | Phase::Producing(_) | Phase::Lingering
+        ) {
             out.notify_end();
         }
     }
@@ -465,7 +468,7 @@ impl Connection {
         if terms.keep_alive {
             self.phase = Phase::Head;
         } else {
-            self.linger(room);
+            self.linger(true, room);
         }
     }
 
@@ -490,10 +493,11 @@ impl Connection {
             room.out.write_head(room.scratch, head_bytes);
         }
         room.end_line();
-        self.linger(room);
+        self.linger(!begun, room);
     }
 
-    fn linger(&mut self, room: &mut Room<'_>) {
+    /// Ends this side, behind an answer that is whole or not, and waits for the client to end its own.
+    fn linger(&mut self, is_whole: bool, room: &mut Room<'_>) {
         self.phase = Phase::Lingering;
         if self.ended {
             room.out.ops.close(self.id);
@@ -501,7 +505,7 @@ impl Connection {
         }
         room.out.ops.receive(self.id, true);
         self.last_queued = room.out.queued();
-        room.out.shutdown();
+        room.out.shutdown(is_whole);
         // A client that takes its time for the answer has it, as long as it takes something.
         let write = milliseconds(room.plan.limits.write_ms);
         self.wait(room, if self.last_queued > PAUSE { write } else { LINGER });

@@ -103,9 +103,11 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Ends this side after what is queued.
-    pub(super) fn shutdown(&mut self) {
-        self.notify_end();
+    /// Ends this side after what is queued. A client with TLS is told only of an answer that is whole.
+    pub(super) fn shutdown(&mut self, is_whole: bool) {
+        if is_whole {
+            self.notify_end();
+        }
         self.ops.shutdown(self.id);
     }
 
