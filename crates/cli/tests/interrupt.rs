@@ -15,6 +15,8 @@ fn an_interrupted_lab_reports_the_trials_that_it_had() {
         "lab",
         "scale",
         "udp",
+        "--max-steal",
+        "100%",
         "--duration",
         "100ms",
         "--rounds",

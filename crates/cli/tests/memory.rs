@@ -139,6 +139,8 @@ fn every_trial_and_step_tells_where_the_buffers_lay() {
         "lab",
         "scale",
         "udp",
+        "--max-steal",
+        "100%",
         "--bed",
         "loopback",
         "--buckets",

@@ -44,6 +44,8 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
         "lab",
         "scale",
         "udp",
+        "--max-steal",
+        "100%",
         "--duration",
         "300ms",
         "--rounds",
@@ -75,6 +77,22 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
     }
     assert_receive_lock(&report);
     let text = String::from_utf8(told.stdout).unwrap();
+    assert_text(&text);
+    assert!(
+        fs::read_to_string(html)
+            .unwrap()
+            .contains("<h2>Where the time went</h2>")
+    );
+    let shown = common::run(&["report", "show", json]);
+    assert_eq!(
+        String::from_utf8(shown.stdout).unwrap(),
+        text,
+        "a saved report reads the same"
+    );
+}
+
+/// What is observed stands in the text, within its columns and before the verdict.
+fn assert_text(text: &str) {
     for words in [
         "where the time went: sink, exact steering, aligned",
         "%SAMP  IMAGE",
@@ -89,17 +107,6 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
     for line in others {
         assert!(line.chars().count() <= 100, "{line}");
     }
-    assert!(
-        fs::read_to_string(html)
-            .unwrap()
-            .contains("<h2>Where the time went</h2>")
-    );
-    let shown = common::run(&["report", "show", json]);
-    assert_eq!(
-        String::from_utf8(shown.stdout).unwrap(),
-        text,
-        "a saved report reads the same"
-    );
 }
 
 fn assert_profile(profile: &Value) {
@@ -182,6 +189,8 @@ fn where_it_is_forbidden_the_report_says_what_to_allow_and_the_run_goes_on() {
             "lab",
             "scale",
             "udp",
+            "--max-steal",
+            "100%",
             "--duration",
             "100ms",
             "--rounds",

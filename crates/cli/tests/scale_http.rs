@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-const QUICK: [&str; 9] = [
+/// What is held to here is true of every trial, whoever had the CPUs meanwhile.
+const QUICK: [&str; 11] = [
     "lab",
     "scale",
     "http",
@@ -17,6 +18,8 @@ const QUICK: [&str; 9] = [
     "1",
     "--connections",
     "8",
+    "--max-steal",
+    "100%",
 ];
 
 fn lab(further: &[&str]) -> Value {
@@ -28,7 +31,7 @@ fn lab(further: &[&str]) -> Value {
 fn assert_whole(report: &Value) {
     let steps = report["steps"].as_array().unwrap();
     assert!(!steps.is_empty());
-    for trial in common::unspoilt(report) {
+    for trial in report["trials"].as_array().unwrap() {
         let step = &steps[number(&trial["step"]) as usize];
         let what = format!(
             "{} {} x{}: {trial}",
@@ -99,7 +102,7 @@ fn a_schedule_is_kept_and_its_lag_told() {
         "--size",
         "10",
     ]);
-    for trial in common::unspoilt(&report) {
+    for trial in report["trials"].as_array().unwrap() {
         assert!(!trial["schedule_lag"].is_null(), "{trial}");
         let late = &trial["raw"]["client"]["behind_schedule"];
         let status = if late.is_null() {

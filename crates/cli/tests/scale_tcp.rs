@@ -5,7 +5,8 @@ mod common;
 use common::{namespaces_for, number, refused, run_json, told_again};
 use serde_json::Value;
 
-const QUICK: [&str; 9] = [
+/// What is held to here is true of every trial, whoever had the CPUs meanwhile.
+const QUICK: [&str; 11] = [
     "lab",
     "scale",
     "tcp",
@@ -15,6 +16,8 @@ const QUICK: [&str; 9] = [
     "1",
     "--connections",
     "8",
+    "--max-steal",
+    "100%",
 ];
 
 fn lab(further: &[&str]) -> Value {
@@ -29,7 +32,7 @@ fn steps(report: &Value) -> &Vec<Value> {
 /// With the generator alone on its CPUs it may be the limit, which is no fault.
 fn assert_whole(report: &Value) {
     assert!(!steps(report).is_empty());
-    for trial in common::unspoilt(report) {
+    for trial in report["trials"].as_array().unwrap() {
         let step = &steps(report)[number(&trial["step"]) as usize];
         let what = format!("{step}: {trial}");
         let generator = trial["status"] == "generator_limited" && step["placement"] == "crossed";
@@ -111,7 +114,7 @@ fn small_writes_and_a_rate_carry_no_more_than_was_asked_for() {
         "--placements",
         "aligned",
     ]);
-    for trial in common::unspoilt(&report) {
+    for trial in report["trials"].as_array().unwrap() {
         let allowed = 1e6 * trial["duration_s"].as_f64().unwrap() + 8.0;
         let sent = number(&trial["sent_bytes"]);
         assert!(sent > 0 && sent as f64 <= allowed, "{sent} of {allowed}: {trial}");
@@ -164,7 +167,7 @@ fn any_server_of_bytes_can_take_the_place_of_ours() {
         &subject,
     ]);
     assert_eq!(report["subject"], subject);
-    for trial in common::unspoilt(&report) {
+    for trial in report["trials"].as_array().unwrap() {
         let (sent, received) = (number(&trial["sent_bytes"]), number(&trial["received_bytes"]));
         assert!(sent > 0 && sent == received, "{trial}");
         assert_eq!(trial["errors"].as_object().unwrap().len(), 0, "{trial}");

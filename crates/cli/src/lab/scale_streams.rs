@@ -7,7 +7,7 @@ use crate::lab::bed::{BedArgument, PORT, bed_for_connections, snapshot};
 use crate::lab::progress;
 use crate::outcome::{Done, Outcome, usage};
 use crate::steering::{self, Asking};
-use crate::values::count;
+use crate::values::{count, share};
 use anyhow::Context;
 use clap::Args;
 use corelane_host::{bed, limits};
@@ -74,6 +74,9 @@ pub struct StreamsArguments {
     /// Seed of the order of trials
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// CPU time that other machines on the same hardware may have in a trial; with more it is spoilt, and run again
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "10%")]
+    pub max_steal: f64,
     /// Print the plan and end
     #[arg(long)]
     pub dry_run: bool,
@@ -197,6 +200,7 @@ fn request(
         rounds: arguments.rounds,
         engine: arguments.engine,
         seed: arguments.seed,
+        max_steal: arguments.max_steal,
     })
 }
 

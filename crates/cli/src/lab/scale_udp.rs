@@ -7,7 +7,7 @@ use crate::lab::progress;
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
 use crate::steering::{self, Asking};
-use crate::values::{duration, size};
+use crate::values::{duration, share, size};
 use anyhow::Context;
 use clap::Args;
 use corelane_host::bed;
@@ -135,6 +135,9 @@ pub struct ScaleUdpArguments {
     /// Seed of the order of trials
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// CPU time that other machines on the same hardware may have in a trial; with more it is spoilt, and run again
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "10%")]
+    pub max_steal: f64,
     /// Print the plan and end
     #[arg(long)]
     pub dry_run: bool,
@@ -236,6 +239,7 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
         memory: arguments.placing.memory,
         buffer_memory: arguments.placing.buffer_memory,
         seed: arguments.seed,
+        max_steal: arguments.max_steal,
         observe: Observe {
             profile: arguments.observe.profile,
             locks: arguments.observe.locks,

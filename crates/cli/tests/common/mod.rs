@@ -81,14 +81,6 @@ pub fn signal(process: u32, name: &str) {
     );
 }
 
-/// The trials of a report but those that another machine spoilt, which the lab makes again.
-pub fn unspoilt(report: &Value) -> Vec<&Value> {
-    let trials = report["trials"].as_array().expect("trials").iter();
-    let counted: Vec<&Value> = trials.filter(|trial| trial["status"] != "spoilt").collect();
-    assert!(!counted.is_empty(), "other machines spoilt every trial");
-    counted
-}
-
 /// A number of a document.
 pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))

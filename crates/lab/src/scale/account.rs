@@ -66,7 +66,7 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
     };
     give_reasons(&mut trial, evidence);
     trial.raw["by_others"] = json!(spent.by_others(earlier));
-    if let Some(why) = spoilt(&earlier.cpus, &spent.cpus) {
+    if let Some(why) = spoilt(plan.request.max_steal, &earlier.cpus, &spent.cpus) {
         (trial.status, trial.why) = (TrialStatus::Spoilt, Some(why));
     } else if let Some(limit) = &loaded.limited_by {
         (trial.status, trial.why) = (TrialStatus::GeneratorLimited, Some(limit.clone()));

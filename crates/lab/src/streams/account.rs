@@ -80,7 +80,7 @@ pub(super) fn trial(plan: &StreamsPlan, index: usize, round: usize, evidence: Ev
         ..Trial::new(index, round)
     };
     trial.steering = steering(shape, &evidence.served, &trial.per_bucket);
-    let stolen = spoilt(&evidence.opened.cpus, &evidence.sent.cpus);
+    let stolen = spoilt(plan.request.max_steal, &evidence.opened.cpus, &evidence.sent.cpus);
     let (loaded, served) = (evidence.loaded, evidence.served);
     trial.duration_s = loaded.running_s;
     trial.requests_ok = loaded.requests_ok;

@@ -56,6 +56,8 @@ pub struct StreamsRequest {
     pub engine: Option<EngineKind>,
     /// Seed of the order of trials.
     pub seed: u64,
+    /// Share of the CPUs' time that other machines on the same hardware may have in a trial; with more it is spoilt.
+    pub max_steal: f64,
 }
 
 /// CPUs of both sides.
@@ -336,6 +338,7 @@ mod tests {
             rounds: 1,
             engine: None,
             seed: 1,
+            max_steal: 0.1,
         };
         let bed_plan = BedPlan {
             loopback: true,
