@@ -1,7 +1,9 @@
 //! Beside a kernel bridge with an nftables set: the same frames and the same list, and the same frames pass.
 
 use super::frames::{arp, datagram, number_of};
-use super::namespaces::{bed, open_in_client, open_in_server, run, start, through, through_until};
+use super::namespaces::{
+    bed, open_in_client, open_in_server, run, start, through, through_until, wait_until_up,
+};
 use corelane_serve::bridge::{BridgePlan, OnMatch, Sides, TablePlan};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -75,6 +77,9 @@ fn passed_by_kernel(rules: &str, frames: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     }
     for device in ["br0", "out0", "out1"] {
         assert!(run(&bed, "ip", &["link", "set", device, "up"]));
+    }
+    for device in ["out0", "out1"] {
+        wait_until_up(&bed.server, device);
     }
     let mut inside = open_in_server(&bed, "packet:out1");
     let mut outside = open_in_client(&bed, "packet:client0");

@@ -1,7 +1,7 @@
 //! Bridges between real devices, in namespaces that the test makes.
 
 use super::frames::{datagram, number_of};
-use corelane_host::bed::{Bed, BedError, BedPlan};
+use corelane_host::bed::{Bed, BedError, BedPlan, Side};
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, open};
 use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan, exposition};
 use std::fs;
@@ -70,8 +70,28 @@ pub fn open_in_server(bed: &Bed, spec: &str) -> AnyLink {
 }
 
 pub fn open_in_client(bed: &Bed, spec: &str) -> AnyLink {
+    if let Some(device) = spec.strip_prefix("packet:") {
+        wait_until_up(&bed.client, device);
+    }
     let spec: LinkSpec = spec.parse().unwrap();
     bed.client.run(move || open(&spec)).unwrap().remove(0)
+}
+
+/// Waits until the kernel sends on a device: it learns in its own time that the other end of a pair was switched on, and drops
+/// what is sent before.
+pub fn wait_until_up(side: &Side, device: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let asked = device.to_owned();
+        let shown = side.run(move || Command::new("ip").args(["-o", "link", "show", &asked]).output());
+        let Ok(shown) = shown else { return };
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        if shown.contains("state UP") {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{device} does not come up: {shown}");
+        std::thread::yield_now();
+    }
 }
 
 /// Sends all, a few at a time, and takes what comes out until it is as many as expected.
