@@ -7,7 +7,7 @@ use crate::steering::{self, Asking};
 use crate::values::duration;
 use clap::Args;
 use corelane_link::LinkError;
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_serve::bridge::{
     BURST, Bridge, BridgeError, BridgePlan, Bridged, Metrics, MetricsAddress, OnMatch, Sides, TablePlan,

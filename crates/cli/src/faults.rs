@@ -1,6 +1,6 @@
 //! What reports of links with faults say of them.
 
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use std::collections::BTreeMap;
 
 /// A line of what befell a link's frames; nothing for a link without faults.

@@ -4,8 +4,8 @@
 use crate::capture;
 use crate::outcome::{Done, Outcome, usage};
 use clap::Args;
+use corelane_measure::quantity::count;
 use corelane_packet::{Dissection, Transport};
-use corelane_report::quantity::count;
 use corelane_report::table::{Column, Table};
 use corelane_rss::infer::{self, Field, Inference, InferredTable, Sample, Verdict};
 use corelane_rss::{Key, Protocol, Tuple};

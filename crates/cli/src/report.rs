@@ -3,10 +3,10 @@
 use crate::outcome::{Done, Outcome, usage};
 use anyhow::Context;
 use clap::Subcommand;
+use corelane_lab::documents::html;
+use corelane_lab::documents::scale::{self, ScaleReport};
+use corelane_lab::documents::streams::{self, StreamsReport};
 use corelane_load::http::{HttpLoaded, HttpMerged};
-use corelane_report::html;
-use corelane_report::scale::{self, ScaleReport};
-use corelane_report::streams::{self, StreamsReport};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! How values are written in arguments: endpoints, ranges and quantities.
 
 use corelane_load::tcp::WRITE_BYTES;
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 

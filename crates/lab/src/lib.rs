@@ -5,6 +5,7 @@
 
 pub mod child;
 pub mod classify;
+pub mod documents;
 pub mod engines;
 pub mod nic;
 mod placing;

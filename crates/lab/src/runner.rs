@@ -1,9 +1,9 @@
 //! What the runners of experiments have in common: trials in a seeded order, what is told meanwhile, and the head of a report.
 
+use crate::documents::scale::{Bed as ReportedBed, Tool, TrialStatus};
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::counters::CpuTimes;
-use corelane_report::quantity;
-use corelane_report::scale::{Bed as ReportedBed, Tool, TrialStatus};
+use corelane_measure::quantity;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};

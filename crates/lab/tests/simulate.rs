@@ -1,7 +1,7 @@
 //! The simulation: held to the kernel where both can run, and to what is known of RSS where only it can.
 
+use corelane_lab::documents::simulate::{SimulateReport, Step};
 use corelane_lab::simulate::{Flow, Request, SimulateError, Sizes, flows, run};
-use corelane_report::simulate::{SimulateReport, Step};
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::group::{self, GroupSettings};

@@ -7,7 +7,7 @@ use crate::layout::{FrameLayout, LayoutError};
 use crate::packet_socket::Fanout;
 use crate::wrapper::{Direction, FaultPlan};
 use crate::xdp::{XdpHook, XdpMode};
-use corelane_report::quantity::{parse_duration, parse_share};
+use corelane_measure::quantity::{parse_duration, parse_share};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

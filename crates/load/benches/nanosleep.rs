@@ -2,7 +2,7 @@
 //!
 //! In: sleeps a second, seconds. Out: one number, the 99th percentile of how late a sleep ended, in nanoseconds.
 
-use corelane_report::histogram::Histogram;
+use corelane_measure::histogram::Histogram;
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};

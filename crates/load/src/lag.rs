@@ -1,6 +1,6 @@
 //! Whether a schedule was kept: how late what was on it left in, why the generator is called the limit out.
 
-use corelane_report::histogram::Summary;
+use corelane_measure::histogram::Summary;
 
 /// How far a worker with a CPU of its own may lag behind at the 99th percentile: what the kernel's timers and one time slice of
 /// another thread explain.
@@ -23,7 +23,7 @@ pub(crate) fn late(what: &str, lag: Option<Summary>, cpus: impl Iterator<Item = 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_report::histogram::Histogram;
+    use corelane_measure::histogram::Histogram;
 
     #[test]
     fn workers_that_share_a_cpu_may_wait_for_each_other() {

@@ -3,7 +3,7 @@
 //! In: a question, from the one who watches. Out: the answer, as of the worker's next turn. Neither waits for the other.
 
 use crate::failure::Failures;
-use corelane_report::histogram::{Histogram, Summary};
+use corelane_measure::histogram::{Histogram, Summary};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 

@@ -1,8 +1,8 @@
 //! Plans of the UDP generator: what is asked for becomes leases that do what they say, or is refused by name.
 
 use corelane_load::pace::Pace;
+use corelane_load::udp::Skew;
 use corelane_load::udp::{Ports, Spread, UdpLoadError, UdpPlan, UdpRequest, Until};
-use corelane_report::scale::Skew;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
 use corelane_worker::engine::EngineSettings;
 use std::collections::HashSet;

@@ -27,7 +27,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use corelane_report::quantity::MISSING;
+use corelane_measure::quantity::MISSING;
 use corelane_report::table::{Column, Table};
 use serde::{Deserialize, Serialize};
 

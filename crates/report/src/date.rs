@@ -1,7 +1,7 @@
 //! Dates of documents, from seconds since 1970 to what a person reads.
 
 /// `2025-10-09 08:53 UTC`.
-pub(crate) fn utc(unix_seconds: u64) -> String {
+pub fn utc(unix_seconds: u64) -> String {
     let (year, month, day) = civil(unix_seconds / 86_400);
     let minute_of_day = unix_seconds / 60 % 1_440;
     format!(

@@ -2,7 +2,7 @@
 //!
 //! In: text, and the figures that a document knows by name. Out: whether the condition holds, in words.
 
-use crate::quantity;
+use corelane_measure::quantity;
 use std::fmt;
 use thiserror::Error;
 

@@ -7,7 +7,7 @@
 //! list of `name: value`. Control characters in cells become spaces, so that no text from outside reaches the terminal
 //! as an escape sequence. One character is taken to be one column wide.
 
-use crate::quantity::MISSING;
+use corelane_measure::quantity::MISSING;
 use std::fmt::Write as _;
 
 /// The mark of text that was cut.

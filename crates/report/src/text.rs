@@ -1,165 +1,19 @@
-//! What reports in text share: the heading, the conditions worst first, what was set aside and why. 100 columns.
+//! Paragraphs for terminals: 100 columns, labels that hang, command lines as a shell takes them.
 
-use crate::change::Run;
-use crate::conditions::{self, Severity};
-use crate::quantity::{self, or_missing};
-use crate::scale::{Bed, Tool, TrialStatus};
-use crate::statistics::Spread;
 use crate::table::wrap;
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// What a terminal of the usual size shows without wrapping.
-pub(crate) const WIDTH: usize = 100;
-
-/// How many conditions that merely explain are named before the rest is counted.
-const MOST_EXPLAINING: usize = 8;
-
-/// Said of a run that was interrupted, before its law and limit.
-pub(crate) const ENDED_EARLY: &str =
-    "The run was ended early: what follows rests on the trials that were complete.";
-
-/// Who measured, on what, where, and how to repeat it.
-pub(crate) struct Heading<'a> {
-    pub(crate) tool: &'a Tool,
-    /// The host's snapshot.
-    pub(crate) conditions: &'a Value,
-    /// None where nothing was sent.
-    pub(crate) bed: Option<&'a Bed>,
-    pub(crate) command: String,
-}
-
-/// One line an entry.
-pub(crate) fn heading(of: &Heading<'_>) -> String {
-    let mut text = String::new();
-    let mut entry = |name: &str, value: &str| {
-        if !value.is_empty() {
-            paragraph(&mut text, &format!("{name:<9}"), value);
-        }
-    };
-    entry("tool", &format!("{} {}", of.tool.name, of.tool.version));
-    entry("machine", &conditions::machine(of.conditions));
-    if let Some(bed) = of.bed {
-        let reason = bed
-            .reason
-            .as_ref()
-            .map(|reason| format!("; no better bed: {reason}"));
-        let reason = reason.unwrap_or_default();
-        entry("bed", &format!("{} ({}){reason}", bed.describe, bed.kind));
-    }
-    entry("command", &of.command);
-    text
-}
-
-/// The conditions of the run, worst first: those that spoil it with what would mend them, the rest by name.
-pub(crate) fn conditions_section(snapshot: &Value) -> String {
-    let all = conditions::worst_first(snapshot);
-    if all.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from("conditions, worst first\n");
-    let of = |severity: Severity| all.iter().filter(move |condition| condition.severity == severity);
-    for condition in of(Severity::Spoils) {
-        let value = condition.value.as_deref().unwrap_or(quantity::MISSING);
-        let mend = condition.mend.as_ref().map(|mend| format!(". Mend: {mend}"));
-        let line = format!(
-            "{} = {value}: {}{}",
-            condition.name,
-            condition.why,
-            mend.unwrap_or_default()
-        );
-        paragraph(&mut text, "  spoils    ", &line);
-    }
-    let unknown: Vec<&str> = of(Severity::Unknown)
-        .map(|condition| condition.name.as_str())
-        .collect();
-    if !unknown.is_empty() {
-        paragraph(&mut text, "  unknown   ", &unknown.join(", "));
-    }
-    let explaining: Vec<String> = of(Severity::Explains)
-        .map(|condition| {
-            format!(
-                "{} = {}",
-                condition.name,
-                condition.value.as_deref().unwrap_or_default()
-            )
-        })
-        .collect();
-    if !explaining.is_empty() {
-        let more = explaining.len().saturating_sub(MOST_EXPLAINING);
-        let mut line = explaining[..explaining.len() - more].join("; ");
-        if more > 0 {
-            let _ = write!(line, "; and {more} more");
-        }
-        paragraph(&mut text, "  explains  ", &line);
-    }
-    let fine = of(Severity::Fine).count();
-    if fine > 0 {
-        let _ = writeln!(text, "  fine      {fine}");
-    }
-    text
-}
-
-/// How many trials show the generator's limit and not the server's, or what another machine left of this one.
-pub(crate) fn set_aside(run: &impl Run) -> String {
-    let mut text = String::new();
-    for (status, why) in SET_ASIDE {
-        let marked = run.ended(status);
-        if marked > 0 {
-            let line = format!(
-                "In {marked} of {} trials {why}: they are kept among the raw trials, marked, and enter no median.",
-                run.statuses().count()
-            );
-            paragraph(&mut text, "", &line);
-        }
-    }
-    text
-}
-
-/// Said of trials that another machine on the same hardware spoilt.
-pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
-
-/// What becomes of trials that are no result, in words.
-pub(crate) const SET_ASIDE: [(TrialStatus, &str); 2] = [
-    (TrialStatus::GeneratorLimited, "the generator was the limit"),
-    (TrialStatus::Spoilt, SPOILT),
-];
-
-/// How close to proportional growth was, with its range where there is one.
-pub(crate) fn linearity(spread: Option<Spread>, median: Option<f64>) -> String {
-    match spread {
-        Some(spread) => spread.display(2),
-        None => or_missing(median, |median| quantity::fixed(median, 2)),
-    }
-}
-
-/// What is not known, a paragraph a reason: pairs of a field and why it is `null`.
-pub(crate) fn unknown<'a>(fields: impl Iterator<Item = (&'a String, &'a String)>) -> String {
-    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (field, reason) in fields {
-        fields_by_reason.entry(reason).or_default().insert(field);
-    }
-    let mut text = String::new();
-    for (reason, fields) in fields_by_reason {
-        let fields: Vec<&str> = fields.into_iter().collect();
-        paragraph(
-            &mut text,
-            "unknown  ",
-            &format!("{}: {reason}", fields.join(", ")),
-        );
-    }
-    text
-}
+pub const WIDTH: usize = 100;
 
 /// Words as one would type them into a shell.
-pub(crate) fn command(words: &[String]) -> String {
+pub fn command(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
     words.join(" ")
 }
 
 /// Appends a paragraph that hangs under its label.
-pub(crate) fn paragraph(text: &mut String, label: &str, words: &str) {
+pub fn paragraph(text: &mut String, label: &str, words: &str) {
     let indent = label.chars().count();
     for (index, line) in wrap(words, WIDTH - indent).iter().enumerate() {
         let start = if index == 0 { label } else { &" ".repeat(indent) };

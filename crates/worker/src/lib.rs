@@ -22,6 +22,7 @@ pub mod steered;
 mod system;
 mod time;
 pub mod timers;
+pub mod worker_memory;
 
 pub use counter::Counter;
 pub use crossbeam_utils::CachePadded;

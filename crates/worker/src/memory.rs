@@ -5,8 +5,8 @@
 
 use crate::system::memory::{Mapping, Pages};
 use crate::system::placement;
+use crate::worker_memory::WorkerMemory;
 use corelane_host::memory::{MemoryPolicy, MemoryPolicyError};
-use corelane_report::memory::WorkerMemory;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use crate::outcome::{Done, Outcome};
 use crate::shared::RuleArguments;
 use crate::steering;
 use clap::Args;
-use corelane_report::quantity::count;
+use corelane_measure::quantity::count;
 use corelane_report::table::{Column, Table};
 use corelane_rss::audit::{self, Audit, Imbalance, Severity};
 use corelane_rss::{HashFields, Steering};

@@ -11,7 +11,7 @@ use clap::Args;
 use corelane_host::conditions;
 use corelane_host::cpus::{self, CacheKind};
 use corelane_lab::classify::{Classification, ClassifyError, Lists, Request, RequestError};
-use corelane_report::classify::{Cache, ClassifyReport, LockKind, PrefetchKind, TableKind, render};
+use corelane_lab::documents::classify::{Cache, ClassifyReport, LockKind, PrefetchKind, TableKind, render};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -196,7 +196,7 @@ fn save(arguments: &ClassifyArguments, report: &ClassifyReport) -> anyhow::Resul
         write_whole(path, &report.to_json()?).with_context(|| format!("--json {}", path.display()))?;
     }
     if let Some(path) = &arguments.html {
-        let page = corelane_report::html::classify::page(report);
+        let page = corelane_lab::documents::html::classify::page(report);
         write_whole(path, &page).with_context(|| format!("--html {}", path.display()))?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use corelane_host::bed::{self, Bed, BedKind};
 use corelane_lab::rebalance::{PAYLOAD_BYTES, Phase, Rebalance, RebalanceError, Rebalancing, Request};
-use corelane_report::quantity::{self, count, fixed, or_missing};
+use corelane_measure::quantity::{self, count, fixed, or_missing};
 use corelane_report::table::{Column, Table, wrap};
 use corelane_rss::HashFields;
 use std::io::{self, IsTerminal, Write};

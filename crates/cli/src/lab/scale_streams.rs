@@ -11,10 +11,10 @@ use crate::values::{count, share};
 use anyhow::Context;
 use clap::Args;
 use corelane_host::{bed, limits};
+use corelane_lab::documents::scale::Placement;
+use corelane_lab::documents::streams::{Protocol, Server, StreamsReport, Traffic, render};
 use corelane_lab::reported_bed;
 use corelane_lab::streams::{StreamsExperiment, StreamsPlan, StreamsRequest, SubjectRequest};
-use corelane_report::scale::Placement;
-use corelane_report::streams::{Protocol, Server, StreamsReport, Traffic, render};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::engine::EngineKind;
 use std::io::{self, Write};
@@ -225,7 +225,7 @@ fn save(arguments: &StreamsArguments, report: &StreamsReport) -> anyhow::Result<
         write_whole(path, &report.to_json()?).with_context(|| format!("--json {}", path.display()))?;
     }
     if let Some(path) = &arguments.html {
-        let page = corelane_report::html::streams::page(report);
+        let page = corelane_lab::documents::html::streams::page(report);
         write_whole(path, &page).with_context(|| format!("--html {}", path.display()))?;
     }
     Ok(())

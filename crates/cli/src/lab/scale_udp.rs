@@ -13,13 +13,13 @@ use clap::Args;
 use corelane_host::bed;
 use corelane_host::conditions::Snapshot;
 use corelane_host::limits;
+use corelane_lab::documents::scale::{Placement, ScaleReport, render};
 use corelane_lab::scale::{Experiment, Observe, ScaleError, ScalePlan, ScaleRequest};
+use corelane_load::udp::Skew;
 use corelane_load::udp::UdpLoadError;
 use corelane_proto::probe::Stamp;
-use corelane_report::scale::{
-    Answers, Mode, Model, Placement, ScaleReport, Skew, UnknownAnswers, UnknownModel, render,
-};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_serve::udp::{Answers, Mode, Model, UnknownAnswers, UnknownModel};
 use indicatif::ProgressBar;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -269,7 +269,7 @@ fn save(arguments: &ScaleUdpArguments, report: &ScaleReport) -> anyhow::Result<(
         write_whole(path, &report.to_json()?).with_context(|| format!("--json {}", path.display()))?;
     }
     if let Some(path) = &arguments.html {
-        let page = corelane_report::html::page(report);
+        let page = corelane_lab::documents::html::page(report);
         write_whole(path, &page).with_context(|| format!("--html {}", path.display()))?;
     }
     Ok(())

@@ -4,7 +4,7 @@
 use super::words::{bits, percentiles};
 use crate::interrupt::Interrupt;
 use corelane_load::{Failures, Seen};
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -141,7 +141,7 @@ fn by_cause(failures: &Failures) -> String {
 mod tests {
     use super::*;
     use corelane_load::Failure;
-    use corelane_report::histogram::Histogram;
+    use corelane_measure::histogram::Histogram;
 
     #[test]
     fn a_view_tells_rates_times_and_causes_in_lines_that_fit() {

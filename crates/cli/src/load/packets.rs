@@ -13,7 +13,7 @@ use corelane_load::packets::{
     Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use corelane_host::limits;
 use corelane_load::pool::Pool;
 use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpPlan, TcpRequest};
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_worker::engine::EngineKind;
 use std::net::SocketAddr;

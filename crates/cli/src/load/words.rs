@@ -1,7 +1,7 @@
 //! What generators tell people in the same words: how long things took, how fast bytes went.
 
-use corelane_report::histogram::Summary;
-use corelane_report::quantity;
+use corelane_measure::histogram::Summary;
+use corelane_measure::quantity;
 
 /// A line of percentiles; nothing where nothing was measured.
 pub fn times(what: &str, summary: Option<&Summary>) -> String {

@@ -5,7 +5,7 @@ use super::PlanArguments;
 use crate::documents::write_whole;
 use crate::outcome::{Done, Outcome, usage};
 use anyhow::Context;
-use corelane_report::quantity::count;
+use corelane_measure::quantity::count;
 use corelane_report::table::{Column, Table};
 use corelane_rss::plan::{self, Ends, FlowPlan, FlowsError, Shape};
 use corelane_rss::{Bucket, HashFields, Steering};

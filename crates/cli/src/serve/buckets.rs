@@ -9,7 +9,7 @@ use crate::steering::{self, Asking};
 use crate::values::duration;
 use clap::Args;
 use corelane_host::ethtool::FlowType;
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use corelane_rss::{HashFields, IndirectionTable, Protocol, Steering};
 use corelane_serve::ListenError;
 use corelane_worker::engine::EngineKind;

@@ -5,7 +5,7 @@ use crate::interrupt::Asked;
 use crate::outcome::{Done, Outcome, usage};
 use crate::values::{duration, size};
 use clap::Args;
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_rss::IndirectionTable;
 use corelane_serve::http::{

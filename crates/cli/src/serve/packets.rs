@@ -7,7 +7,7 @@ use crate::steering::{self, Asking};
 use crate::values::duration;
 use clap::Args;
 use corelane_link::LinkError;
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use corelane_serve::packets::{ReceiveError, ReceivePlan, Received, Receiver};
 use std::io::Write;
 use std::thread;

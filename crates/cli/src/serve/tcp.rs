@@ -4,7 +4,7 @@ use super::buckets::{self, BucketArguments, Foreground, Listening};
 use crate::outcome::Outcome;
 use crate::values::{duration, write_size};
 use clap::Args;
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_rss::IndirectionTable;
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServeError, TcpServed, TcpServer};

@@ -3,7 +3,7 @@
 use super::source::{SourceArguments, load};
 use crate::outcome::{Done, Outcome, usage};
 use clap::Args;
-use corelane_report::quantity::MISSING;
+use corelane_measure::quantity::MISSING;
 use corelane_table::{AddressMap, Lookup, Prefetch, Value};
 use serde::Serialize;
 use std::io::{self, BufRead, BufWriter, Write};

@@ -3,7 +3,7 @@
 use super::source::{Source, SourceArguments, SourceDocument, load};
 use crate::outcome::{Done, Outcome};
 use clap::Args;
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use corelane_table::{IpPrefix, Value};
 use serde::Serialize;
 use std::fmt::Write as _;

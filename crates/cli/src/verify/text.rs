@@ -1,8 +1,8 @@
 //! The verdict as text: a report enters, lines of at most 100 columns leave.
 
 use super::rule::{From, RuleSource};
+use corelane_measure::quantity::{count, or_missing};
 use corelane_packet::verify::{Report, Rule};
-use corelane_report::quantity::{count, or_missing};
 use corelane_report::table::{Column, Table};
 use std::io::{self, Write};
 

@@ -1,11 +1,11 @@
 //! One thread's work: bursts of frames enter, what it took to classify them leaves.
 
 use super::frames::{Rings, Traffic};
+use crate::documents::classify::{PrefetchKind, Setting, ThreadTrial};
 use corelane_host::HostError;
 use corelane_host::counters::{ThreadClock, ThreadTime};
 use corelane_observe::misses::CacheMisses;
 use corelane_packet::Dissection;
-use corelane_report::classify::{PrefetchKind, Setting, ThreadTrial};
 use corelane_table::post::{PostLock, PostOrder, PostPrefetch, PostTable};
 use corelane_table::{ExactTable, Lookup, Prefetch, Reader, Value, prefetch};
 use std::net::{IpAddr, Ipv4Addr};
@@ -226,7 +226,7 @@ pub fn exact_prefetch(setting: &Setting) -> Prefetch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_report::classify::{LockKind, TableKind};
+    use crate::documents::classify::{LockKind, TableKind};
     use corelane_table::{ExactMap, Placement, Seed};
     use fastrand::Rng;
     use std::collections::BTreeSet;

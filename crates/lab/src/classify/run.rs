@@ -5,15 +5,15 @@ use super::headers;
 use super::pipeline::{Order, Pipeline, Searched, exact_prefetch};
 use super::plan::{Request, RequestError, settings};
 use super::tables::Tables;
+use crate::documents::classify::{
+    Cache, ClassifyReport, HeaderTrial, Limit, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step,
+    Stride, TableKind, ThreadTrial, Trial, Unknowns,
+};
 use crate::runner::{Moment, now_unix_s, tool};
 use corelane_host::counters::ThreadClock;
 use corelane_host::{HostError, pin};
 use corelane_observe::misses::CacheMisses;
 use corelane_observe::traffic::MemoryTraffic;
-use corelane_report::classify::{
-    Cache, ClassifyReport, HeaderTrial, Limit, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step,
-    Stride, TableKind, ThreadTrial, Trial, Unknowns,
-};
 use corelane_table::post::PostLock;
 use corelane_table::{MemoryError, Prefetch};
 use fastrand::Rng;

@@ -5,8 +5,8 @@
 //! figure is the median of its turns, so that what else runs on the machine meets all of them alike.
 
 use super::ways::HashWay;
-use corelane_report::engines::ToeplitzTrial;
-use corelane_report::statistics;
+use crate::documents::engines::ToeplitzTrial;
+use corelane_measure::statistics;
 use corelane_rss::{Key, Toeplitz, oracle};
 use std::hint::black_box;
 use std::time::Instant;

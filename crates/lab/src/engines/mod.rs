@@ -4,7 +4,7 @@
 //! beside its reference, measured in the same rounds: the sliding-window oracle for hashes, one `recvfrom` and one
 //! `sendto` a datagram for datagrams.
 //!
-//! [`EnginesReport`]: corelane_report::engines::EnginesReport
+//! [`EnginesReport`]: crate::documents::engines::EnginesReport
 
 mod hashes;
 mod run;

@@ -5,12 +5,12 @@ use super::udp::{OUTSTANDING, PAYLOAD_BYTES};
 use super::ways::{HashWay, Request, UdpWay};
 use super::{hashes, udp};
 use crate::child::ChildError;
+use crate::documents::engines::{EnginesReport, LeftOut, Plan, SCHEMA, UdpTrial};
 use crate::runner::{Moment, now_unix_s, reported_bed, tool};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::udp::UdpLoadError;
-use corelane_report::engines::{EnginesReport, LeftOut, Plan, SCHEMA, UdpTrial};
 use corelane_rss::{Key, TableError, Toeplitz};
 use corelane_worker::engine::choose;
 use corelane_worker::{SpawnError, WorkerSettings, spawn};
@@ -144,7 +144,7 @@ impl Comparison {
         &self,
         ways: &[HashWay],
         round: u32,
-    ) -> Result<Vec<corelane_report::engines::ToeplitzTrial>, EnginesError> {
+    ) -> Result<Vec<crate::documents::engines::ToeplitzTrial>, EnginesError> {
         let settings = WorkerSettings {
             name: "toeplitz".to_owned(),
             cpu: self.request.server_cpu,

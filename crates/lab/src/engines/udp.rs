@@ -4,13 +4,14 @@
 use super::run::{Comparison, EnginesError};
 use super::ways::UdpWay;
 use crate::child::{UdpLoadProcess, UdpServerProcess};
+use crate::documents::engines::UdpTrial;
 use corelane_host::counters::ProcessCpu;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
+use corelane_load::udp::Skew;
 use corelane_load::udp::{Spread, UdpPlan as UdpLoadPlan, UdpRequest, Until};
-use corelane_report::engines::UdpTrial;
-use corelane_report::scale::{Mode, Skew};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_serve::udp::Mode;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;

@@ -1,6 +1,6 @@
 //! What can be compared: names in, what each way asks of server and client out.
 
-use corelane_report::engines::{BASIC, ORACLE};
+use crate::documents::engines::{BASIC, ORACLE};
 use corelane_rss::Way;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use std::fmt;

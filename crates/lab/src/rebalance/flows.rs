@@ -2,8 +2,8 @@
 
 use super::{RebalanceError, Request};
 use corelane_load::pace::Pace;
+use corelane_load::udp::Skew;
 use corelane_load::udp::{Lease, PlannedWorker, Ports, UdpPlan, Until};
-use corelane_report::scale::Skew;
 use corelane_rss::{IndirectionTable, Steering, plan};
 use std::net::SocketAddr;
 

@@ -4,10 +4,11 @@
 use super::collect::{Sides, Spent};
 use super::places;
 use super::plan::{PlannedStep, ScalePlan};
+use crate::documents::scale::{CpuShare, Share, Trial, TrialBucket, TrialStatus, Unexplained};
 use crate::runner::spoilt;
 use corelane_host::counters::ClockRate;
 use corelane_load::udp::{UdpLoaded, WorkerLoaded};
-use corelane_report::scale::{CpuShare, Mode, Share, Trial, TrialBucket, TrialStatus, Unexplained};
+use corelane_serve::udp::Mode;
 use corelane_serve::udp::{BucketServed, UdpServed};
 use serde_json::json;
 use std::collections::BTreeMap;

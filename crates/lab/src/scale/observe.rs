@@ -4,16 +4,17 @@
 //! document. What cannot be had is left out with its reason, which says what to allow: no observation is worth a trial.
 
 use super::plan::{PlannedStep, ScalePlan};
+use crate::documents::observed::{
+    LockComparison, LockRow, Observed, ObservedLocks, ObservedProfile, ObservedSoftnet, ProfileCaller,
+    ProfileRow, ProfileTable, SoftnetRow,
+};
+use crate::documents::scale::{ScaleReport, Step};
 use corelane_host::counters::Softnet;
 use corelane_observe::ObserveError;
 use corelane_observe::locks::{LockReport, LockSite, LockWatch, compare};
 use corelane_observe::profile::{FunctionTable, Profile, Profiler, Settings, Target};
 use corelane_observe::softnet::{SoftnetReading, SoftnetReport, SoftnetWatch};
-use corelane_report::observed::{
-    LockComparison, LockRow, Observed, ObservedLocks, ObservedProfile, ObservedSoftnet, ProfileCaller,
-    ProfileRow, ProfileTable, SoftnetRow,
-};
-use corelane_report::scale::{Mode, Model, ScaleReport, Step};
+use corelane_serve::udp::{Mode, Model};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -176,7 +177,7 @@ impl Kept {
 /// of a socket whose reader runs at the same time. On its worker's CPU it never can.
 pub(super) fn crossed_sink(plan: &ScalePlan) -> Option<PlannedStep> {
     let echo = plan.steps.iter().rfind(|step| {
-        step.model == Model::Exact && step.placement == corelane_report::scale::Placement::Crossed
+        step.model == Model::Exact && step.placement == crate::documents::scale::Placement::Crossed
     })?;
     let sink = PlannedStep {
         mode: Mode::Sink,

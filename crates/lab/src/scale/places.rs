@@ -13,9 +13,9 @@
 use super::account::Evidence;
 use super::collect::SideReading;
 use super::plan::ScalePlan;
+use crate::documents::scale::Trial;
 use corelane_host::counters::UdpCounters;
-use corelane_report::drops::{Cause, Gap, LinuxUdpCounters, Side, UdpAccount};
-use corelane_report::scale::Trial;
+use corelane_measure::drops::{Cause, Gap, LinuxUdpCounters, Side, UdpAccount};
 
 /// Bytes of an Ethernet header, which device counters include, and of UDP's (RFC 768).
 const ETHERNET_AND_UDP_BYTES: u64 = 14 + 8;
@@ -275,7 +275,7 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_report::scale::Unexplained;
+    use crate::documents::scale::Unexplained;
 
     fn trial() -> Trial {
         Trial {

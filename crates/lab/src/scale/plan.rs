@@ -1,15 +1,17 @@
 //! What the scaling experiment is to do: its steps as data.
 
 use super::observe::{Observe, crossed_sink};
+use crate::documents::scale::{Placement, Variation};
 use crate::placing::{active_counts, distinct, other_cpus};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
+use corelane_load::udp::Skew;
 use corelane_load::udp::{Spread, UdpLoadError, UdpPlan as UdpLoadPlan, UdpRequest, Until};
-use corelane_report::scale::{Answers, Mode, Model, Placement, Skew, Variation};
 use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
+use corelane_serve::udp::{Answers, Mode, Model};
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -6,13 +6,13 @@ use super::plan::ScalePlan;
 use super::trial;
 use super::verdict;
 use crate::child::ChildError;
+use crate::documents::scale::{
+    self, Limit, LimitCause, SCHEMA, ScaleReport, Scaling, Step, Trial, TrialStatus,
+};
 use crate::runner::{Moment, Schedule, as_json, now_unix_s, reported_bed, tool};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_load::udp::UdpLoadError;
-use corelane_report::scale::{
-    self, Limit, LimitCause, SCHEMA, ScaleReport, Scaling, Step, Trial, TrialStatus,
-};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

@@ -1,9 +1,11 @@
 //! The conclusion: what stopped growth, from the report alone. A pure function, so that it can be read and tested.
 
 use super::plan::ScalePlan;
-use corelane_report::drops::{Cause, label};
-use corelane_report::quantity;
-use corelane_report::scale::{Limit, LimitCause, Mode, ScaleReport, Skew, Step};
+use crate::documents::scale::{Limit, LimitCause, ScaleReport, Step};
+use corelane_load::udp::Skew;
+use corelane_measure::drops::{Cause, label};
+use corelane_measure::quantity;
+use corelane_serve::udp::Mode;
 
 /// Below this idle share a CPU has nothing left to give: the kernel's accounting is in ticks, and a percent or two goes to
 /// the clock and to the pipes of the experiment itself.
@@ -158,7 +160,8 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_report::scale::{CpuShare, Model, PerBucket, Placement};
+    use crate::documents::scale::{CpuShare, PerBucket, Placement};
+    use corelane_serve::udp::Model;
 
     fn step(idle: f64, drops: &[(&str, u64)]) -> Step {
         let share = CpuShare {

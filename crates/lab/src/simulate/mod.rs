@@ -16,9 +16,9 @@ mod verdict;
 pub use draw::{Flow, flows};
 pub use sizes::{Sizes, SizesError};
 
+use crate::documents::simulate::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
 use crate::runner::tool;
 use corelane_load::pool::Pool;
-use corelane_report::simulate::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
 use corelane_rss::{HashFields, IndirectionTable, Key};
 use round::{Outcome, Round};
 use std::net::SocketAddr;

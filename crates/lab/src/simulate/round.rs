@@ -2,7 +2,7 @@
 
 use super::draw::{Flow, Purpose, flows, generator};
 use super::{Request, SimulateError};
-use corelane_report::simulate::{self as document, PerBucket, Trial};
+use crate::documents::simulate::{self as document, PerBucket, Trial};
 use corelane_rss::balance::{self, BalanceError, Options, bucket_loads};
 use corelane_rss::{IndirectionTable, Toeplitz};
 

@@ -3,13 +3,13 @@
 use super::client::ClientCounts;
 use super::plan::{Sides, StreamsPlan};
 use super::server::{ServerCounts, ServerProcesses};
+use crate::documents::scale::{CpuShare, Share, TrialStatus};
+use crate::documents::streams::{BucketBytes, CpuUse, Memory, Protocol, Segments, Server, Shape, Trial};
 use crate::runner::spoilt;
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};
-use corelane_report::quantity;
-use corelane_report::scale::{CpuShare, Share, TrialStatus};
-use corelane_report::streams::{BucketBytes, CpuUse, Memory, Protocol, Segments, Server, Shape, Trial};
+use corelane_measure::quantity;
 use serde_json::json;
 use std::collections::BTreeMap;
 

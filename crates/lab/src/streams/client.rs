@@ -2,14 +2,14 @@
 
 use super::run::StreamsError;
 use crate::child::{ChildError, HttpLoadProcess, Moment, TcpLoadProcess};
+use crate::documents::streams::{Connections, Segments};
 use crate::runner::as_json;
 use corelane_host::bed::Side;
 use corelane_load::Failure;
 use corelane_load::http::{HttpLoaded, HttpPlan, PoolLoaded};
 use corelane_load::sources::LeasedPorts;
 use corelane_load::tcp::{TcpLoaded, TcpPlan};
-use corelane_report::histogram::Histogram;
-use corelane_report::streams::{Connections, Segments};
+use corelane_measure::histogram::Histogram;
 use corelane_rss::{Steering, Tuple};
 use serde_json::Value;
 use std::collections::BTreeMap;

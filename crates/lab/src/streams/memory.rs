@@ -1,10 +1,10 @@
 //! Where memory goes while connections are held: readings before the server starts and while every connection is open.
 
 use super::server::ServerProcesses;
+use crate::documents::streams::{CacheGrowth, Memory};
 use corelane_host::bed::Bed;
 use corelane_host::counters::{Family, Slab, SocketMemory, TcpStatistics};
 use corelane_host::memory;
-use corelane_report::streams::{CacheGrowth, Memory};
 
 /// Caches of the kernel that are named: those that a connection needs, and a few for what else grew.
 const MOST_CACHES: usize = 10;

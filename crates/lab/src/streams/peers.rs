@@ -5,6 +5,7 @@ use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
 use super::run::StreamsError;
 use super::server::ServerPlan;
 use crate::child::SubjectPlan;
+use crate::documents::streams::{Server, Shape, Traffic};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::{
     Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
@@ -13,7 +14,6 @@ use corelane_load::http::{
 use corelane_load::sources::Align;
 use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, TcpRequest, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
-use corelane_report::streams::{Server, Shape, Traffic};
 use corelane_rss::Steering;
 use corelane_serve::http::HttpPlan as HttpServePlan;
 use corelane_serve::tcp::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan as TcpServePlan};

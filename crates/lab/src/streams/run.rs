@@ -4,13 +4,13 @@
 use super::plan::StreamsPlan;
 use super::{trial, verdict};
 use crate::child::ChildError;
+use crate::documents::scale::{Bed as ReportedBed, Scaling, TrialStatus};
+use crate::documents::streams::{self, Limit, Step, StreamsReport, Trial};
 use crate::runner::{Moment, Schedule, as_json, now_unix_s, tool};
 use corelane_host::HostError;
 use corelane_host::bed::BedError;
 use corelane_load::http::HttpLoadError;
 use corelane_load::tcp::TcpLoadError;
-use corelane_report::scale::{Bed as ReportedBed, Scaling, TrialStatus};
-use corelane_report::streams::{self, Limit, Step, StreamsReport, Trial};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

@@ -2,11 +2,11 @@
 
 use super::run::StreamsError;
 use crate::child::{HttpServerProcess, SubjectPlan, SubjectProcess, TcpServerProcess};
+use crate::documents::streams::Segments;
 use crate::runner::as_json;
 use corelane_host::HostError;
 use corelane_host::bed::Side;
 use corelane_host::counters::Family;
-use corelane_report::streams::Segments;
 use corelane_serve::http::{HttpPlan, HttpServed};
 use corelane_serve::tcp::{TcpPlan, TcpServed};
 use serde_json::Value;

@@ -2,11 +2,11 @@
 
 use super::account::{BUSY_IDLE_SHARE, idle_share};
 use super::plan::{Sides, StreamsPlan};
-use corelane_report::quantity::{self, or_missing};
-use corelane_report::scale::TrialStatus;
-use corelane_report::streams::{
+use crate::documents::scale::TrialStatus;
+use crate::documents::streams::{
     Limit, LimitCause, Protocol, Server, Step, StreamsReport, Suspect, SuspectName,
 };
+use corelane_measure::quantity::{self, or_missing};
 
 /// The share of requests whose failure for one reason makes that reason the limit though CPU time was left.
 const MATERIAL_ERRORS: f64 = 0.001;
@@ -336,8 +336,8 @@ fn kernel(step: &Step, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_report::scale::{CpuShare, Placement};
-    use corelane_report::streams::{Shape, Traffic};
+    use crate::documents::scale::{CpuShare, Placement};
+    use crate::documents::streams::{Shape, Traffic};
 
     fn closed() -> Setting {
         Setting {

@@ -2,8 +2,8 @@
 
 use super::loaded::HttpLoaded;
 use super::tls::TlsLoaded;
+use corelane_measure::histogram::Summary;
 use corelane_report::gate::{Figure, Unit};
-use corelane_report::histogram::Summary;
 
 /// Every figure, with what it is.
 pub const FIGURES: &[Figure] = &[

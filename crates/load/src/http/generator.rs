@@ -16,7 +16,7 @@ use crate::showing::{Showing, Shown};
 use crate::sources::Release;
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
-use corelane_report::histogram::Histogram;
+use corelane_measure::histogram::Histogram;
 use corelane_worker::engine::{Engine, Ops};
 use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Counter, Time};

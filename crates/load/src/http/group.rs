@@ -10,7 +10,7 @@ use super::tls::{Encryption, TlsPool};
 use crate::failure::Failures;
 use crate::pace::{Ramp, Schedule};
 use crate::sources::PortPool;
-use corelane_report::histogram::Histogram;
+use corelane_measure::histogram::Histogram;
 use corelane_worker::Time;
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 use super::plan::HttpPlan;
 use super::tls::TlsLoaded;
 use crate::failure::Failures;
-use corelane_report::histogram::{Histogram, Summary};
+use corelane_measure::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 

@@ -3,7 +3,7 @@
 use super::loaded::{ConnectionCounts, HttpBytes, HttpLoaded, PoolLoaded, RequestCounts};
 use super::sum::merge;
 use super::tls::TlsLoaded;
-use corelane_report::histogram::{Histogram, Summary};
+use corelane_measure::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
 
 /// What several generators asked and got together.

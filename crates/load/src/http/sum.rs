@@ -10,8 +10,8 @@ use super::tls::TlsLoaded;
 use crate::failure::Failure;
 use crate::lag::late;
 use corelane_host::usage::Usage;
-use corelane_report::histogram::{Histogram, Summary};
-use corelane_report::quantity;
+use corelane_measure::histogram::{Histogram, Summary};
+use corelane_measure::quantity;
 use corelane_worker::engine::Chosen;
 use std::time::Duration;
 

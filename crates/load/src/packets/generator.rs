@@ -5,8 +5,8 @@ use super::frame::Writer;
 use super::sizes::Sizes;
 use crate::pace::Schedule;
 use corelane_link::{Link, LinkError};
+use corelane_measure::histogram::Histogram;
 use corelane_proto::mark::Mark;
-use corelane_report::histogram::Histogram;
 use corelane_worker::Time;
 
 /// What one stream did.

@@ -1,6 +1,6 @@
 //! What a generator of packets sent: the document that `load packets` ends with.
 
-use corelane_report::histogram::Summary;
+use corelane_measure::histogram::Summary;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

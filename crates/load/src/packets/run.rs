@@ -10,7 +10,7 @@ use super::sizes::Sizes;
 use crate::pace::{Pace, Schedule};
 use corelane_host::memory::MemoryPolicy;
 use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener};
-use corelane_report::histogram::Histogram;
+use corelane_measure::histogram::Histogram;
 use corelane_worker::{CachePadded, Counter, Time, Worker, WorkerSettings, spawn};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::showing::{Showing, Shown};
 use crate::sources::{PortPool, Release, Source};
 use corelane_host::usage::{self, Usage};
-use corelane_report::histogram::Histogram;
+use corelane_measure::histogram::Histogram;
 use corelane_worker::engine::{Cause, ConnectOptions, Engine, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::io;

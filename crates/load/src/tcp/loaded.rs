@@ -2,7 +2,7 @@
 
 use super::plan::TcpPlan;
 use crate::failure::Failures;
-use corelane_report::histogram::{Histogram, Summary};
+use corelane_measure::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 

@@ -7,7 +7,7 @@ use crate::crew::{Crew, News};
 use crate::failure::Failure;
 use crate::lag::late;
 use crate::showing::Seen;
-use corelane_report::histogram::Histogram;
+use corelane_measure::histogram::Histogram;
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
 use corelane_worker::{CachePadded, Time};
 use std::sync::Arc;

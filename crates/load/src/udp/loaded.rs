@@ -1,7 +1,7 @@
 //! What a UDP generator sent and got back: the document that `load udp` ends with.
 
-use corelane_report::histogram::{Histogram, Summary};
-use corelane_report::memory::WorkerMemory;
+use corelane_measure::histogram::{Histogram, Summary};
+use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -12,9 +12,11 @@ mod resolve;
 mod run;
 #[cfg(test)]
 mod simulated_tests;
+mod skew;
 mod weights;
 
 pub use loaded::{SourceLoaded, UdpLoaded, WorkerLoaded};
 pub use plan::{Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan, Until};
 pub use resolve::{Spread, UdpRequest};
 pub use run::{Progress, UdpLoad};
+pub use skew::{Skew, UnknownSkew};

@@ -3,9 +3,9 @@
 
 use crate::needs::{Needs, Sockets};
 use crate::pace::Pace;
+use crate::udp::Skew;
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::SizeError;
-use corelane_report::scale::Skew;
 use corelane_rss::plan::PlanError;
 use corelane_worker::SpawnError;
 use corelane_worker::engine::{EngineKind, EngineSettings};

@@ -9,9 +9,9 @@ use super::plan::{
 use super::weights;
 use crate::pace::Pace;
 use crate::pool::Pool;
+use crate::udp::Skew;
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::Stamp;
-use corelane_report::scale::Skew;
 use corelane_rss::plan as rss_plan;
 use corelane_rss::{HashFields, Steering};
 use corelane_worker::engine::{EngineKind, EngineSettings};

@@ -7,11 +7,11 @@ use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, PlannedWorker, Ports, 
 use crate::lag::late;
 use crate::pace::Pace;
 use crate::showing::Seen;
+use corelane_measure::histogram::{Histogram, Summary};
 use corelane_proto::probe::Stamp;
-use corelane_report::histogram::{Histogram, Summary};
-use corelane_report::memory::WorkerMemory;
 use corelane_worker::engine::{Chosen, DatagramOptions, Engine, EngineBody, Waker, choose, run_engine};
 use corelane_worker::memory::Buffers;
+use corelane_worker::worker_memory::WorkerMemory;
 use corelane_worker::{CachePadded, Time, Worker, WorkerSettings, spawn};
 use std::collections::BTreeMap;
 use std::io;

@@ -4,7 +4,7 @@
 //! In: the planned workers. Out: a weight a socket, and at run time whose turn it is.
 
 use super::plan::PlannedWorker;
-use corelane_report::scale::Skew;
+use crate::udp::Skew;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

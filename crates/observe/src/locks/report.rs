@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use corelane_report::quantity::MISSING;
+use corelane_measure::quantity::MISSING;
 use corelane_report::table::{Column, Table};
 use serde::{Deserialize, Serialize};
 

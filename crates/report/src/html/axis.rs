@@ -1,16 +1,16 @@
 //! Scales and their ticks: from numbers to places on a drawing.
 
 /// A linear scale from 0 to a round maximum.
-pub(crate) struct Linear {
+pub struct Linear {
     /// The largest tick.
-    pub(crate) maximum: f64,
+    pub maximum: f64,
     /// The ticks, from 0.
-    pub(crate) ticks: Vec<f64>,
+    pub ticks: Vec<f64>,
 }
 
 impl Linear {
     /// The scale that holds `largest` with about `wanted` steps of 1, 2 or 5 times a power of ten.
-    pub(crate) fn to(largest: f64, wanted: usize) -> Self {
+    pub fn to(largest: f64, wanted: usize) -> Self {
         let largest = if largest.is_finite() && largest > 0.0 {
             largest
         } else {
@@ -32,20 +32,20 @@ impl Linear {
     }
 
     /// Where a value lies, from 0 to 1; what is outside is put on the edge.
-    pub(crate) fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         (value / self.maximum).clamp(0.0, 1.0)
     }
 }
 
 /// A logarithmic scale over whole decades.
-pub(crate) struct Decades {
+pub struct Decades {
     lowest: i32,
     highest: i32,
 }
 
 impl Decades {
     /// The decades that hold both values, at least one.
-    pub(crate) fn over(smallest: f64, largest: f64) -> Self {
+    pub fn over(smallest: f64, largest: f64) -> Self {
         let exponent = |value: f64| {
             if value > 0.0 && value.is_finite() {
                 value.log10()
@@ -62,21 +62,21 @@ impl Decades {
     }
 
     /// The powers of ten, from the lowest.
-    pub(crate) fn ticks(&self) -> Vec<f64> {
+    pub fn ticks(&self) -> Vec<f64> {
         (self.lowest..=self.highest)
             .map(|exponent| 10f64.powi(exponent))
             .collect()
     }
 
     /// Where a value lies, from 0 to 1; what is outside is put on the edge.
-    pub(crate) fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         let span = f64::from(self.highest - self.lowest);
         ((value.max(f64::MIN_POSITIVE).log10() - f64::from(self.lowest)) / span).clamp(0.0, 1.0)
     }
 }
 
 /// Whole numbers from 1 to `last`, at most `most` of them, in even steps but for the end, which is always `last`.
-pub(crate) fn whole_ticks(last: usize, most: usize) -> Vec<usize> {
+pub fn whole_ticks(last: usize, most: usize) -> Vec<usize> {
     let step = last.div_ceil(most.max(1)).max(1);
     let mut ticks: Vec<usize> = (1..=last).step_by(step).collect();
     if let Some(end) = ticks.last_mut() {

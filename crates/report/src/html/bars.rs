@@ -9,17 +9,17 @@ const BAR_TOP: f64 = 18.0;
 const BAR_HEIGHT: f64 = 14.0;
 
 /// One bar.
-pub(crate) struct Bar {
+pub struct Bar {
     /// Written above it on the left.
-    pub(crate) label: String,
+    pub label: String,
     /// Written above it on the right.
-    pub(crate) value: String,
+    pub value: String,
     /// Parts from the left: class, width as a share of the whole, and what a pointer over it shows.
-    pub(crate) parts: Vec<(String, f64, String)>,
+    pub parts: Vec<(String, f64, String)>,
 }
 
 /// The bars as an `<svg>` element, described by its labels and values.
-pub(crate) fn draw(bars: &[Bar]) -> Markup {
+pub fn draw(bars: &[Bar]) -> Markup {
     let readings: Vec<String> = bars
         .iter()
         .map(|bar| format!("{}: {}", bar.label, bar.value))

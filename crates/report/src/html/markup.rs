@@ -4,38 +4,38 @@ use std::fmt::Write as _;
 
 /// A piece of finished HTML.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Markup(String);
+pub struct Markup(String);
 
 impl Markup {
     /// HTML that this crate wrote itself: a style sheet. It must not hold anything from outside.
-    pub(crate) fn trusted(html: &'static str) -> Self {
+    pub fn trusted(html: &'static str) -> Self {
         Self(html.to_owned())
     }
 
     /// Appends another piece.
     #[must_use]
-    pub(crate) fn with(mut self, other: impl Into<Self>) -> Self {
+    pub fn with(mut self, other: impl Into<Self>) -> Self {
         self.push(other);
         self
     }
 
     /// Appends another piece.
-    pub(crate) fn push(&mut self, other: impl Into<Self>) {
+    pub fn push(&mut self, other: impl Into<Self>) {
         self.0.push_str(&other.into().0);
     }
 
     /// Whether there is nothing.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether it is text, not elements, of more letters than these.
-    pub(crate) fn is_text_over(&self, letters: usize) -> bool {
+    pub fn is_text_over(&self, letters: usize) -> bool {
         !self.0.starts_with('<') && self.0.chars().count() > letters
     }
 
     /// The HTML.
-    pub(crate) fn into_string(self) -> String {
+    pub fn into_string(self) -> String {
         self.0
     }
 }
@@ -84,7 +84,7 @@ impl FromIterator<Self> for Markup {
 }
 
 /// An element with attributes and contents.
-pub(crate) fn element(
+pub fn element(
     name: &'static str,
     attributes: &[(&'static str, &str)],
     contents: impl Into<Markup>,
@@ -100,17 +100,17 @@ pub(crate) fn element(
 }
 
 /// An element without attributes.
-pub(crate) fn plain(name: &'static str, contents: impl Into<Markup>) -> Markup {
+pub fn plain(name: &'static str, contents: impl Into<Markup>) -> Markup {
     element(name, &[], contents)
 }
 
 /// An element with a class and contents.
-pub(crate) fn classed(name: &'static str, class: &str, contents: impl Into<Markup>) -> Markup {
+pub fn classed(name: &'static str, class: &str, contents: impl Into<Markup>) -> Markup {
     element(name, &[("class", class)], contents)
 }
 
 /// An element that HTML never closes, such as `meta`.
-pub(crate) fn void(name: &'static str, attributes: &[(&'static str, &str)]) -> Markup {
+pub fn void(name: &'static str, attributes: &[(&'static str, &str)]) -> Markup {
     Markup(open(name, attributes) + "\n")
 }
 

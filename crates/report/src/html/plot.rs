@@ -16,67 +16,67 @@ const TOP: f64 = 24.0;
 const BOTTOM: f64 = 40.0;
 
 /// A place on an axis with its label.
-pub(crate) struct Tick {
+pub struct Tick {
     /// From 0 to 1.
-    pub(crate) place: f64,
+    pub place: f64,
     /// What is written there.
-    pub(crate) label: String,
+    pub label: String,
 }
 
 /// One measured point.
-pub(crate) struct Point {
+pub struct Point {
     /// From 0 to 1.
-    pub(crate) x: f64,
+    pub x: f64,
     /// From 0 to 1.
-    pub(crate) y: f64,
+    pub y: f64,
     /// The lowest and highest of what the point is the median of.
-    pub(crate) range: Option<(f64, f64)>,
+    pub range: Option<(f64, f64)>,
     /// What a pointer over it shows.
-    pub(crate) tip: String,
+    pub tip: String,
 }
 
 /// Points that belong together.
-pub(crate) struct Line {
+pub struct Line {
     /// Classes that the style sheet knows.
-    pub(crate) class: String,
+    pub class: String,
     /// The points, from left to right.
-    pub(crate) points: Vec<Point>,
+    pub points: Vec<Point>,
     /// Whether each point is marked; a guide line is not.
-    pub(crate) marked: bool,
+    pub marked: bool,
 }
 
 /// A column of stacked parts.
-pub(crate) struct Column {
+pub struct Column {
     /// Its middle, from 0 to 1.
-    pub(crate) x: f64,
+    pub x: f64,
     /// Its width as a share of the whole.
-    pub(crate) width: f64,
+    pub width: f64,
     /// Parts from the bottom up: class, height as a share of the whole, and what a pointer over it shows.
-    pub(crate) parts: Vec<(&'static str, f64, String)>,
+    pub parts: Vec<(&'static str, f64, String)>,
 }
 
 /// A whole plot.
 #[derive(Default)]
-pub(crate) struct Plot {
+pub struct Plot {
     /// What the plot shows, for those who cannot see it.
-    pub(crate) description: String,
+    pub description: String,
     /// Written under the x axis.
-    pub(crate) x_title: String,
+    pub x_title: String,
     /// Written above the y axis.
-    pub(crate) y_title: String,
+    pub y_title: String,
     /// Ticks of the x axis.
-    pub(crate) x_ticks: Vec<Tick>,
+    pub x_ticks: Vec<Tick>,
     /// Ticks of the y axis.
-    pub(crate) y_ticks: Vec<Tick>,
+    pub y_ticks: Vec<Tick>,
     /// Lines, the last on top.
-    pub(crate) lines: Vec<Line>,
+    pub lines: Vec<Line>,
     /// Columns, under all lines.
-    pub(crate) columns: Vec<Column>,
+    pub columns: Vec<Column>,
 }
 
 impl Plot {
     /// The plot as an `<svg>` element.
-    pub(crate) fn draw(&self) -> Markup {
+    pub fn draw(&self) -> Markup {
         let view = format!("0 0 {} {}", number(WIDTH), number(HEIGHT));
         let contents = self
             .axes()
@@ -189,7 +189,7 @@ fn y(place: f64) -> f64 {
 }
 
 /// A coordinate: a tenth of a unit is finer than any screen shows.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return "0".to_owned();
     }

@@ -1,6 +1,6 @@
 //! Objects made on demand: a target in, what the client wants answered out. So the client decides the load.
 
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use std::time::Duration;
 
 /// What `GET /` answers.

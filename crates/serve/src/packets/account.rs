@@ -1,10 +1,10 @@
 //! Accounts for marked frames: frames and the time of their burst enter; counts and latencies leave.
 
 use super::received::StreamReceived;
+use corelane_measure::histogram::Histogram;
 use corelane_packet::{Dissection, Transport};
 use corelane_proto::mark::Mark;
 use corelane_proto::probe::{Arrival, Sequence};
-use corelane_report::histogram::Histogram;
 use corelane_worker::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What a receiver of packets saw: the document that `serve packets` ends with.
 
-use corelane_report::histogram::{Histogram, Summary};
+use corelane_measure::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use super::plan::ReceivePlan;
 use super::received::{Received, StreamReceived};
 use corelane_host::memory::MemoryPolicy;
 use corelane_link::{AnyLink, BareLink, Direction, Injected, Link, LinkError, LinkSpec, Opener, SpecError};
-use corelane_report::histogram::Histogram;
+use corelane_measure::histogram::Histogram;
 use corelane_worker::{CachePadded, Counter, SpawnError, Time, Worker, WorkerSettings, spawn};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;

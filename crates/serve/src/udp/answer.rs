@@ -4,7 +4,7 @@
 
 use super::current::Current;
 use super::plan::UdpPlan;
-use corelane_report::scale::Answers;
+use crate::udp::Answers;
 use corelane_rss::Tuple;
 use corelane_worker::engine::{DatagramOptions, Id, Ops};
 use corelane_worker::group;

@@ -7,7 +7,7 @@ use super::answer::Answering;
 use super::current::Current;
 use super::describe::Describing;
 use super::plan::UdpPlan;
-use corelane_report::scale::{Mode, Model};
+use crate::udp::{Mode, Model};
 use corelane_rss::{Bucket, Tuple};
 use corelane_worker::engine::{Datagram, EngineCounters, Event, FailureCounts, Handler, Id, Ops};
 use corelane_worker::{Counter, Time};

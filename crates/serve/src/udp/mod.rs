@@ -9,6 +9,7 @@ mod current;
 mod describe;
 mod flows;
 mod mailbox;
+mod model;
 mod plan;
 mod served;
 mod server;
@@ -16,6 +17,7 @@ mod sockets;
 mod worker;
 
 pub use describe::{FlowCount, FlowCounts};
+pub use model::{Answers, Mode, Model, UnknownAnswers, UnknownMode, UnknownModel};
 pub use plan::{UdpPlan, UdpServeError};
 pub use served::{BucketServed, UdpServed};
 pub use server::UdpServer;

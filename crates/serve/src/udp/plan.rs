@@ -1,7 +1,7 @@
 //! What a UDP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
 
+use crate::udp::{Answers, Mode, Model};
 use corelane_host::memory::MemoryPolicy;
-use corelane_report::scale::{Answers, Mode, Model};
 use corelane_rss::Steering;
 use corelane_rss::steer::{Families, SteerError};
 use corelane_worker::SpawnError;

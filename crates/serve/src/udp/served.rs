@@ -1,9 +1,9 @@
 //! What a UDP server saw and did, per bucket: the document that `serve udp` ends with.
 
 use super::describe::FlowCount;
-use corelane_report::memory::WorkerMemory;
-use corelane_report::scale::{Answers, Model};
+use crate::udp::{Answers, Model};
 use corelane_rss::Steering;
+use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

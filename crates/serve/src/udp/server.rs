@@ -10,7 +10,7 @@ use super::plan::{UdpPlan, UdpServeError};
 use super::served::{BucketServed, UdpServed};
 use super::sockets::{Opened, SocketDrops};
 use super::worker::{Control, Farmed, Farming, Post, Reading, Ready, Serving};
-use corelane_report::scale::{Mode, Model};
+use crate::udp::{Mode, Model};
 use corelane_rss::{Bucket, IndirectionTable, Steering};
 use corelane_worker::engine::{Chosen, EngineBody, FailureCounts, Waker, choose, run_engine};
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};

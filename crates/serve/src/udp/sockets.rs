@@ -2,7 +2,7 @@
 //! and a count of what the kernel dropped at each.
 
 use super::plan::{UdpPlan, UdpServeError};
-use corelane_report::scale::{Answers, Model};
+use crate::udp::{Answers, Model};
 use corelane_rss::steer;
 use corelane_worker::group;
 use socket2::SockRef;

@@ -8,8 +8,8 @@ pub use arguments::{AlignArgument, EXAMPLES, LoadHttpArguments};
 use super::live::{Growing, Unit, View, Watched};
 use crate::outcome::{Done, GateFailed, Outcome, usage};
 use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, HttpPlan, TlsLoadError};
+use corelane_measure::quantity;
 use corelane_report::gate::Gate;
-use corelane_report::quantity;
 use std::time::Duration;
 
 /// `corelane load http`.

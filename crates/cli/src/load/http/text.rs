@@ -2,7 +2,7 @@
 
 use crate::load::words::{bits, times};
 use corelane_load::http::{ConnectionCounts, HttpLoaded, RequestCounts, TlsLoaded};
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use corelane_report::table::{Column, Table, wrap};
 
 /// The share of the run that workers may wait for their CPUs before that is told.

@@ -1,7 +1,7 @@
 //! Values of a scenario, written as on the command line: `10ms`, `64KiB`, `5k`, `1%`, `200-399`; plain numbers where no unit
 //! is needed.
 
-use corelane_report::quantity;
+use corelane_measure::quantity;
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 

@@ -8,7 +8,7 @@ mod trust;
 
 use super::plan::{HttpPlan, PlannedPool};
 use crate::failure::Failure;
-use corelane_report::histogram::Histogram;
+use corelane_measure::histogram::Histogram;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, Error, RootCertStore};

@@ -1,0 +1,299 @@
+//! Which strides alias: from the geometry of the caches to how many frame headers of a burst they can hold.
+//!
+//! A cache of S sets puts line L into set L mod S and holds as many lines there as it has ways. Headers of frame buffers
+//! that lie a stride apart reach only some of the sets when the stride shares factors with S lines: at 2,048 bytes every
+//! 32nd. The post's remedy, 1,920, reaches every second. Counted here line by line, for the private levels: the last
+//! level spreads lines over its slices by a hash that no vendor documents, so nothing is foretold of it.
+
+use super::setting::Setting;
+use super::step::Step;
+use corelane_measure::statistics::Spread;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A data cache, as the kernel describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 is nearest to the core.
+    pub level: u32,
+    /// Its size.
+    pub bytes: Option<u64>,
+    /// Bytes of a line.
+    pub line_bytes: Option<u32>,
+    /// Lines that a set holds.
+    pub ways: Option<u32>,
+    /// Its sets.
+    pub sets: Option<u32>,
+}
+
+/// What the caches can do with one stride, and what was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stride {
+    /// Bytes from one frame buffer to the next.
+    pub stride: usize,
+    /// What each private level holds of a burst's headers; empty where the kernel hides the caches' geometry.
+    pub levels: Vec<Held>,
+    /// Whether a private level holds less than it would if the headers spread over all its sets: what it does not hold
+    /// must come from further away. `None` where nothing is known.
+    pub aliases: Option<bool>,
+    /// Nanoseconds to fetch a header of a burst that just arrived, one after the other: the next is known only when the
+    /// one before has come, so that nothing hides how far away it is.
+    pub ns_per_header: Option<f64>,
+    /// The rounds of `ns_per_header`.
+    pub ns_per_header_spread: Option<Spread>,
+    /// That over the quickest stride's, within each round.
+    pub of_quickest: Option<f64>,
+    /// Whether prediction and `ns_per_header` agree: longer by [`DISTANCE`] or more in every round where it aliases, and
+    /// not where it does not.
+    pub agrees: Option<bool>,
+    /// Frames a second where headers are all that is fetched, see [`Setting::is_stride_probe`]: what of it matters, as CPUs
+    /// overlap the fetching of several frames.
+    pub frames_per_s: Option<f64>,
+}
+
+/// One measurement of how far headers are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeaderTrial {
+    /// The stride.
+    pub stride: usize,
+    /// The round, from 0.
+    pub round: u32,
+    /// See [`Stride::ns_per_header`].
+    pub ns_per_header: f64,
+}
+
+/// A header is further away when it takes a quarter longer: a half of them in the next level costs more, as each level
+/// takes about three times the one before.
+pub const DISTANCE: f64 = 1.25;
+
+/// What a level holds of a burst's headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The level.
+    pub level: u32,
+    /// Sets that the headers reach.
+    pub sets_used: u64,
+    /// Sets there are.
+    pub sets: u64,
+    /// Lines that the headers of a burst take.
+    pub lines: u64,
+    /// How many of them fit at once.
+    pub lines_held: u64,
+    /// How many would fit if they spread over all sets.
+    pub lines_at_best: u64,
+}
+
+/// Bytes of a frame that are looked at, from its start: Ethernet and IPv4 headers are in the first line.
+const HEADER_BYTES: usize = 64;
+
+/// A level aliases when it holds less than this share of what it could: below, chance decides more than geometry.
+const HELD_AT_LEAST: f64 = 0.95;
+
+impl Stride {
+    /// What is foretold: `aliases in L1, L2` or `spreads`; `None` where nothing is known.
+    #[must_use]
+    pub fn foretold(&self) -> Option<String> {
+        let short = self.levels.iter().filter(|held| held.aliases());
+        let levels: Vec<String> = short.map(|held| format!("L{}", held.level)).collect();
+        self.aliases.map(|aliases| {
+            if aliases {
+                format!("aliases in {}", levels.join(", "))
+            } else {
+                "spreads".to_owned()
+            }
+        })
+    }
+
+    /// What the caches are foretold to hold of the headers of `burst` frames.
+    #[must_use]
+    pub fn predicted(stride: usize, burst: usize, caches: &[Cache]) -> Self {
+        let levels: Vec<Held> = caches
+            .iter()
+            .filter(|cache| cache.level <= 2)
+            .filter_map(|cache| held(stride, burst, cache))
+            .collect();
+        Self {
+            stride,
+            aliases: (!levels.is_empty()).then(|| levels.iter().any(Held::aliases)),
+            levels,
+            ns_per_header: None,
+            ns_per_header_spread: None,
+            of_quickest: None,
+            agrees: None,
+            frames_per_s: None,
+        }
+    }
+}
+
+impl Held {
+    /// Whether it holds less than it would if the headers spread over all sets.
+    #[must_use]
+    pub fn aliases(&self) -> bool {
+        (self.lines_held as f64) < HELD_AT_LEAST * self.lines_at_best as f64
+    }
+}
+
+fn held(stride: usize, burst: usize, cache: &Cache) -> Option<Held> {
+    let line = cache.line_bytes.filter(|bytes| *bytes > 0)? as usize;
+    let (sets, ways) = (
+        u64::from(cache.sets.filter(|sets| *sets > 0)?),
+        u64::from(cache.ways?),
+    );
+    let mut used: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut lines = 0;
+    for frame in 0..burst {
+        let first = frame * stride;
+        for number in first / line..=(first + HEADER_BYTES - 1) / line {
+            *used.entry(number as u64 % sets).or_default() += 1;
+            lines += 1;
+        }
+    }
+    Some(Held {
+        level: cache.level,
+        sets_used: used.len() as u64,
+        sets,
+        lines,
+        lines_held: used.values().map(|lines| (*lines).min(ways)).sum(),
+        lines_at_best: lines.min(sets * ways),
+    })
+}
+
+/// Puts what was measured beside what was foretold.
+pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTrial]) {
+    let times = |stride: usize| -> Vec<&HeaderTrial> {
+        trials.iter().filter(|trial| trial.stride == stride).collect()
+    };
+    for stride in &mut *strides {
+        let probes = |setting: &Setting| setting.stride == stride.stride && setting.is_stride_probe();
+        let step = steps.iter().find(|step| probes(&step.setting));
+        stride.frames_per_s = step.and_then(|step| step.frames_per_s);
+        let own: Vec<f64> = times(stride.stride)
+            .iter()
+            .map(|trial| trial.ns_per_header)
+            .collect();
+        stride.ns_per_header_spread = Spread::of(&own);
+        stride.ns_per_header = stride.ns_per_header_spread.map(|spread| spread.median);
+    }
+    let time = |stride: &&Stride| stride.ns_per_header.unwrap_or(f64::INFINITY);
+    let quickest = strides
+        .iter()
+        .min_by(|one, other| time(one).total_cmp(&time(other)));
+    let Some(quickest) = quickest.map(|stride| times(stride.stride)) else {
+        return;
+    };
+    for stride in strides {
+        let ratio = |trial: &&HeaderTrial| {
+            let same = quickest.iter().find(|other| other.round == trial.round)?;
+            Some(trial.ns_per_header / same.ns_per_header)
+        };
+        let ratios: Vec<f64> = times(stride.stride).iter().filter_map(ratio).collect();
+        let ratios = Spread::of(&ratios);
+        stride.of_quickest = ratios.map(|spread| spread.median);
+        let further = ratios.map(|spread| spread.minimum >= DISTANCE);
+        stride.agrees = further
+            .zip(stride.aliases)
+            .map(|(further, aliases)| further == aliases);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Cache = Cache {
+        level: 1,
+        bytes: Some(48 << 10),
+        line_bytes: Some(64),
+        ways: Some(12),
+        sets: Some(64),
+    };
+    const SECOND: Cache = Cache {
+        level: 2,
+        bytes: Some(1 << 20),
+        line_bytes: Some(64),
+        ways: Some(16),
+        sets: Some(1024),
+    };
+
+    #[test]
+    fn the_post_s_default_stride_aliases_and_its_remedy_does_not_in_the_second_level() {
+        let aligned = Stride::predicted(2048, 1024, &[FIRST, SECOND]);
+        let expected = Held {
+            level: 2,
+            sets_used: 32,
+            sets: 1024,
+            lines: 1024,
+            lines_held: 512,
+            lines_at_best: 1024,
+        };
+        assert_eq!((aligned.levels[1], aligned.aliases), (expected, Some(true)));
+        let shifted = Stride::predicted(1920, 1024, &[SECOND]);
+        assert_eq!(
+            (shifted.levels[0].sets_used, shifted.levels[0].lines_held),
+            (512, 1024)
+        );
+        assert_eq!(shifted.aliases, Some(false));
+    }
+
+    #[test]
+    fn the_remedy_still_leaves_half_of_a_small_first_level_unused() {
+        let shifted = Stride::predicted(1920, 1024, &[FIRST, SECOND]);
+        assert_eq!(
+            (shifted.levels[0].lines_held, shifted.levels[0].lines_at_best),
+            (384, 768)
+        );
+        assert_eq!(shifted.foretold().as_deref(), Some("aliases in L1"));
+        let aligned = Stride::predicted(2048, 1024, &[FIRST, SECOND]);
+        assert_eq!(aligned.foretold().as_deref(), Some("aliases in L1, L2"));
+    }
+
+    #[test]
+    fn an_odd_number_of_lines_reaches_every_set_and_a_broken_line_takes_two() {
+        for stride in [1984, 2112] {
+            let odd = Stride::predicted(stride, 1024, &[FIRST, SECOND]);
+            assert_eq!(odd.aliases, Some(false), "{stride}");
+            assert_eq!(odd.levels[0].sets_used, 64);
+        }
+        assert_eq!(
+            Stride::predicted(2000, 1024, &[SECOND]).levels[0].lines,
+            1024 + 768
+        );
+    }
+
+    #[test]
+    fn prediction_and_measurement_agree_when_headers_that_do_not_fit_are_further_away() {
+        let caches = [SECOND];
+        let mut strides = [2048, 1920].map(|stride| Stride::predicted(stride, 1024, &caches));
+        let trial = |stride, round, ns_per_header| HeaderTrial {
+            stride,
+            round,
+            ns_per_header,
+        };
+        let mut trials = vec![
+            trial(2048, 0, 9.0),
+            trial(1920, 0, 4.0),
+            trial(2048, 1, 18.0),
+            trial(1920, 1, 8.0),
+        ];
+        measure(&mut strides, &[], &trials);
+        assert_eq!(
+            strides.each_ref().map(|stride| stride.of_quickest),
+            [Some(2.25), Some(1.0)]
+        );
+        assert_eq!(
+            strides.each_ref().map(|stride| stride.agrees),
+            [Some(true), Some(true)]
+        );
+        trials.push(trial(2048, 2, 4.0));
+        trials.push(trial(1920, 2, 4.0));
+        measure(&mut strides, &[], &trials);
+        assert_eq!(strides[0].agrees, Some(false), "not in every round");
+    }
+
+    #[test]
+    fn nothing_is_foretold_of_hidden_caches_or_of_the_last_level() {
+        let hidden = Cache { ways: None, ..SECOND };
+        let last = Cache { level: 3, ..SECOND };
+        assert_eq!(Stride::predicted(2048, 1024, &[hidden, last]).aliases, None);
+    }
+}

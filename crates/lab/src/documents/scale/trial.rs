@@ -1,0 +1,279 @@
+//! One trial as it was counted: raw numbers, and whether they may be used.
+
+use super::CpuShare;
+use corelane_measure::drops::{Cause, Gap};
+use corelane_measure::histogram::Histogram;
+use corelane_worker::worker_memory::WorkerMemory;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Whether a trial's numbers may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialStatus {
+    /// They are a result.
+    Valid,
+    /// The generator was the limit: kept, and never averaged.
+    GeneratorLimited,
+    /// Another machine on the same hardware took the CPUs for too long: kept, and never averaged.
+    Spoilt,
+    /// The run was ended during the trial.
+    Interrupted,
+    /// Something failed.
+    Failed,
+}
+
+/// One trial of one step. Counts are frames within the trial; what was not counted is `None`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Index of the step in the document.
+    pub step: usize,
+    /// The round: trials of one round ran next to each other.
+    pub round: usize,
+    /// How long frames were counted, in seconds.
+    pub duration_s: f64,
+    /// Whether the numbers may be used.
+    pub status: TrialStatus,
+    /// Why not.
+    pub why: Option<String>,
+    /// Frames that the clients sent.
+    pub generated: u64,
+    /// Frames that the server host's device counted.
+    pub received: Option<u64>,
+    /// Frames that the server's workers read.
+    pub seen: u64,
+    /// Frames that they answered; `None` for a sink.
+    pub answered: Option<u64>,
+    /// Frames that came back; `None` for a sink.
+    pub returned: Option<u64>,
+    /// Bytes of payload that the workers read.
+    pub seen_bytes: Option<u64>,
+    /// CPU time of the server, workers and receive path, in microseconds.
+    pub server_cpu_us: Option<f64>,
+    /// Sampled frames whose receive path ran on their worker's CPU.
+    pub locality: Option<Share>,
+    /// Sampled frames whose hash names the bucket that got them.
+    pub steering: Option<Share>,
+    /// Sampled answers that left on their bucket's CPU and queue; a frame of merged answers is one sample.
+    #[serde(default)]
+    pub tx_locality: Option<Share>,
+    /// Sampled answers that left on their bucket's CPU.
+    #[serde(default)]
+    pub tx_on_cpu: Option<Share>,
+    /// Sampled answers that left on their bucket's queue.
+    #[serde(default)]
+    pub tx_on_queue: Option<Share>,
+    /// Frames sent to the fullest active bucket over the mean of all active ones.
+    #[serde(default)]
+    pub imbalance: Option<f64>,
+    /// Answers that an earlier-sent one's answer overtook; `None` for a sink.
+    #[serde(default)]
+    pub reordered: Option<u64>,
+    /// How each CPU spent the trial.
+    #[serde(default)]
+    pub cpu_shares: Vec<CpuShare>,
+    /// Context switches of the server.
+    pub context_switches: Option<u64>,
+    /// Clock at which the server's CPUs really ran, in MHz.
+    pub effective_mhz: Option<f64>,
+    /// Round trips from the intended send time.
+    pub round_trip: Option<Histogram>,
+    /// Frames dropped, by the keys of [`Cause`].
+    #[serde(default)]
+    pub drops: BTreeMap<String, u64>,
+    /// Frames missing without a cause.
+    #[serde(default)]
+    pub unexplained: Unexplained,
+    /// What each bucket did.
+    #[serde(default)]
+    pub per_bucket: Vec<TrialBucket>,
+    /// Why a field is null: field name to reason.
+    #[serde(default)]
+    pub unknown: BTreeMap<String, String>,
+    /// Whatever else the collectors read, as they wrote it.
+    #[serde(default)]
+    pub raw: Value,
+}
+
+/// What one bucket did in a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialBucket {
+    /// The bucket.
+    pub bucket: u16,
+    /// Its worker's CPU.
+    pub cpu: u32,
+    /// Frames its worker read.
+    pub seen: u64,
+    /// Frames it answered; `None` for a sink.
+    pub answered: Option<u64>,
+    /// Frames that its socket dropped.
+    pub dropped: u64,
+    /// Of its sampled frames, those that arrived on its CPU.
+    pub locality: Option<Share>,
+    /// Of its sampled frames, those whose hash names it.
+    pub steering: Option<Share>,
+    /// Where its worker's memory lay at the end; `None` in documents of versions that did not ask.
+    #[serde(default)]
+    pub memory: Option<WorkerMemory>,
+}
+
+/// How many of how many. Kept as counts, so that trials can be pooled without weighing them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Those that were so.
+    pub hits: u64,
+    /// Those that were looked at.
+    pub samples: u64,
+}
+
+impl Share {
+    /// The share of 1; `None` when nothing was looked at.
+    #[must_use]
+    pub fn value(self) -> Option<f64> {
+        (self.samples > 0).then(|| self.hits as f64 / self.samples as f64)
+    }
+
+    /// Both counted together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            samples: self.samples + other.samples,
+        }
+    }
+}
+
+/// Frames missing between two places, less those dropped there under a name. 0 where the account adds up, negative
+/// where more came than left, `None` where a place was not counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unexplained {
+    /// From the generator to the server's device.
+    pub generated_to_received: Option<i64>,
+    /// From the server's device to its workers.
+    pub received_to_seen: Option<i64>,
+    /// Within the workers.
+    pub seen_to_answered: Option<i64>,
+    /// From the workers back to the generator.
+    pub answered_to_returned: Option<i64>,
+}
+
+impl Unexplained {
+    /// What the counts leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so shows.
+    #[must_use]
+    pub fn of(trial: &Trial) -> Self {
+        let places = [
+            Some(trial.generated),
+            trial.received,
+            Some(trial.seen),
+            trial.answered,
+            trial.returned,
+        ];
+        let gap = |gap: Gap| {
+            let (before, after) = (places[gap as usize]?, places[gap as usize + 1]?);
+            let named: i128 = trial
+                .drops
+                .iter()
+                .filter(|(key, _)| Cause::of_key(key).is_some_and(|(cause, side)| cause.gap(side) == gap))
+                .map(|(_, frames)| i128::from(*frames))
+                .sum();
+            let open = i128::from(before) - i128::from(after) - named;
+            Some(open.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+        };
+        Self {
+            generated_to_received: gap(Gap::GeneratedToReceived),
+            received_to_seen: gap(Gap::ReceivedToSeen),
+            seen_to_answered: gap(Gap::SeenToAnswered),
+            answered_to_returned: gap(Gap::AnsweredToReturned),
+        }
+    }
+
+    /// The gaps with their counts.
+    #[must_use]
+    pub fn by_gap(&self) -> [(Gap, Option<i64>); 4] {
+        [
+            (Gap::GeneratedToReceived, self.generated_to_received),
+            (Gap::ReceivedToSeen, self.received_to_seen),
+            (Gap::SeenToAnswered, self.seen_to_answered),
+            (Gap::AnsweredToReturned, self.answered_to_returned),
+        ]
+    }
+
+    /// Both added; a gap counted in only one of them keeps that count.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let add = |one: Option<i64>, two: Option<i64>| match (one, two) {
+            (Some(one), Some(two)) => Some(one.saturating_add(two)),
+            (one, two) => one.or(two),
+        };
+        Self {
+            generated_to_received: add(self.generated_to_received, other.generated_to_received),
+            received_to_seen: add(self.received_to_seen, other.received_to_seen),
+            seen_to_answered: add(self.seen_to_answered, other.seen_to_answered),
+            answered_to_returned: add(self.answered_to_returned, other.answered_to_returned),
+        }
+    }
+}
+
+impl Trial {
+    /// A trial that counted nothing but its length, to be filled in.
+    #[must_use]
+    pub fn new(step: usize, round: usize, duration_s: f64) -> Self {
+        Self {
+            step,
+            round,
+            duration_s,
+            status: TrialStatus::Valid,
+            why: None,
+            generated: 0,
+            received: None,
+            seen: 0,
+            answered: None,
+            returned: None,
+            seen_bytes: None,
+            server_cpu_us: None,
+            locality: None,
+            steering: None,
+            tx_locality: None,
+            tx_on_cpu: None,
+            tx_on_queue: None,
+            imbalance: None,
+            reordered: None,
+            cpu_shares: Vec::new(),
+            context_switches: None,
+            effective_mhz: None,
+            round_trip: None,
+            drops: BTreeMap::new(),
+            unexplained: Unexplained::default(),
+            per_bucket: Vec::new(),
+            unknown: BTreeMap::new(),
+            raw: Value::Null,
+        }
+    }
+
+    /// Whether the numbers may be used.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.status == TrialStatus::Valid && self.duration_s > 0.0
+    }
+
+    /// A count of frames as a rate a second.
+    #[must_use]
+    pub fn per_second(&self, frames: u64) -> f64 {
+        frames as f64 / self.duration_s
+    }
+
+    /// The rate that the trial is judged by: frames answered a second, or frames seen where none are.
+    #[must_use]
+    pub fn main_rate(&self) -> f64 {
+        self.per_second(self.answered.unwrap_or(self.seen))
+    }
+
+    /// CPU microseconds of the server for each frame seen.
+    #[must_use]
+    pub fn cpu_us_per_frame(&self) -> Option<f64> {
+        let microseconds = self.server_cpu_us?;
+        (self.seen > 0).then(|| microseconds / self.seen as f64)
+    }
+}

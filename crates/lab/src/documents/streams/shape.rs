@@ -1,0 +1,278 @@
+//! What one step tries. Vocabulary only: names as documents and flags spell them, and words for people.
+
+use crate::documents::scale::Placement;
+use corelane_measure::quantity;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Requests answered.
+    Http,
+    /// Bytes carried.
+    Tcp,
+}
+
+impl Protocol {
+    /// The schema of its document.
+    #[must_use]
+    pub const fn schema(self) -> &'static str {
+        match self {
+            Self::Http => "corelane/scale-http/1",
+            Self::Tcp => "corelane/scale-tcp/1",
+        }
+    }
+
+    /// Its name for people.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Http => "HTTP",
+            Self::Tcp => "TCP",
+        }
+    }
+}
+
+/// Who serves, and how a connection finds its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Server {
+    /// Our server: a listener a bucket, chosen by the RSS hash and the indirection table.
+    Exact,
+    /// Our server: the same listeners, chosen by the kernel's own hash. The control.
+    Reuseport,
+    /// A server that was given as a command.
+    Subject,
+}
+
+impl Server {
+    /// The name in documents and flags.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Reuseport => "reuseport",
+            Self::Subject => "subject",
+        }
+    }
+
+    /// The server in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Exact => "exact steering",
+            Self::Reuseport => "kernel-hashed SO_REUSEPORT",
+            Self::Subject => "subject",
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// A name that is no server's.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no model '{0}': give exact or reuseport (--subject names any other server)")]
+pub struct UnknownServer(String);
+
+impl FromStr for Server {
+    type Err = UnknownServer;
+
+    fn from_str(text: &str) -> Result<Self, UnknownServer> {
+        match text {
+            "exact" => Ok(Self::Exact),
+            "reuseport" => Ok(Self::Reuseport),
+            other => Err(UnknownServer(other.to_owned())),
+        }
+    }
+}
+
+/// What the connections carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Traffic {
+    /// HTTP requests for an object.
+    Requests,
+    /// Bytes from the client, which the server swallows.
+    Sink,
+    /// Bytes from the server.
+    Source,
+    /// Bytes both ways: what the client sends comes back.
+    Echo,
+}
+
+/// A name that is no traffic's.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no mode '{0}': give sink, source or echo")]
+pub struct UnknownTraffic(String);
+
+impl FromStr for Traffic {
+    type Err = UnknownTraffic;
+
+    fn from_str(text: &str) -> Result<Self, UnknownTraffic> {
+        match text {
+            "sink" => Ok(Self::Sink),
+            "source" => Ok(Self::Source),
+            "echo" => Ok(Self::Echo),
+            other => Err(UnknownTraffic(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Traffic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::Requests => "requests",
+            Self::Sink => "sink",
+            Self::Source => "source",
+            Self::Echo => "echo",
+        })
+    }
+}
+
+/// What one step tries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Who serves.
+    pub server: Server,
+    /// Where each bucket's client runs.
+    pub placement: Placement,
+    /// What the connections carry.
+    pub traffic: Traffic,
+    /// Bytes of the object that each request asks for; `None` where there are no objects, or the subject decides.
+    pub object_bytes: Option<u64>,
+    /// Bytes of each write of whoever sends unasked; `None` where there are objects, or the subject decides.
+    #[serde(default)]
+    pub write_bytes: Option<u64>,
+    /// Connections in all.
+    pub connections: u64,
+    /// Buckets that the traffic is aimed at; with a subject, CPUs that it has.
+    pub buckets_active: usize,
+}
+
+impl Shape {
+    /// Whether the other shape is the same but for the number of active buckets.
+    #[must_use]
+    pub fn grows_to(&self, other: &Self) -> bool {
+        let fixed = |shape: &Self| (shape.server, shape.placement, shape.load());
+        fixed(self) == fixed(other)
+    }
+
+    /// Whether both have the same traffic: what a control has in common with what it is held against.
+    #[must_use]
+    pub fn same_load(&self, other: &Self) -> bool {
+        self.load() == other.load()
+    }
+
+    /// `1 KiB objects over 64 connections`.
+    #[must_use]
+    pub fn load_words(&self) -> String {
+        let connections = format!(
+            "{} connection{}",
+            quantity::count(self.connections),
+            if self.connections == 1 { "" } else { "s" }
+        );
+        let size = self.size().map(quantity::bytes);
+        let pieces = match &size {
+            Some(size) => format!("{size} writes"),
+            None => "bytes".to_owned(),
+        };
+        let what = match (self.traffic, size) {
+            (Traffic::Requests, Some(size)) => format!("{size} objects"),
+            (Traffic::Requests, None) => "requests".to_owned(),
+            (Traffic::Sink, _) => format!("{pieces} to the server"),
+            (Traffic::Source, _) => format!("{pieces} from the server"),
+            (Traffic::Echo, _) => format!("{pieces} there and back"),
+        };
+        format!("{what} over {connections}")
+    }
+
+    /// Bytes of an object or of a write.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        self.object_bytes.or(self.write_bytes)
+    }
+
+    /// `exact steering, aligned, 1 KiB objects over 64 connections`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!(
+            "{}, {}, {}",
+            self.server.words(),
+            self.placement,
+            self.load_words()
+        )
+    }
+
+    fn load(&self) -> (Traffic, Option<u64>, u64) {
+        (self.traffic, self.size(), self.connections)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_told_in_words() {
+        let shape = Shape {
+            server: Server::Exact,
+            placement: Placement::Aligned,
+            traffic: Traffic::Requests,
+            object_bytes: Some(1024),
+            write_bytes: None,
+            connections: 10_000,
+            buckets_active: 2,
+        };
+        assert_eq!(
+            shape.title(),
+            "exact steering, aligned, 1 KiB objects over 10,000 connections"
+        );
+        let other = Shape {
+            buckets_active: 1,
+            ..shape.clone()
+        };
+        assert!(shape.grows_to(&other));
+        let control = Shape {
+            server: Server::Reuseport,
+            ..shape.clone()
+        };
+        assert!(shape.same_load(&control) && !shape.grows_to(&control));
+        let bytes = Shape {
+            traffic: Traffic::Source,
+            object_bytes: None,
+            write_bytes: Some(65_536),
+            connections: 1,
+            ..shape
+        };
+        assert_eq!(
+            bytes.load_words(),
+            "64 KiB writes from the server over 1 connection"
+        );
+    }
+
+    #[test]
+    fn flags_and_documents_spell_names_alike() {
+        for server in [Server::Exact, Server::Reuseport] {
+            assert_eq!(server.name().parse(), Ok(server));
+        }
+        assert!(
+            "subject"
+                .parse::<Server>()
+                .unwrap_err()
+                .to_string()
+                .contains("--subject")
+        );
+        for traffic in [Traffic::Sink, Traffic::Source, Traffic::Echo] {
+            assert_eq!(traffic.to_string().parse(), Ok(traffic));
+        }
+        assert!("requests".parse::<Traffic>().is_err());
+    }
+}

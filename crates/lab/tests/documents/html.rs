@@ -1,0 +1,204 @@
+//! The page: valid, self-contained, and with the numbers of the JSON.
+
+use corelane_lab::documents::html::page;
+use corelane_lab::documents::scale::TrialStatus;
+use proptest::prelude::*;
+use serde_json::Value;
+
+#[test]
+fn the_page_needs_no_network() {
+    let html = page(&crate::support::report(8, 215_000.0));
+    for fetching in [
+        "http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link", "<iframe",
+    ] {
+        assert!(!html.contains(fetching), "{fetching}");
+    }
+}
+
+#[test]
+fn the_page_is_well_formed() {
+    for buckets in [1, 2, 8, 64] {
+        check_nesting(&page(&crate::support::report(buckets, 215_000.0)));
+    }
+}
+
+#[test]
+fn the_numbers_of_the_page_are_those_of_the_json() {
+    let report = crate::support::report(3, 216_543.21);
+    let document: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+    let html = page(&report);
+    for (mode, fields) in [
+        (
+            "echo",
+            &[
+                "buckets_active",
+                "generated_pps",
+                "received_pps",
+                "seen_pps",
+                "answered_pps",
+                "returned_pps",
+                "gbit_s",
+                "locality",
+                "cpu_us_per_frame",
+            ][..],
+        ),
+        (
+            "sink",
+            &[
+                "buckets_active",
+                "generated_pps",
+                "received_pps",
+                "seen_pps",
+                "gbit_s",
+                "locality",
+            ][..],
+        ),
+    ] {
+        let table = html
+            .split(&format!("<h3>{mode}, exact steering, aligned</h3>"))
+            .nth(1)
+            .unwrap();
+        let body = table
+            .split("<tbody>")
+            .nth(1)
+            .unwrap()
+            .split("</tbody>")
+            .next()
+            .unwrap();
+        let shown: Vec<Vec<f64>> = body.split("<tr>").skip(1).map(data_values).collect();
+        let steps = document["steps"].as_array().unwrap().iter();
+        let expected: Vec<Vec<f64>> = steps
+            .filter(|step| {
+                (&step["mode"], &step["model"], &step["placement"])
+                    == (&mode.into(), &"exact".into(), &"aligned".into())
+            })
+            .map(|step| fields.iter().map(|field| step[field].as_f64().unwrap()).collect())
+            .collect();
+        assert_eq!(shown.len(), 3);
+        for (shown, expected) in shown.iter().zip(&expected) {
+            assert_eq!(&shown[..expected.len()], expected);
+        }
+    }
+}
+
+#[test]
+fn the_verdict_and_what_spoils_it_come_before_any_figure() {
+    let mut report = crate::support::report(2, 215_000.0);
+    report.trials[0].status = TrialStatus::GeneratorLimited;
+    report.interrupted = true;
+    let html = page(&report);
+    let before = html.split("<svg").next().unwrap();
+    for words in [
+        "2 buckets answer 426 k/s: 1.98 times what one does",
+        "Limit: client and server share each CPU, and no CPU time is left.",
+        "load from others = 1.7 runnable",
+        "In 1 of 18 trials the generator was the limit",
+        "The run was ended early",
+    ] {
+        assert!(before.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn published_rows_are_labelled_as_other_hardware() {
+    let html = page(&crate::support::report(2, 215_000.0));
+    let section = html.split("Beside what was published").nth(1).unwrap();
+    for words in [
+        "Receive side scaling: testing UDP throughput",
+        "More RSS UDP tests",
+        "other hardware: i5-3550",
+        "1.12 M",
+        "1.72 M",
+    ] {
+        assert!(section.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn the_command_that_repeats_the_run_is_on_the_page() {
+    let mut report = crate::support::report(2, 215_000.0);
+    report.command_line.push("--note=a b".to_owned());
+    assert!(page(&report).contains("<code>corelane lab scale udp --buckets 2 '--note=a b'</code>"));
+}
+
+#[test]
+fn text_from_outside_stays_text() {
+    let mut report = crate::support::report(1, 1_000.0);
+    let hostile = "</style><script>alert(1)</script>\"'&";
+    report.limit.sentence = hostile.to_owned();
+    report.bed.describe = hostile.to_owned();
+    report.tool.name = hostile.to_owned();
+    report.conditions["conditions"][0]["name"] = hostile.into();
+    report.plan = hostile.into();
+    report.steps[0].drops.insert(hostile.to_owned(), 1);
+    let html = page(&report);
+    assert!(!html.contains("<script"), "{html}");
+    check_nesting(&html);
+}
+
+#[test]
+fn a_report_without_steps_still_has_a_page() {
+    let mut report = crate::support::report(1, 1_000.0);
+    report.steps.clear();
+    report.trials.clear();
+    report.conditions = Value::Null;
+    let html = page(&report);
+    assert!(html.contains("<h1>Nothing was measured</h1>"));
+    check_nesting(&html);
+}
+
+proptest! {
+    #[test]
+    fn no_number_breaks_the_page(rate in proptest::num::f64::ANY, cost in proptest::num::f64::ANY, active in 0usize..5_000) {
+        let mut report = crate::support::report(2, 1_000.0);
+        report.steps[0].answered_pps = Some(rate);
+        report.steps[1].cpu_us_per_frame = Some(cost);
+        report.steps[1].buckets_active = active;
+        if let Some(spread) = &mut report.steps[1].rate_spread {
+            spread.maximum = rate;
+        }
+        let html = page(&report);
+        check_nesting(&html);
+        prop_assert!(!html.contains("NaN") && !html.contains("inf\""));
+    }
+}
+
+/// The values of the `<data>` elements of some HTML.
+fn data_values(html: &str) -> Vec<f64> {
+    html.split("<data value=\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
+        .collect()
+}
+
+/// Every element that is opened is closed, in order, and every attribute is quoted.
+fn check_nesting(html: &str) {
+    let html = html
+        .strip_prefix("<!DOCTYPE html>\n")
+        .expect("the page starts with its type");
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = html;
+    while let Some(start) = rest.find('<') {
+        let end = start + rest[start..].find('>').expect("a tag ends");
+        let tag = &rest[start + 1..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "</{name}> closes another element");
+        } else {
+            let name = tag.split(' ').next().unwrap();
+            assert!(
+                name.chars().all(|letter| letter.is_ascii_alphanumeric()),
+                "<{tag}>"
+            );
+            assert_eq!(
+                tag.matches('"').count(),
+                2 * tag.matches("=\"").count(),
+                "<{tag}>"
+            );
+            if name != "meta" {
+                open.push(name);
+            }
+        }
+    }
+    assert!(open.is_empty(), "never closed: {open:?}");
+}

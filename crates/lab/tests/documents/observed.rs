@@ -1,0 +1,154 @@
+//! What was observed, in the document, the text and the page.
+
+use corelane_lab::documents::html::page;
+use corelane_lab::documents::observed::{
+    LockComparison, LockRow, Observed, ObservedLocks, ObservedProfile, ObservedSoftnet, ProfileCaller,
+    ProfileRow, ProfileTable, SoftnetRow,
+};
+use corelane_lab::documents::scale::{Placement, ScaleReport, render};
+use corelane_serve::udp::Model;
+
+/// A report whose every step was observed, with functions of hostile name and great length.
+fn observed_report() -> ScaleReport {
+    let mut report = crate::support::report(2, 215_000.0);
+    let long = "a_function_whose_name_is_longer_than_any_column_that_fits_on_a_terminal_of_the_usual_width_";
+    let functions = ProfileTable {
+        samples: 10,
+        functions: 1,
+        rows: vec![ProfileRow {
+            samples_percent: 12.34,
+            image: "<script>".to_owned(),
+            function: long.to_owned(),
+            callers: vec![ProfileCaller {
+                function: long.to_owned(),
+                samples_percent: 12.34,
+            }],
+        }],
+        ..ProfileTable::default()
+    };
+    let observed = Observed {
+        round: 2,
+        profile: Some(ObservedProfile {
+            event: "cpu-clock".to_owned(),
+            samples: 20,
+            workers: functions.clone(),
+            softirq: functions,
+            ..ObservedProfile::default()
+        }),
+        locks: Some(ObservedLocks {
+            cpus: vec![0, 1],
+            waits: 300,
+            receive_lock_waits: 300,
+            rows: vec![LockRow {
+                wait_total_ns: 1_500_000,
+                count: 300,
+                receive_lock: true,
+                name: format!("__udp_enqueue_schedule_skb (spin lock) < {long}"),
+                ..LockRow::default()
+            }],
+            unknown: [("max_ns", "waits only"), ("avg_ns", "waits only")]
+                .map(|(field, reason)| (field.to_owned(), reason.to_owned()))
+                .into(),
+            ..ObservedLocks::default()
+        }),
+        softnet: Some(ObservedSoftnet {
+            readings: 20,
+            rows: vec![SoftnetRow {
+                cpu: 1,
+                processed: 4_294_967_295,
+                backlog_high_water: Some(300),
+                ..SoftnetRow::default()
+            }],
+            ..ObservedSoftnet::default()
+        }),
+        ..Observed::default()
+    };
+    for step in &mut report.steps {
+        step.observed = Some(observed.clone());
+    }
+    report.lock_comparisons.push(LockComparison {
+        placement: Placement::Crossed,
+        buckets_active: 2,
+        sentence: "sink waits more.".to_owned(),
+    });
+    report
+}
+
+#[test]
+fn what_was_observed_survives_the_document() {
+    let report = observed_report();
+    let read = ScaleReport::from_json(&report.to_json().unwrap()).unwrap();
+    assert_eq!(read, report);
+}
+
+#[test]
+fn a_report_without_observations_has_no_such_fields_and_no_such_section() {
+    let report = crate::support::report(2, 215_000.0);
+    let json = report.to_json().unwrap();
+    assert!(!json.contains("observed") && !json.contains("lock_comparisons"));
+    assert!(!render(&report).contains("where the time went"));
+    assert!(!page(&report).contains("Where the time went"));
+}
+
+#[test]
+fn the_text_shows_exact_steering_at_all_buckets_in_100_columns() {
+    let report = observed_report();
+    let text = render(&report);
+    let titles: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("where the time went: "))
+        .collect();
+    assert_eq!(
+        titles,
+        [
+            "where the time went: echo, exact steering, aligned, 2 active (round 3)",
+            "where the time went: echo, exact steering, crossed, 2 active (round 3)",
+            "where the time went: sink, exact steering, aligned, 2 active (round 3)",
+        ]
+    );
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    for words in [
+        "locks    crossed, 2 buckets: sink waits more.",
+        "observed avg_ns, max_ns: waits only",
+    ] {
+        assert_eq!(text.matches(words).count(), 1, "{words}:\n{text}");
+    }
+}
+
+#[test]
+fn what_could_not_be_had_is_told_once_though_every_step_lacks_it() {
+    let mut report = crate::support::report(2, 215_000.0);
+    for step in &mut report.steps {
+        let mut observed = Observed::default();
+        observed
+            .unknown
+            .insert("locks".to_owned(), "grant CAP_PERFMON".to_owned());
+        step.observed = Some(observed);
+    }
+    assert!(
+        report
+            .steps
+            .iter()
+            .any(|step| step.model == Model::Reuseport && step.observed.is_some())
+    );
+    let line = "locks: grant CAP_PERFMON";
+    assert_eq!(render(&report).matches(line).count(), 1);
+    assert_eq!(page(&report).matches(line).count(), 1);
+}
+
+#[test]
+fn the_page_has_the_numbers_of_the_document_and_names_stay_text() {
+    let html = page(&observed_report());
+    let section = html.split("<h2>Where the time went</h2>").nth(1).unwrap();
+    for words in [
+        "<data value=\"1500000\">1500.0</data>",
+        "<data value=\"12.34\">12.3</data>",
+        "<data value=\"4294967295\">4,294,967,295</data>",
+        "&lt;script&gt;",
+    ] {
+        assert!(section.contains(words), "{words}");
+    }
+    assert!(!html.contains("<script"));
+}

@@ -1,0 +1,232 @@
+//! The document of `lab scale udp` and its text.
+
+use corelane_lab::documents::scale::{
+    Placement, ScaleReport, Step, Trial, TrialStatus, Unexplained, render, summarise,
+};
+use corelane_serve::udp::{Mode, Model};
+use proptest::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+#[test]
+fn the_text_tells_the_whole_run_in_100_columns() {
+    let expected = include_str!("expected/scale.txt");
+    let text = render(&crate::support::report(2, 215_000.0));
+    assert!(text == expected, "the text is now:\n{text}");
+}
+
+#[test]
+fn no_line_but_the_verdict_is_wider_than_100_columns() {
+    for buckets in [1, 2, 8, 64] {
+        let text = render(&crate::support::report(buckets, 12_345_678.9));
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_last_line_is_the_limit() {
+    let mut report = crate::support::report(2, 215_000.0);
+    report.limit.sentence = "Limit: one\nlong line. ".repeat(9);
+    let text = render(&report);
+    assert!(
+        text.lines()
+            .last()
+            .unwrap()
+            .starts_with("Limit: one long line. Limit:"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_document_has_the_field_names_that_others_rely_on() {
+    let document: Value =
+        serde_json::from_str(&crate::support::report(2, 215_000.0).to_json().unwrap()).unwrap();
+    assert_eq!(document["schema"], "corelane/scale/1");
+    for field in [
+        "conditions",
+        "plan",
+        "steering",
+        "steps",
+        "trials",
+        "limit",
+        "bed",
+        "command_line",
+        "tool",
+    ] {
+        assert!(!document[field].is_null(), "{field}");
+    }
+    let step = &document["steps"][0];
+    for field in [
+        "model",
+        "placement",
+        "mode",
+        "buckets_configured",
+        "buckets_active",
+        "cpus",
+        "generated_pps",
+        "received_pps",
+        "seen_pps",
+        "answered_pps",
+        "returned_pps",
+        "gbit_s",
+        "locality",
+        "steering_ok",
+        "cpu_us_per_frame",
+        "linearity",
+        "drops",
+        "per_bucket",
+        "round_trip",
+    ] {
+        assert!(!step[field].is_null(), "{field}");
+    }
+    let words = [
+        &step["model"],
+        &step["placement"],
+        &step["mode"],
+        &document["limit"]["cause"],
+    ];
+    assert_eq!(words, ["exact", "aligned", "echo", "shared_cpus"]);
+    let sink = document["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!(sink["mode"], "sink");
+    assert_eq!(
+        (&sink["answered_pps"], &sink["returned_pps"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(sink["unknown"]["returned_pps"], "a sink does not answer");
+    assert_eq!(sink["unknown"]["effective_mhz"], "the clock was not read");
+}
+
+#[test]
+fn every_null_of_a_step_has_its_reason() {
+    for step in crate::support::report(3, 1_000.0).steps {
+        for field in step.missing() {
+            assert!(step.unknown.contains_key(field), "{field} of {step:?}");
+        }
+    }
+}
+
+#[test]
+fn a_document_comes_back_as_it_was_written() {
+    let report = crate::support::report(4, 215_000.0);
+    let back = ScaleReport::from_json(&report.to_json().unwrap()).unwrap();
+    assert!(back == report, "the document changed on its way");
+    assert_eq!(render(&back), render(&report));
+}
+
+#[test]
+fn four_cpu_counts_have_a_scaling_law() {
+    let report = crate::support::report(4, 215_000.0);
+    let law = report.scaling.law.unwrap();
+    assert!((law.lambda_per_second - 215_000.0).abs() < 1.0, "{law:?}");
+    assert!((law.sigma - 0.01).abs() < 1e-5, "{law:?}");
+    assert!(render(&report).contains("Universal Scalability Law: 215 k/s on one CPU, contention 1.0 %"));
+}
+
+#[test]
+fn a_trial_limited_by_the_generator_enters_no_number() {
+    let mut report = crate::support::report(2, 215_000.0);
+    let before = report.steps[0].clone();
+    let mut limited = report.trials[0].clone();
+    limited.status = TrialStatus::GeneratorLimited;
+    limited.why = Some("sent 40 % late".to_owned());
+    limited.seen = 1;
+    report.trials.push(limited);
+    summarise(&mut report.steps, &report.trials);
+    assert_eq!(report.steps[0].generator_limited_trials, 1);
+    assert_eq!(report.steps[0].seen_pps, before.seen_pps);
+    assert_eq!(report.steps[0].drops, before.drops);
+    assert!(render(&report).contains("In 1 of 19 trials the generator was the limit"));
+}
+
+#[test]
+fn a_step_without_a_valid_trial_is_unknown_and_not_zero() {
+    let mut steps = [Step::new(
+        (Mode::Echo, Model::Exact, Placement::Aligned),
+        2,
+        vec![0],
+    )];
+    let mut trial = Trial::new(0, 0, 1.0);
+    trial.status = TrialStatus::GeneratorLimited;
+    summarise(&mut steps, &[trial]);
+    assert_eq!(steps[0].seen_pps, None);
+    assert_eq!(
+        steps[0].unknown["seen_pps"],
+        "the generator was the limit in all 1 trials"
+    );
+}
+
+#[test]
+fn linearity_compares_trials_of_one_round() {
+    let shape = (Mode::Echo, Model::Exact, Placement::Aligned);
+    let mut steps = [Step::new(shape, 2, vec![0]), Step::new(shape, 2, vec![0, 1])];
+    let mut trials = Vec::new();
+    // The machine slows by half from the first round to the second; the two steps of each round agree.
+    for (round, speed) in [(0, 1_000), (1, 500)] {
+        for (step, frames) in [(0, speed), (1, 2 * speed)] {
+            let mut trial = Trial::new(step, round, 1.0);
+            trial.seen = frames;
+            trial.answered = Some(frames);
+            trials.push(trial);
+        }
+    }
+    summarise(&mut steps, &trials);
+    let spread = steps[1].linearity_spread.unwrap();
+    assert_eq!((spread.median, spread.relative, spread.count), (1.0, 0.0, 2));
+}
+
+#[test]
+fn frames_missing_without_a_cause_are_said_to_be_so() {
+    let mut trial = Trial::new(0, 0, 1.0);
+    trial.generated = 100;
+    trial.received = Some(98);
+    trial.seen = 90;
+    trial.answered = Some(88);
+    trial.returned = Some(89);
+    trial.drops = BTreeMap::from([
+        ("device".to_owned(), 2),
+        ("full_buffers".to_owned(), 7),
+        ("answer_buffers_full".to_owned(), 2),
+        ("gremlins".to_owned(), 1),
+    ]);
+    let open = Unexplained::of(&trial);
+    let expected = Unexplained {
+        generated_to_received: Some(0),
+        received_to_seen: Some(1),
+        seen_to_answered: Some(0),
+        answered_to_returned: Some(-1),
+    };
+    assert_eq!(open, expected);
+
+    let mut report = crate::support::report(1, 1_000.0);
+    report.steps[0].unexplained = open;
+    let text = render(&report);
+    assert!(text.contains("some frames are missing without a cause"), "{text}");
+    assert!(text.contains("NO CAUSE, answered to returned"), "{text}");
+}
+
+proptest! {
+    #[test]
+    fn no_document_makes_the_text_panic(
+        cut in 0usize..40, seed in any::<u64>(), kind in "\\PC{0,20}", sentence in "\\PC{0,200}",
+    ) {
+        let mut report = crate::support::report(2, 1_000.0);
+        report.bed.kind = kind;
+        report.limit.sentence = sentence;
+        for (index, step) in report.steps.iter_mut().enumerate() {
+            match (seed >> (index * 3)) & 7 {
+                0 => step.drops.clear(),
+                1 => step.per_bucket.clear(),
+                2 => step.cpus.clear(),
+                3 => step.answered_pps = None,
+                4 => step.seen_pps = Some(f64::NAN),
+                5 => step.linearity_spread = None,
+                _ => step.buckets_active = 0,
+            }
+        }
+        report.trials.truncate(cut);
+        report.steps.truncate(cut % 7);
+        prop_assert!(render(&report).ends_with('\n'));
+    }
+}

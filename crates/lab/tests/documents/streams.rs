@@ -1,0 +1,398 @@
+//! The documents of `lab scale http` and `tcp`, from made-up counts of a small machine.
+
+use corelane_lab::documents::html::streams::page;
+use corelane_lab::documents::scale::{Bed, CpuShare, Placement, Scaling, Share, Tool, TrialStatus};
+use corelane_lab::documents::streams::{
+    CacheGrowth, Connections, CpuUse, Limit, LimitCause, Memory, Protocol, Segments, Server, Shape, Step,
+    StreamsReport, Suspect, SuspectName, Traffic, Trial, diff, render, scaling, summarise,
+};
+use corelane_measure::histogram::Histogram;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const ROUNDS: usize = 3;
+
+fn shape(server: Server, placement: Placement, connections: u64, buckets_active: usize) -> Shape {
+    Shape {
+        server,
+        placement,
+        traffic: Traffic::Requests,
+        object_bytes: Some(1024),
+        write_bytes: None,
+        connections,
+        buckets_active,
+    }
+}
+
+/// A trial of `rate` requests a second on two seconds.
+fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
+    let requests = (rate * 2.0) as u64;
+    let mut latency = Histogram::new();
+    latency.record_many(150_000, requests);
+    latency.record_many(9_000_000, requests / 100);
+    Trial {
+        duration_s: 2.0,
+        requests_ok: requests,
+        served_requests: Some(requests),
+        received_bytes: requests * 1024,
+        latency: Some(latency),
+        connections: Connections {
+            asked: shape.connections,
+            opened: shape.connections,
+            held: shape.connections,
+            failed: BTreeMap::from([("refused".to_owned(), round as u64)]),
+            opening_s: Some(0.5),
+        },
+        cpu: CpuUse {
+            server_ns: Some(requests * 4_000),
+            client_ns: Some(requests * 3_500),
+        },
+        cpu_shares: (0..shape.buckets_active as u32)
+            .map(|cpu| CpuShare {
+                cpu,
+                idle_share: Some(0.01),
+                softirq_share: Some(0.3),
+            })
+            .collect(),
+        steering: Some(Share {
+            hits: shape.connections,
+            samples: shape.connections,
+        }),
+        kernel: BTreeMap::from([("server.overflows".to_owned(), 3)]),
+        memory: Some(Memory {
+            connections: shape.connections,
+            client_user_bytes: Some(shape.connections * 400),
+            server_user_bytes: Some(shape.connections * 700),
+            kernel_slab_bytes: Some(shape.connections * 7_500),
+            socket_buffer_bytes: Some(0),
+            caches: vec![CacheGrowth {
+                name: "TCP".to_owned(),
+                objects: shape.connections * 2,
+                bytes: shape.connections * 5_000,
+            }],
+            ..Memory::default()
+        }),
+        ..Trial::new(step, round)
+    }
+}
+
+/// A run over 1 to `buckets` buckets at two numbers of connections, with a control, at 100,000 requests a second a bucket.
+fn report(buckets: usize) -> StreamsReport {
+    let mut steps = Vec::new();
+    let mut trials = Vec::new();
+    for connections in [64, 10_000] {
+        for server in [Server::Exact, Server::Reuseport] {
+            for active in 1..=buckets {
+                let shape = shape(server, Placement::Aligned, connections, active);
+                let share = if server == Server::Exact { 1.0 } else { 0.8 };
+                for round in 0..ROUNDS {
+                    let rate = 100_000.0 * active as f64 * share + round as f64;
+                    trials.push(trial(steps.len(), round, &shape, rate));
+                }
+                steps.push(Step::new(shape, buckets, (0..active as u32).collect()));
+            }
+        }
+    }
+    let mut report = StreamsReport {
+        schema: Protocol::Http.schema().to_owned(),
+        tool: Tool {
+            name: "corelane".to_owned(),
+            version: "0.1.0".to_owned(),
+        },
+        started_unix_s: 1_760_000_000,
+        command_line: ["corelane", "lab", "scale", "http"].map(str::to_owned).to_vec(),
+        bed: Bed {
+            kind: "namespaces".to_owned(),
+            describe: "two network namespaces joined by veth".to_owned(),
+            reason: None,
+        },
+        conditions: Value::Null,
+        plan: json!({ "rounds": ROUNDS }),
+        steering: json!({ "hash_fields": "4tuple" }),
+        protocol: Protocol::Http,
+        subject: None,
+        steps,
+        trials,
+        scaling: Scaling::default(),
+        limit: Limit {
+            cause: LimitCause::SharedCpus,
+            sentence: "4 buckets answered 400 k/s; the limit was CPU time.".to_owned(),
+            suspects: vec![Suspect {
+                name: SuspectName::Server,
+                is_limit: true,
+                evidence: "took 40 % of the CPUs' time".to_owned(),
+            }],
+        },
+        left_out: Vec::new(),
+        interrupted: false,
+    };
+    summarise(&mut report);
+    report.scaling = scaling(&report);
+    report
+}
+
+#[test]
+fn steps_are_medians_of_their_own_trials() {
+    let report = report(4);
+    let step = report
+        .steps
+        .iter()
+        .find(|step| (step.shape.server, step.shape.buckets_active) == (Server::Exact, 4))
+        .unwrap();
+    assert_eq!(step.trials, ROUNDS);
+    assert_eq!(step.requests_per_s, Some(400_001.0));
+    assert!((step.gbit_s.unwrap() - 400_001.0 * 8192.0 / 1e9).abs() < 1e-9);
+    assert!((step.linearity.unwrap() - 1.0).abs() < 1e-4);
+    assert_eq!(step.server_cpu_us_per_request, Some(4.0));
+    assert_eq!(step.client_cpu_us_per_request, Some(3.5));
+    assert!(
+        (step.server_cpu_share.unwrap() - 0.4).abs() < 1e-4,
+        "of four CPUs"
+    );
+    assert_eq!(step.steering_ok, Some(1.0));
+    assert_eq!(step.errors["refused"], 3);
+    assert_eq!(step.kernel["server.overflows"], 9);
+    assert_eq!(
+        step.memory_per_connection.client_user_bytes, None,
+        "64 connections are too few"
+    );
+    assert_eq!(
+        report.steps[8].memory_per_connection.server_user_bytes,
+        Some(700.0)
+    );
+    let law = report.scaling.law.unwrap();
+    assert!((law.lambda_per_second - 100_000.0).abs() < 100.0, "{law:?}");
+}
+
+#[test]
+fn the_verdict_is_about_exact_steering_with_the_most_connections() {
+    let report = report(2);
+    assert_eq!(report.judged_series().len(), 2);
+    let main = report.main_series().unwrap();
+    assert_eq!(
+        (main.shape().server, main.shape().connections),
+        (Server::Exact, 10_000)
+    );
+    assert_eq!(main.last_measured().unwrap().shape.buckets_active, 2);
+}
+
+#[test]
+fn a_trial_that_the_generator_limited_enters_no_number() {
+    let mut report = report(2);
+    for trial in report.trials.iter_mut().filter(|trial| trial.step == 0) {
+        trial.status = TrialStatus::GeneratorLimited;
+    }
+    summarise(&mut report);
+    let step = &report.steps[0];
+    assert_eq!(
+        (step.trials, step.generator_limited_trials, step.requests_per_s),
+        (0, ROUNDS, None)
+    );
+    assert!(step.unknown["requests_per_s"].contains("the generator was the limit in all 3 trials"));
+    assert!(report.steps[1].unknown["linearity"].contains("at one"));
+}
+
+#[test]
+fn the_document_is_read_back_as_written() {
+    let report = report(2);
+    let text = report.to_json().unwrap();
+    assert_eq!(StreamsReport::from_json(&text).unwrap(), report);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["schema"], "corelane/scale-http/1");
+    let step = &json["steps"][0];
+    for field in [
+        "server",
+        "placement",
+        "object_bytes",
+        "connections",
+        "buckets_active",
+        "requests_per_s",
+    ] {
+        assert!(!step[field].is_null(), "{field}");
+    }
+}
+
+#[test]
+fn the_text_fits_a_hundred_columns_and_ends_with_the_verdict() {
+    let text = render(&report(4));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    for words in [
+        "exact steering, aligned, 1 KiB objects over 10,000 connections",
+        "memory at 10,000 connections",
+        "controls beside exact steering",
+        "0.80x",
+        "server.overflows",
+        "who was the limit",
+        "* server",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    assert!(text.ends_with("the limit was CPU time.\n"));
+}
+
+#[test]
+fn the_page_is_one_file_that_fetches_nothing_and_says_what_the_text_says() {
+    let text = page(&report(4));
+    assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+    for words in [
+        "Who was the limit",
+        "Growth with buckets",
+        "Memory at 10,000 connections",
+        "<svg",
+        "server.overflows",
+    ] {
+        assert!(text.contains(words), "{words} is not in the page");
+    }
+    for fetched in ["<script", "<link", "src=", "@import", "url("] {
+        assert!(!text.contains(fetched), "{fetched}");
+    }
+    let mut none = report(1);
+    none.steps.clear();
+    none.trials.clear();
+    assert!(page(&none).contains("Nothing was measured"));
+}
+
+/// The same run, of bytes to the server in writes of 1 KiB.
+fn report_of_bytes(buckets: usize) -> StreamsReport {
+    let mut report = report(buckets);
+    report.protocol = Protocol::Tcp;
+    report.schema = Protocol::Tcp.schema().to_owned();
+    for step in &mut report.steps {
+        let shape = &mut step.shape;
+        (shape.traffic, shape.object_bytes, shape.write_bytes) = (Traffic::Sink, None, Some(1024));
+    }
+    for trial in &mut report.trials {
+        trial.sent_bytes = std::mem::take(&mut trial.received_bytes);
+        (trial.latency, trial.requests_ok) = (None, 0);
+        trial.segments = Some(Segments {
+            sent_again: 1_234,
+            out_of_order: 2,
+            stalls: 1,
+        });
+    }
+    summarise(&mut report);
+    report.scaling = scaling(&report);
+    report
+}
+
+#[test]
+fn bytes_are_judged_by_their_rate() {
+    let report = report_of_bytes(2);
+    let step = &report.steps[0];
+    assert_eq!(
+        (step.requests_per_s, step.main_rate(Protocol::Tcp)),
+        (None, step.gbit_s)
+    );
+    // A request was of 1 KiB and took the server 4 microseconds.
+    assert_eq!(step.server_cpu_ns_per_kib, Some(4000.0));
+    assert_eq!(step.server_bytes_per_cpu_s, Some(256e6));
+    assert_eq!(
+        step.segments,
+        Some(Segments {
+            sent_again: 3 * 1_234,
+            out_of_order: 6,
+            stalls: 3,
+        })
+    );
+    assert!(step.unknown["latency"].contains("bytes are measured"));
+    assert_eq!(
+        StreamsReport::from_json(&report.to_json().unwrap()).unwrap(),
+        report
+    );
+}
+
+#[test]
+fn text_and_page_of_bytes_tell_what_a_cpu_second_carries_and_what_tcp_had_to_mend() {
+    let report = report_of_bytes(4);
+    let text = render(&report);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    for words in [
+        "1 KiB writes to the server over 64 connections",
+        "B/CPU s",
+        "256 M",
+        "3,702",
+        "disorder",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    let page = page(&report);
+    for words in ["Gb/s", "B/CPU s", "3,702", "sent again"] {
+        assert!(page.contains(words), "{words} is not in the page");
+    }
+    assert!(!page.contains("latency, p99") && !page.contains("/request"));
+}
+
+/// A run in which trials failed or were the generator's doing, a shape could not be had, and a step has no trial.
+fn unlucky_report() -> StreamsReport {
+    let mut report = report(2);
+    report.trials.retain(|trial| trial.step != 5);
+    for (trial, status) in [(0, TrialStatus::GeneratorLimited), (4, TrialStatus::Failed)] {
+        report.trials[trial].status = status;
+        report.trials[trial].why = Some("the server ended".to_owned());
+    }
+    report.left_out = vec!["crossed clients: one CPU has no other".to_owned()];
+    report.interrupted = true;
+    summarise(&mut report);
+    report.scaling = scaling(&report);
+    report
+}
+
+#[test]
+fn texts_are_those_that_were_read_before() {
+    let text = [unlucky_report(), report_of_bytes(2)].map(|report| render(&report));
+    let text = text.join("\n----\n\n");
+    assert!(
+        text == include_str!("expected/streams.txt"),
+        "the text is now:\n{text}"
+    );
+}
+
+#[test]
+fn comparisons_are_those_that_were_read_before() {
+    let slower = |mut report: StreamsReport| {
+        for trial in &mut report.trials {
+            trial.duration_s *= 1.25;
+            trial.cpu.server_ns = trial.cpu.server_ns.map(|time| time * 2);
+        }
+        report.conditions = json!({ "conditions": [
+            { "name": "turbo", "value": "off", "severity": "explains", "why": "it is slower", "source": "the test" }
+        ] });
+        report
+    };
+    let text = [
+        diff(&report(2), &slower(report(2))),
+        diff(&report_of_bytes(2), &slower(report_of_bytes(3))),
+        diff(&report(2), &unlucky_report()),
+    ];
+    let text = text.join("\n----\n\n");
+    assert!(
+        text == include_str!("expected/streams_diff.txt"),
+        "the text is now:\n{text}"
+    );
+}
+
+#[test]
+fn documents_of_earlier_versions_are_read() {
+    let mut json: Value = serde_json::from_str(&report(2).to_json().unwrap()).unwrap();
+    for step in json["steps"].as_array_mut().unwrap() {
+        for field in [
+            "write_bytes",
+            "segments",
+            "server_bytes_per_cpu_s",
+            "client_bytes_per_cpu_s",
+        ] {
+            step.as_object_mut().unwrap().remove(field).unwrap();
+        }
+    }
+    for trial in json["trials"].as_array_mut().unwrap() {
+        for field in ["segments", "per_bucket"] {
+            trial.as_object_mut().unwrap().remove(field).unwrap();
+        }
+    }
+    let read = StreamsReport::from_json(&json.to_string()).unwrap();
+    assert_eq!(read.steps[0].shape.write_bytes, None);
+}

@@ -1,0 +1,16 @@
+//! What a number is: histograms, quantities and their parsing, medians and spreads, names of counters and causes.
+//!
+//! Pure: nothing here reads a clock, a file, an environment variable or the terminal, and nothing knows an experiment.
+
+#![forbid(unsafe_code)]
+
+pub mod drops;
+pub mod histogram;
+pub mod quantity;
+pub mod scalability;
+pub mod statistics;
+
+/// The example in the README, held to what compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
