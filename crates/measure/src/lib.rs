@@ -6,8 +6,10 @@
 
 pub mod drops;
 pub mod histogram;
+pub mod metric;
 pub mod quantity;
 pub mod scalability;
+pub mod share;
 pub mod statistics;
 
 /// The example in the README, held to what compiles.

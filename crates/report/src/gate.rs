@@ -2,32 +2,31 @@
 //!
 //! In: text, and the figures that a document knows by name. Out: whether the condition holds, in words.
 
-use corelane_measure::quantity;
+use corelane_measure::metric::{Metric, Show};
 use std::fmt;
 use thiserror::Error;
-
-/// What a figure is measured in, and so how its bound is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds; written `5ms`.
-    Nanoseconds,
-    /// A number, or so many a second; written `10k`.
-    Number,
-    /// A share of 1; written `0.1%`.
-    Share,
-    /// Bytes, or so many a second; written `64KiB`.
-    Bytes,
-}
 
 /// A figure that gates may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figure {
     /// Its name.
     pub name: &'static str,
-    /// Its unit.
-    pub unit: Unit,
+    /// Its unit, and how it is shown.
+    pub show: Show,
     /// What it is, for help.
     pub about: &'static str,
+}
+
+impl Figure {
+    /// The figure of a metric, by the name that documents have for it.
+    #[must_use]
+    pub const fn of<T>(metric: &Metric<T>) -> Self {
+        Self {
+            name: metric.name,
+            show: metric.show,
+            about: metric.about,
+        }
+    }
 }
 
 /// A condition that must not hold.
@@ -105,10 +104,10 @@ impl Gate {
                 .collect::<Vec<_>>()
                 .join(", "),
         })?;
-        let bound = figure.unit.parse(bound).ok_or_else(|| GateError::Bound {
+        let bound = figure.show.parse(bound).ok_or_else(|| GateError::Bound {
             text: bound.to_owned(),
             name: figure.name,
-            example: figure.unit.example(),
+            example: figure.show.example(),
         })?;
         Ok(Self {
             figure,
@@ -133,7 +132,7 @@ impl Gate {
             Comparison::Equal => value == self.bound,
             Comparison::NotEqual => value != self.bound,
         };
-        let shown = self.figure.unit.show(value);
+        let shown = self.figure.show.words(value);
         holds.then(|| format!("'{}': {} is {shown}", self.text, self.figure.name))
     }
 }
@@ -144,42 +143,6 @@ impl fmt::Display for Gate {
     }
 }
 
-impl Unit {
-    fn parse(self, text: &str) -> Option<f64> {
-        match self {
-            Self::Nanoseconds => quantity::parse_duration(text)
-                .ok()
-                .map(|time| time.as_nanos() as f64),
-            Self::Number => quantity::parse_rate(text).ok().or_else(|| text.parse().ok()),
-            Self::Share => {
-                let (number, scale) = text
-                    .strip_suffix('%')
-                    .map_or((text, 1.0), |number| (number, 100.0));
-                number.trim().parse::<f64>().ok().map(|number| number / scale)
-            }
-            Self::Bytes => quantity::parse_size(text).ok().map(|bytes| bytes as f64),
-        }
-    }
-
-    fn example(self) -> &'static str {
-        match self {
-            Self::Nanoseconds => "a time such as 5ms",
-            Self::Number => "a number such as 10k",
-            Self::Share => "a share such as 0.1%",
-            Self::Bytes => "a size such as 64KiB",
-        }
-    }
-
-    fn show(self, value: f64) -> String {
-        match self {
-            Self::Nanoseconds => quantity::duration(value),
-            Self::Number => quantity::metric(value),
-            Self::Share => quantity::percent(value),
-            Self::Bytes => quantity::bytes(value as u64),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,17 +150,17 @@ mod tests {
     const FIGURES: [Figure; 3] = [
         Figure {
             name: "p99",
-            unit: Unit::Nanoseconds,
+            show: Show::Nanoseconds,
             about: "",
         },
         Figure {
             name: "rate",
-            unit: Unit::Number,
+            show: Show::Prefixed,
             about: "",
         },
         Figure {
             name: "failed",
-            unit: Unit::Share,
+            show: Show::Share,
             about: "",
         },
     ];

@@ -18,8 +18,9 @@ const STYLE: &str = include_str!("html/style.css");
 
 /// A page of this title and body.
 #[must_use]
-pub fn document(headline: &str, started_unix_s: u64, body: Markup) -> String {
-    let title = format!("{headline} \u{2013} {}", date::utc(started_unix_s));
+pub fn document(headline: &str, started_unix_s: Option<u64>, body: Markup) -> String {
+    let when = started_unix_s.map(|when| format!(" \u{2013} {}", date::utc(when)));
+    let title = format!("{headline}{}", when.unwrap_or_default());
     let html = element("html", &[("lang", "en")], head(title).with(plain("body", body)));
     format!("<!DOCTYPE html>\n{}", html.into_string())
 }
@@ -44,9 +45,7 @@ fn head(title: String) -> Markup {
 
 /// A document that is shown when asked for.
 #[must_use]
-pub fn unfold(title: &str, document: &serde_json::Value) -> Markup {
-    // A value that came from JSON always goes back to it.
-    let text = serde_json::to_string_pretty(document).unwrap_or_default();
+pub fn unfold(title: &str, text: &str) -> Markup {
     plain("details", plain("summary", title).with(plain("pre", text)))
 }
 

@@ -6,7 +6,10 @@
 #![forbid(unsafe_code)]
 
 pub mod date;
+pub mod diff;
 pub mod gate;
 pub mod html;
+pub mod page;
+pub mod reading;
 pub mod table;
 pub mod text;

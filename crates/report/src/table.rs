@@ -1,12 +1,12 @@
-//! Tables for terminals and Markdown.
-//!
-//! In: columns and rows of short text. Out: lines that fit a given width.
+//! The one model of a table: columns and rows come in, and lines for a terminal, Markdown, CSV or HTML go out.
 //!
 //! A cell is never wrapped and a number never cut. When the natural width is too much, the gaps shrink first, then the
 //! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, each row is written as a short
 //! list of `name: value`. Control characters in cells become spaces, so that no text from outside reaches the terminal
 //! as an escape sequence. One character is taken to be one column wide.
 
+use crate::html::markup::{Markup, classed, element, plain};
+use corelane_measure::metric::Show;
 use corelane_measure::quantity::MISSING;
 use std::fmt::Write as _;
 
@@ -32,6 +32,8 @@ pub struct Column {
     unit: String,
     alignment: Alignment,
     shrinks: bool,
+    wide: bool,
+    key: &'static str,
 }
 
 impl Column {
@@ -61,21 +63,126 @@ impl Column {
         self
     }
 
+    /// Leaves the column out where lines have 100 columns: pages and files have room for it.
+    #[must_use]
+    pub fn wide(mut self) -> Self {
+        self.wide = true;
+        self
+    }
+
+    /// Names the column in CSV as documents do, with the unit in the name; the header otherwise.
+    #[must_use]
+    pub fn key(mut self, key: &'static str) -> Self {
+        self.key = key;
+        self
+    }
+
     fn new(header: &str, alignment: Alignment) -> Self {
         Self {
             header: clean(header),
             unit: String::new(),
             alignment,
             shrinks: false,
+            wide: false,
+            key: "",
+        }
+    }
+
+    /// Header and unit in one line.
+    fn name(&self) -> String {
+        format!("{} {}", self.header, self.unit).trim().to_owned()
+    }
+}
+
+/// What stands in one row under one column: text, and the number that it shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cell {
+    shown: String,
+    value: Option<f64>,
+    alarming: bool,
+}
+
+impl Cell {
+    /// A number; [`MISSING`] where there is none.
+    #[must_use]
+    pub fn number(value: Option<f64>, show: Show) -> Self {
+        Self::shown(value, |value| show.cell(value))
+    }
+
+    /// A number that is shown in its own way.
+    #[must_use]
+    pub fn shown(value: Option<f64>, show: impl FnOnce(f64) -> String) -> Self {
+        match value.filter(|value| value.is_finite()) {
+            Some(number) => Self {
+                shown: show(number),
+                value: Some(number),
+                alarming: false,
+            },
+            None => Self::from(MISSING),
+        }
+    }
+
+    /// A whole number.
+    #[must_use]
+    pub fn count(number: u64) -> Self {
+        Self::number(Some(number as f64), Show::Count)
+    }
+
+    /// The same, marked as something that must not be.
+    #[must_use]
+    pub fn alarming(mut self) -> Self {
+        self.alarming = true;
+        self
+    }
+
+    fn says_nothing(&self) -> bool {
+        ["", MISSING].contains(&self.shown.as_str())
+    }
+
+    fn html(&self) -> Markup {
+        let shown = match self.value {
+            Some(value) => element(
+                "data",
+                &[("value", value.to_string().as_str())],
+                self.shown.as_str(),
+            ),
+            None if self.says_nothing() => classed("span", "missing", MISSING),
+            None => Markup::from(&self.shown),
+        };
+        if self.alarming {
+            classed("strong", "bad", shown)
+        } else {
+            shown
         }
     }
 }
 
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self {
+            shown: clean(text),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<&String> for Cell {
+    fn from(text: &String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
 /// Columns and rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     columns: Vec<Column>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
@@ -89,9 +196,9 @@ impl Table {
     }
 
     /// Adds a row. Missing cells are empty, and cells beyond the last column are dropped.
-    pub fn row<Cell: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
-        let mut row: Vec<String> = cells.into_iter().map(|cell| clean(cell.as_ref())).collect();
-        row.resize(self.columns.len(), String::new());
+    pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        let mut row: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+        row.resize(self.columns.len(), Cell::default());
         self.rows.push(row);
     }
 
@@ -104,21 +211,19 @@ impl Table {
     /// The table without the columns in which no row says anything: all cells empty or [`MISSING`].
     #[must_use]
     pub fn without_silent_columns(self) -> Self {
-        let speaks = |index: usize| {
-            self.rows.is_empty()
-                || self
-                    .rows
-                    .iter()
-                    .any(|row| !["", MISSING].contains(&row[index].as_str()))
-        };
-        let kept: Vec<usize> = (0..self.columns.len()).filter(|index| speaks(*index)).collect();
+        let speaks =
+            |index: usize| self.rows.is_empty() || self.rows.iter().any(|row| !row[index].says_nothing());
+        self.only(|index, _| speaks(index))
+    }
+
+    fn only(&self, keep: impl Fn(usize, &Column) -> bool) -> Self {
+        let kept: Vec<usize> = (0..self.columns.len())
+            .filter(|index| keep(*index, &self.columns[*index]))
+            .collect();
+        let row = |row: &Vec<Cell>| kept.iter().map(|index| row[*index].clone()).collect();
         Self {
             columns: kept.iter().map(|index| self.columns[*index].clone()).collect(),
-            rows: self
-                .rows
-                .iter()
-                .map(|row| kept.iter().map(|index| row[*index].clone()).collect())
-                .collect(),
+            rows: self.rows.iter().map(row).collect(),
         }
     }
 
@@ -126,13 +231,14 @@ impl Table {
     /// single name and value are longer than it.
     #[must_use]
     pub fn render(&self, width: usize) -> String {
-        let natural = self.natural_widths();
+        let table = self.only(|_, column| !column.wide);
+        let natural = table.natural_widths();
         for gap in [2, 1] {
-            if let Some(widths) = self.fit(&natural, gap, width) {
-                return self.lines(&widths, gap);
+            if let Some(widths) = table.fit(&natural, gap, width) {
+                return table.lines(&widths, gap);
             }
         }
-        self.records()
+        table.records()
     }
 
     /// The table in Markdown, with units behind the headers.
@@ -158,16 +264,59 @@ impl Table {
         for row in &self.rows {
             text.push_str("\n|");
             for cell in row {
-                let _ = write!(text, " {} |", escape(cell));
+                let _ = write!(text, " {} |", escape(&cell.shown));
             }
         }
         text.push('\n');
         text
     }
 
+    /// The table as CSV (RFC 4180), with a line of names: numbers in full, nothing where a number is missing.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let quote = |text: &str| match text.contains([',', '"', '\n']) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text.to_owned(),
+        };
+        let line = |cells: Vec<String>| cells.join(",") + "\r\n";
+        let name = |column: &Column| match column.key {
+            "" => quote(&column.name()),
+            key => key.to_owned(),
+        };
+        let cell = |cell: &Cell| match cell.value {
+            Some(value) => value.to_string(),
+            None if cell.says_nothing() => String::new(),
+            None => quote(&cell.shown),
+        };
+        let rows = self.rows.iter().map(|row| line(row.iter().map(cell).collect()));
+        line(self.columns.iter().map(name).collect()) + &rows.collect::<String>()
+    }
+
+    /// The table for a page, without silent columns. Every number is a `<data>` element whose `value` is the number in
+    /// full, so that what is read and what is written can be held against each other.
+    #[must_use]
+    pub fn to_html(&self) -> Markup {
+        let table = self.clone().without_silent_columns();
+        let head: Markup = table.columns.iter().map(header_cell).collect();
+        let row = |row: &Vec<Cell>| {
+            let cells = row.iter().zip(&table.columns).enumerate();
+            plain("tr", cells.map(body_cell).collect::<Markup>())
+        };
+        let body: Markup = table.rows.iter().map(row).collect();
+        let words_alone = table
+            .columns
+            .iter()
+            .all(|column| column.alignment == Alignment::Left);
+        let scroll = scrolled(plain("thead", plain("tr", head)).with(plain("tbody", body)));
+        match words_alone {
+            true => classed("div", "text", scroll),
+            false => scroll,
+        }
+    }
+
     fn natural_widths(&self) -> Vec<usize> {
         let widest = |(index, column): (usize, &Column)| {
-            let cells = self.rows.iter().map(|row| length(&row[index]));
+            let cells = self.rows.iter().map(|row| length(&row[index].shown));
             cells
                 .chain([length(&column.header), length(&column.unit)])
                 .max()
@@ -203,7 +352,7 @@ impl Table {
             self.line(&mut text, &units, widths, gap);
         }
         for row in &self.rows {
-            let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+            let cells: Vec<&str> = row.iter().map(|cell| cell.shown.as_str()).collect();
             self.line(&mut text, &cells, widths, gap);
         }
         text
@@ -228,22 +377,57 @@ impl Table {
 
     /// One `name: value` a line, a blank line between rows.
     fn records(&self) -> String {
-        let names: Vec<String> = self
-            .columns
-            .iter()
-            .map(|column| format!("{} {}", column.header, column.unit).trim().to_owned())
-            .collect();
+        let names: Vec<String> = self.columns.iter().map(Column::name).collect();
         let mut text = String::new();
         for (index, row) in self.rows.iter().enumerate() {
             if index > 0 {
                 text.push('\n');
             }
-            for (name, cell) in names.iter().zip(row).filter(|(_, cell)| !cell.is_empty()) {
-                let _ = writeln!(text, "{name}: {cell}");
+            for (name, cell) in names.iter().zip(row).filter(|(_, cell)| !cell.shown.is_empty()) {
+                let _ = writeln!(text, "{name}: {}", cell.shown);
             }
         }
         text
     }
+}
+
+/// Letters up to which a cell stays on one line: more of them leave no room for the numbers on a phone.
+const LONGEST_UNBROKEN: usize = 20;
+
+fn header_cell(column: &Column) -> Markup {
+    let unit = match column.unit.as_str() {
+        "" => Markup::default(),
+        unit => plain("small", unit),
+    };
+    let attributes: &[_] = match column.alignment {
+        Alignment::Left => &[("scope", "col"), ("class", "words")],
+        Alignment::Right => &[("scope", "col")],
+    };
+    element("th", attributes, Markup::from(&column.header).with(unit))
+}
+
+fn body_cell((index, (cell, column)): (usize, (&Cell, &Column))) -> Markup {
+    let long = cell.value.is_none() && length(&cell.shown) > LONGEST_UNBROKEN;
+    let contents = cell.html();
+    match (index, column.alignment) {
+        (0, _) if long => element("th", &[("scope", "row"), ("class", "long")], contents),
+        (0, _) => element("th", &[("scope", "row")], contents),
+        (_, Alignment::Left) if long => classed("td", "words long", contents),
+        (_, Alignment::Left) => classed("td", "words", contents),
+        (_, Alignment::Right) if long => classed("td", "long", contents),
+        (_, Alignment::Right) => plain("td", contents),
+    }
+}
+
+/// A table that scrolls by itself where the screen is narrower; focusable, so that keys scroll it too.
+fn scrolled(parts: Markup) -> Markup {
+    let attributes = [
+        ("class", "scroll"),
+        ("tabindex", "0"),
+        ("role", "region"),
+        ("aria-label", "table, scrolls sideways"),
+    ];
+    element("div", &attributes, plain("table", parts))
 }
 
 /// Text on one line without control characters.

@@ -40,7 +40,7 @@ pub fn page(report: &ScaleReport) -> String {
             .with(conditions(report))
             .with(repeat(report)),
     );
-    document(&verdict::headline(report), report.started_unix_s, body)
+    document(&verdict::headline(report), Some(report.started_unix_s), body)
 }
 
 /// How rate and cost grow with buckets.
@@ -156,7 +156,14 @@ fn conditions(report: &ScaleReport) -> Markup {
 
 /// What it takes to repeat the run, and what the run was.
 fn repeat(report: &ScaleReport) -> Markup {
-    let documents = unfold("Plan", &report.plan).with(unfold("Steering document", &report.steering));
+    let documents = unfold(
+        "Plan",
+        &serde_json::to_string_pretty(&report.plan).unwrap_or_default(),
+    )
+    .with(unfold(
+        "Steering document",
+        &serde_json::to_string_pretty(&report.steering).unwrap_or_default(),
+    ));
     repetition(&report.command(), documents, &report.tool, report.started_unix_s)
 }
 

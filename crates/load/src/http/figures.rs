@@ -3,49 +3,50 @@
 use super::loaded::HttpLoaded;
 use super::tls::TlsLoaded;
 use corelane_measure::histogram::Summary;
-use corelane_report::gate::{Figure, Unit};
+use corelane_measure::metric::Show;
+use corelane_report::gate::Figure;
 
 /// Every figure, with what it is.
 pub const FIGURES: &[Figure] = &[
-    figure("p50", Unit::Nanoseconds, "median latency"),
+    figure("p50", Show::Nanoseconds, "median latency"),
     figure(
         "p90",
-        Unit::Nanoseconds,
+        Show::Nanoseconds,
         "latency that nine in ten requests did not exceed",
     ),
-    figure("p99", Unit::Nanoseconds, "latency that 99 in 100 did not exceed"),
+    figure("p99", Show::Nanoseconds, "latency that 99 in 100 did not exceed"),
     figure(
         "p999",
-        Unit::Nanoseconds,
+        Show::Nanoseconds,
         "latency that 999 in 1,000 did not exceed",
     ),
-    figure("max", Unit::Nanoseconds, "longest latency"),
-    figure("mean", Unit::Nanoseconds, "mean latency"),
+    figure("max", Show::Nanoseconds, "longest latency"),
+    figure("mean", Show::Nanoseconds, "mean latency"),
     figure(
         "lag_p99",
-        Unit::Nanoseconds,
+        Show::Nanoseconds,
         "schedule lag that 99 in 100 requests did not exceed",
     ),
     figure(
         "handshake_p99",
-        Unit::Nanoseconds,
+        Show::Nanoseconds,
         "duration that 99 in 100 TLS handshakes did not exceed",
     ),
-    figure("resumed", Unit::Share, "resumed TLS handshakes as a share of all"),
-    figure("rate", Unit::Number, "successful requests a second"),
-    figure("ok", Unit::Number, "successful requests"),
-    figure("failed", Unit::Share, "failed requests as a share of those begun"),
+    figure("resumed", Show::Share, "resumed TLS handshakes as a share of all"),
+    figure("rate", Show::Prefixed, "successful requests a second"),
+    figure("ok", Show::Prefixed, "successful requests"),
+    figure("failed", Show::Share, "failed requests as a share of those begun"),
     figure(
         "unsent",
-        Unit::Number,
+        Show::Prefixed,
         "requests on the schedule that were not sent",
     ),
-    figure("open", Unit::Number, "connections open at the end"),
-    figure("throughput", Unit::Bytes, "bytes received a second"),
+    figure("open", Show::Prefixed, "connections open at the end"),
+    figure("throughput", Show::Bytes, "bytes received a second"),
 ];
 
-const fn figure(name: &'static str, unit: Unit, about: &'static str) -> Figure {
-    Figure { name, unit, about }
+const fn figure(name: &'static str, show: Show, about: &'static str) -> Figure {
+    Figure { name, show, about }
 }
 
 impl HttpLoaded {

@@ -39,11 +39,11 @@ pub fn page(report: &ClassifyReport) -> String {
         ))
         .with(repetition(
             &command(&report.command_line),
-            unfold("Plan", &plan),
+            unfold("Plan", &serde_json::to_string_pretty(&plan).unwrap_or_default()),
             &report.tool,
             report.started_unix_s,
         ));
-    document(&headline(report), report.started_unix_s, plain("main", body))
+    document(&headline(report), Some(report.started_unix_s), plain("main", body))
 }
 
 /// The fastest full table and what it leaves of the limit, in one line.

@@ -19,7 +19,14 @@ use corelane_report::html::{document, figure_grid, section, unfold};
 /// The page.
 #[must_use]
 pub fn page(report: &StreamsReport) -> String {
-    let documents = unfold("Plan", &report.plan).with(unfold("Steering document", &report.steering));
+    let documents = unfold(
+        "Plan",
+        &serde_json::to_string_pretty(&report.plan).unwrap_or_default(),
+    )
+    .with(unfold(
+        "Steering document",
+        &serde_json::to_string_pretty(&report.steering).unwrap_or_default(),
+    ));
     let law = report.scaling.sentence();
     let law = law.map(|sentence| classed("p", "note", sentence));
     let body = banner(report)
@@ -45,7 +52,7 @@ pub fn page(report: &StreamsReport) -> String {
             &report.tool,
             report.started_unix_s,
         ));
-    document(&headline(report), report.started_unix_s, plain("main", body))
+    document(&headline(report), Some(report.started_unix_s), plain("main", body))
 }
 
 /// The verdict in one line.

@@ -1,0 +1,498 @@
+//! Metrics: each is declared once, with its name in documents, how a trial gives it, how it is shown, and which way is
+//! better. Medians, spreads, reasons, tables, gates, diffs and expositions follow from the declaration.
+//!
+//! ```
+//! use corelane_measure::metric::{Metric, Sample, Show, Values};
+//!
+//! struct Trial { frames: u64, seconds: f64 }
+//!
+//! static RATE: Metric<Trial> = Metric::higher("rate_pps", "rate", Show::PerSecond, "Frames a second.", |trial| {
+//!     Some(Sample::Number(trial.frames as f64 / trial.seconds))
+//! });
+//!
+//! let trials = [Trial { frames: 10, seconds: 1.0 }, Trial { frames: 30, seconds: 1.0 }];
+//! let mut values = Values::default();
+//! values.fill(&[&RATE], &trials.iter().collect::<Vec<_>>());
+//! assert_eq!(RATE.of(&values), Some(20.0));
+//! ```
+
+use crate::histogram::{Histogram, Summary};
+use crate::quantity;
+use crate::share::Share;
+use crate::statistics::Spread;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which way a metric gets better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+    /// Neither is: it explains.
+    Neither,
+}
+
+/// The unit that a value has in the document, and how it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Show {
+    /// Events a second: `123 k`.
+    PerSecond,
+    /// A number with so many decimals.
+    Fixed(usize),
+    /// A number with a metric prefix: `1.72 M`.
+    Prefixed,
+    /// Microseconds with so many decimals.
+    Microseconds(usize),
+    /// Nanoseconds, shown with the unit that fits: `20.5 µs`.
+    Nanoseconds,
+    /// A share of 1 in percent, with one decimal where that says something: `41.4`.
+    Share,
+    /// A share of 1 in whole percent.
+    WholeShare,
+    /// A quotient: `0.98x`.
+    Ratio,
+    /// A whole number: `17,450,880`.
+    Count,
+    /// Bytes: `64 KiB`.
+    Bytes,
+}
+
+impl Show {
+    /// The value as a cell shows it, the unit being over the column.
+    #[must_use]
+    pub fn cell(self, value: f64) -> String {
+        match self {
+            Self::PerSecond | Self::Prefixed => quantity::metric(value),
+            Self::Fixed(decimals) | Self::Microseconds(decimals) => quantity::fixed(value, decimals),
+            Self::Nanoseconds => quantity::duration(value),
+            Self::Share => quantity::percent_number(value),
+            Self::WholeShare => quantity::whole_percent(value),
+            Self::Ratio => quantity::ratio(value),
+            Self::Count => quantity::count(value.round() as u64),
+            Self::Bytes => quantity::bytes(value.round() as u64),
+        }
+    }
+
+    /// The value with its unit, as a sentence has it.
+    #[must_use]
+    pub fn words(self, value: f64) -> String {
+        match self {
+            Self::PerSecond => quantity::rate(value),
+            Self::Microseconds(_) => quantity::duration(value * 1e3),
+            Self::Share | Self::WholeShare => quantity::percent(value),
+            Self::Prefixed | Self::Fixed(_) | Self::Nanoseconds | Self::Ratio | Self::Count | Self::Bytes => {
+                self.cell(value)
+            }
+        }
+    }
+
+    /// What stands under the header of a column of such values.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::PerSecond => "/s",
+            Self::Microseconds(_) => "\u{b5}s",
+            Self::Share | Self::WholeShare => "%",
+            Self::Fixed(_) | Self::Prefixed | Self::Nanoseconds | Self::Ratio | Self::Count | Self::Bytes => {
+                ""
+            }
+        }
+    }
+
+    /// Reads a bound as people write it for such a value: `5ms`, `10k`, `0.1%`, `64KiB`.
+    #[must_use]
+    pub fn parse(self, text: &str) -> Option<f64> {
+        let nanoseconds = || {
+            let time = quantity::parse_duration(text).ok()?;
+            Some(time.as_nanos() as f64)
+        };
+        match self {
+            Self::Nanoseconds => nanoseconds(),
+            Self::Microseconds(_) => nanoseconds().map(|time| time / 1e3),
+            Self::Share | Self::WholeShare => {
+                let percent = text.strip_suffix('%');
+                let number: f64 = percent.unwrap_or(text).trim().parse().ok()?;
+                Some(number / if percent.is_some() { 100.0 } else { 1.0 })
+            }
+            Self::Bytes => quantity::parse_size(text).ok().map(|bytes| bytes as f64),
+            Self::PerSecond | Self::Fixed(_) | Self::Prefixed | Self::Ratio | Self::Count => {
+                quantity::parse_rate(text).ok().or_else(|| text.parse().ok())
+            }
+        }
+    }
+
+    /// What a bound looks like.
+    #[must_use]
+    pub const fn example(self) -> &'static str {
+        match self {
+            Self::Nanoseconds | Self::Microseconds(_) => "a time such as 5ms",
+            Self::Share | Self::WholeShare => "a share such as 0.1%",
+            Self::Bytes => "a size such as 64KiB",
+            Self::PerSecond | Self::Fixed(_) | Self::Prefixed | Self::Ratio | Self::Count => {
+                "a number such as 10k"
+            }
+        }
+    }
+}
+
+/// What one trial gives for a metric; its kind decides how trials are combined.
+#[derive(Debug, Clone, Copy)]
+pub enum Sample<'a> {
+    /// The step has the median.
+    Number(f64),
+    /// The step has all counted together.
+    Share(Share),
+    /// The step has all durations together.
+    Durations(&'a Histogram),
+}
+
+/// How a trial gives a metric.
+pub type Read<T> = fn(&T) -> Option<Sample<'_>>;
+
+/// One metric of a document whose trials are `T`.
+#[derive(Debug)]
+pub struct Metric<T: 'static> {
+    /// Its field in the document, with the unit in its name.
+    pub name: &'static str,
+    /// Its name in prose and in gates.
+    pub label: &'static str,
+    /// Its name over a column.
+    pub header: &'static str,
+    /// What stands under that header.
+    pub unit: &'static str,
+    /// How it is shown.
+    pub show: Show,
+    /// Which way is better.
+    pub better: Better,
+    /// What it is, in one sentence.
+    pub about: &'static str,
+    /// How a trial gives it; `None` where the conclusion sets it, from several steps.
+    pub read: Option<Read<T>>,
+    /// The field that has its range over the trials, where the document has one.
+    pub spread: Option<&'static str>,
+    /// Whether two runs are compared by it.
+    pub compared: bool,
+}
+
+impl<T> Metric<T> {
+    /// A metric that trials give.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        header: &'static str,
+        show: Show,
+        better: Better,
+        about: &'static str,
+        read: Read<T>,
+    ) -> Self {
+        Self {
+            read: Some(read),
+            ..Self::concluded(name, header, show, better, about)
+        }
+    }
+
+    /// A metric of which more is better.
+    #[must_use]
+    pub const fn higher(
+        name: &'static str,
+        header: &'static str,
+        show: Show,
+        about: &'static str,
+        read: Read<T>,
+    ) -> Self {
+        Self::new(name, header, show, Better::Higher, about, read)
+    }
+
+    /// A metric of which less is better.
+    #[must_use]
+    pub const fn lower(
+        name: &'static str,
+        header: &'static str,
+        show: Show,
+        about: &'static str,
+        read: Read<T>,
+    ) -> Self {
+        Self::new(name, header, show, Better::Lower, about, read)
+    }
+
+    /// A metric that the conclusion sets.
+    #[must_use]
+    pub const fn concluded(
+        name: &'static str,
+        header: &'static str,
+        show: Show,
+        better: Better,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            label: header,
+            header,
+            unit: show.unit(),
+            show,
+            better,
+            about,
+            read: None,
+            spread: None,
+            compared: false,
+        }
+    }
+
+    /// The same with another unit under its header.
+    #[must_use]
+    pub const fn unit(mut self, unit: &'static str) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// The same with another name in prose.
+    #[must_use]
+    pub const fn label(mut self, label: &'static str) -> Self {
+        self.label = label;
+        self
+    }
+
+    /// The same, with the range over the trials in a field of its own.
+    #[must_use]
+    pub const fn spread(mut self, field: &'static str) -> Self {
+        self.spread = Some(field);
+        self
+    }
+
+    /// The same; two runs are compared by it.
+    #[must_use]
+    pub const fn compared(mut self) -> Self {
+        self.compared = true;
+        self
+    }
+
+    /// The value of a step: of durations, the 99th percentile.
+    #[must_use]
+    pub fn of(&self, values: &Values) -> Option<f64> {
+        match values.get(self.name)? {
+            Value::Number(number) => Some(*number),
+            Value::Durations(summary) => Some(summary.p99_ns as f64),
+            Value::Spread(_) | Value::Other(_) => None,
+        }
+    }
+
+    /// The durations of a step.
+    #[must_use]
+    pub fn durations<'a>(&self, values: &'a Values) -> Option<&'a Summary> {
+        match values.get(self.name)? {
+            Value::Durations(summary) => Some(summary),
+            _ => None,
+        }
+    }
+
+    /// The range of a step's value over the trials.
+    #[must_use]
+    pub fn range<'a>(&self, values: &'a Values) -> Option<&'a Spread> {
+        match values.get(self.spread?)? {
+            Value::Spread(spread) => Some(spread),
+            _ => None,
+        }
+    }
+
+    /// Each trial's number, in their order: of a share its quotient, of durations the 99th percentile.
+    pub fn numbers<'a>(&self, trials: impl IntoIterator<Item = &'a T>) -> Vec<f64> {
+        let Some(read) = self.read else { return Vec::new() };
+        let number = |trial: &'a T| match read(trial)? {
+            Sample::Number(number) => Some(number),
+            Sample::Share(share) => share.value(),
+            Sample::Durations(histogram) => histogram.percentile(99.0).map(|time| time as f64),
+        };
+        trials.into_iter().filter_map(number).collect()
+    }
+
+    /// What the trials come to: the median of numbers, the pooled share, all durations together.
+    #[must_use]
+    pub fn combine(&self, trials: &[&T]) -> Option<Value> {
+        let samples = || trials.iter().filter_map(|trial| (self.read?)(trial));
+        match samples().next()? {
+            Sample::Number(_) => {
+                let spread = Spread::of(&self.numbers(trials.iter().copied()))?;
+                Some(Value::Number(spread.median))
+            }
+            Sample::Share(_) => {
+                let shares = samples().filter_map(|sample| match sample {
+                    Sample::Share(share) => Some(share),
+                    _ => None,
+                });
+                shares.reduce(Share::plus)?.value().map(Value::Number)
+            }
+            Sample::Durations(_) => {
+                let mut merged = Histogram::new();
+                for sample in samples() {
+                    if let Sample::Durations(histogram) = sample {
+                        merged.merge(histogram);
+                    }
+                }
+                merged.summary().map(Value::Durations)
+            }
+        }
+    }
+}
+
+/// What a step has for one metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A number.
+    Number(f64),
+    /// Durations.
+    Durations(Summary),
+    /// The range of another metric.
+    Spread(Spread),
+    /// A field of another version.
+    #[serde(skip_serializing)]
+    Other(IgnoredValue),
+}
+
+/// A value that this version does not know.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IgnoredValue;
+
+impl<'de> Deserialize<'de> for IgnoredValue {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+/// The values of one step by the names of their metrics, flattened into the step's document. What was not measured is
+/// `null`, never 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Values(BTreeMap<String, Option<Value>>);
+
+impl Values {
+    /// Fills in every metric that trials give, from valid ones.
+    pub fn fill<T>(&mut self, metrics: &[&Metric<T>], valid: &[&T]) {
+        for metric in metrics {
+            match metric.read {
+                Some(_) => self.set(metric.name, metric.combine(valid)),
+                // Set by the conclusion, from several steps; null until then.
+                None => self.set(metric.name, None),
+            }
+            if let Some(field) = metric.spread {
+                let spread = Spread::of(&metric.numbers(valid.iter().copied()));
+                self.set(field, spread.map(Value::Spread));
+            }
+        }
+    }
+
+    /// Sets one value.
+    pub fn set(&mut self, name: &str, value: Option<Value>) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// Sets a number.
+    pub fn set_number(&mut self, name: &str, number: Option<f64>) {
+        self.set(
+            name,
+            number.filter(|number| number.is_finite()).map(Value::Number),
+        );
+    }
+
+    /// Sets a concluded metric to the median of a spread, and its range beside it.
+    pub fn set_spread<T>(&mut self, metric: &Metric<T>, spread: Option<Spread>) {
+        self.set_number(metric.name, spread.map(|spread| spread.median));
+        if let Some(field) = metric.spread {
+            self.set(field, spread.map(Value::Spread));
+        }
+    }
+
+    /// Whether the step says nothing of a metric, not even that it is unknown: it was written before there was one.
+    #[must_use]
+    pub fn lacks(&self, name: &str) -> bool {
+        !self.0.contains_key(name)
+    }
+
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)?.as_ref()
+    }
+}
+
+/// What has values of metrics: a step.
+pub trait Measured {
+    /// Its values.
+    fn values(&self) -> &Values;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Trial {
+        rate: f64,
+        right: Share,
+        times: Histogram,
+    }
+
+    static RATE: Metric<Trial> = Metric::<Trial>::higher("rate_pps", "rate", Show::PerSecond, "", |trial| {
+        Some(Sample::Number(trial.rate))
+    })
+    .spread("rate_spread");
+    static RIGHT: Metric<Trial> = Metric::higher("right", "right", Show::Share, "", |trial| {
+        Some(Sample::Share(trial.right))
+    });
+    static TRIP: Metric<Trial> = Metric::lower("trip", "trip", Show::Nanoseconds, "", |trial| {
+        Some(Sample::Durations(&trial.times))
+    });
+    static LINEARITY: Metric<Trial> =
+        Metric::concluded("linearity", "linearity", Show::Fixed(2), Better::Higher, "");
+
+    fn filled() -> Values {
+        let trial = |rate, hits| {
+            let mut times = Histogram::new();
+            times.record(hits);
+            Trial {
+                rate,
+                right: Share { hits, samples: 10 },
+                times,
+            }
+        };
+        let trials = [trial(1.0, 10), trial(3.0, 5), trial(2.0, 0)];
+        let mut values = Values::default();
+        values.fill(
+            &[&RATE, &RIGHT, &TRIP, &LINEARITY],
+            &trials.iter().collect::<Vec<_>>(),
+        );
+        values
+    }
+
+    #[test]
+    fn trials_are_combined_by_what_they_give() {
+        let values = filled();
+        assert_eq!(RATE.of(&values), Some(2.0));
+        assert_eq!(RATE.range(&values).map(|spread| spread.maximum), Some(3.0));
+        assert_eq!(RIGHT.of(&values), Some(0.5));
+        assert_eq!(TRIP.durations(&values).map(|trip| trip.count), Some(3));
+        assert_eq!(LINEARITY.of(&values), None);
+        assert!(!values.lacks("linearity") && values.lacks("other"));
+    }
+
+    #[test]
+    fn values_are_read_as_they_are_written_and_foreign_ones_are_passed_over() {
+        let values = filled();
+        let text = serde_json::to_string(&values).unwrap();
+        assert_eq!(serde_json::from_str::<Values>(&text).unwrap(), values);
+        let foreign: Values =
+            serde_json::from_str(r#"{"rate_pps": 5, "new": {"a": [1]}, "right": null}"#).unwrap();
+        assert_eq!((RATE.of(&foreign), RIGHT.of(&foreign)), (Some(5.0), None));
+    }
+
+    #[test]
+    fn bounds_are_read_in_the_metrics_own_unit() {
+        assert_eq!(Show::Nanoseconds.parse("5ms"), Some(5e6));
+        assert_eq!(Show::Microseconds(2).parse("5ms"), Some(5e3));
+        assert_eq!(Show::Share.parse("50%"), Some(0.5));
+        assert_eq!(Show::Share.parse("0.5"), Some(0.5));
+        assert_eq!(Show::PerSecond.parse("10k"), Some(1e4));
+        assert_eq!(Show::Bytes.parse("64KiB"), Some(65_536.0));
+        assert_eq!(Show::Count.parse("many"), None);
+    }
+}

@@ -1,0 +1,335 @@
+//! The one model of a report: what a run comes to, as text for a terminal, as Markdown, and as one self-contained HTML page.
+//!
+//! An experiment fills a [`Page`] once; every form is made of it. What only one form can show says so: figures and folded
+//! documents stand on the page alone.
+
+use crate::date;
+use crate::html::markup::{Markup, classed, element, plain};
+use crate::html::tiles::{Tile, bear_in_mind, tile_row};
+use crate::html::{document, figure_grid, unfold};
+use crate::table::{Table, clean};
+use crate::text::{WIDTH, paragraph};
+use std::fmt::Write as _;
+
+/// A whole report.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    /// What was done, in two or three words: `UDP scaling`.
+    pub subject: String,
+    /// What came out, in one line.
+    pub headline: String,
+    /// The last line of the text: what it comes to, and what the limit was.
+    pub verdict: String,
+    /// The measurements that the verdict rests on, one a line.
+    pub evidence: Vec<String>,
+    /// The program that measured, its version and when the run began, in seconds since 1970-01-01 00:00 UTC.
+    pub written_by: (String, Option<u64>),
+    /// What was measured on what: label and value, in the text's order.
+    pub origin: Vec<(&'static str, String)>,
+    /// Key numbers.
+    pub tiles: Vec<Tile>,
+    /// What the numbers must be read with, the worst first.
+    pub caveats: Vec<Caveat>,
+    /// Everything else, in order.
+    pub sections: Vec<Section>,
+    /// The command that repeats the run.
+    pub command: String,
+    /// Documents that describe the run: title and text.
+    pub documents: Vec<(&'static str, String)>,
+}
+
+/// What spoils numbers, in a few words and in full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caveat {
+    /// What it is about; empty where the sentence says it.
+    pub about: String,
+    /// What it is.
+    pub sentence: String,
+}
+
+/// A part of a report under one title.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Section {
+    title: String,
+    blocks: Vec<(Form, Block)>,
+}
+
+/// Which forms show a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Every,
+    Text,
+    Page,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Block {
+    Table(Table),
+    /// A label that the words hang under, which may be empty.
+    Paragraph(String, String),
+    Figures(Vec<Markup>),
+    Fold(String, Table),
+}
+
+impl Section {
+    /// A section without contents.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            blocks: Vec::new(),
+        }
+    }
+
+    /// Adds a table; none where it has no row.
+    #[must_use]
+    pub fn table(self, table: Table) -> Self {
+        match table.is_empty() {
+            true => self,
+            false => self.with(Form::Every, Block::Table(table)),
+        }
+    }
+
+    /// Adds a table that pages show folded, as it has many rows.
+    #[must_use]
+    pub fn folded(self, summary: impl Into<String>, table: Table) -> Self {
+        self.with(Form::Text, Block::Table(table.clone()))
+            .with(Form::Page, Block::Fold(summary.into(), table))
+    }
+
+    /// Adds a paragraph.
+    #[must_use]
+    pub fn note(self, words: impl Into<String>) -> Self {
+        self.labelled("", words)
+    }
+
+    /// Adds a paragraph for each of some sentences.
+    #[must_use]
+    pub fn notes<Words: Into<String>>(self, all: impl IntoIterator<Item = Words>) -> Self {
+        all.into_iter().fold(self, Self::note)
+    }
+
+    /// Adds a paragraph that hangs under its label.
+    #[must_use]
+    pub fn labelled(self, label: impl Into<String>, words: impl Into<String>) -> Self {
+        let words = words.into();
+        match words.is_empty() {
+            true => self,
+            false => self.with(Form::Every, Block::Paragraph(label.into(), words)),
+        }
+    }
+
+    /// Adds figures; nothing where all are empty.
+    #[must_use]
+    pub fn figures(self, figures: impl IntoIterator<Item = Markup>) -> Self {
+        let drawn: Vec<Markup> = figures.into_iter().filter(|figure| !figure.is_empty()).collect();
+        match drawn.is_empty() {
+            true => self,
+            false => self.with(Form::Page, Block::Figures(drawn)),
+        }
+    }
+
+    /// Adds a table that only pages have room for.
+    #[must_use]
+    pub fn page_table(self, table: Table) -> Self {
+        match table.is_empty() {
+            true => self,
+            false => self.with(Form::Page, Block::Table(table)),
+        }
+    }
+
+    /// Adds a paragraph that only pages have room for.
+    #[must_use]
+    pub fn page_note(self, words: impl Into<String>) -> Self {
+        self.with(Form::Page, Block::Paragraph(String::new(), words.into()))
+    }
+
+    /// Adds a paragraph that stands in text alone, where a page has it in another form.
+    #[must_use]
+    pub fn text_note(self, label: impl Into<String>, words: impl Into<String>) -> Self {
+        self.with(Form::Text, Block::Paragraph(label.into(), words.into()))
+    }
+
+    fn with(mut self, form: Form, block: Block) -> Self {
+        self.blocks.push((form, block));
+        self
+    }
+
+    fn blocks(&self, form: Form) -> impl Iterator<Item = &Block> {
+        let shown = move |(of, _): &&(Form, Block)| *of == Form::Every || *of == form;
+        self.blocks.iter().filter(shown).map(|(_, block)| block)
+    }
+}
+
+impl Page {
+    /// Adds a section; none without contents.
+    pub fn section(&mut self, section: Section) {
+        if !section.blocks.is_empty() {
+            self.sections.push(section);
+        }
+    }
+
+    /// The report as people read it in a terminal: 100 columns, the verdict last.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut head = String::new();
+        for (label, value) in &self.origin {
+            paragraph(&mut head, &format!("{label:<9}"), value);
+        }
+        let mut parts = vec![head];
+        parts.extend(self.sections.iter().map(section_text));
+        let mut end = String::new();
+        for line in &self.evidence {
+            paragraph(&mut end, "  - ", line);
+        }
+        if !self.verdict.is_empty() {
+            // One line whatever its length, so that the last line of the text is the verdict.
+            let _ = writeln!(end, "{}", clean(&self.verdict));
+        }
+        parts.push(end);
+        parts.retain(|part| !part.is_empty());
+        parts.join("\n")
+    }
+
+    /// The report in Markdown.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let mut text = format!("# {}\n\n{}\n", self.headline, clean(&self.verdict));
+        let mut list = |items: &mut dyn Iterator<Item = String>| {
+            for (index, item) in items.enumerate() {
+                let gap = if index == 0 { "\n" } else { "" };
+                let _ = writeln!(text, "{gap}- {item}");
+            }
+        };
+        list(&mut self.evidence.iter().map(|line| clean(line)));
+        list(
+            &mut self
+                .origin
+                .iter()
+                .map(|(label, value)| format!("{label}: {value}")),
+        );
+        list(&mut self.caveats.iter().map(Caveat::line));
+        for section in &self.sections {
+            if section.blocks(Form::Text).next().is_none() {
+                continue;
+            }
+            if !section.title.is_empty() {
+                let _ = writeln!(text, "\n## {}", clean(&section.title));
+            }
+            for block in section.blocks(Form::Text) {
+                let _ = match block {
+                    Block::Table(table) => write!(text, "\n{}", table.to_markdown()),
+                    Block::Paragraph(label, words) => {
+                        writeln!(text, "\n{}", clean(&format!("{} {words}", label.trim())).trim())
+                    }
+                    Block::Figures(_) | Block::Fold(..) => Ok(()),
+                };
+            }
+        }
+        text
+    }
+
+    /// The report as one page that needs no network and no script.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        let sections: Markup = self.sections.iter().map(section_html).collect();
+        let caveats = self.caveats.iter().map(|caveat| match caveat.about.as_str() {
+            "" => Markup::from(&caveat.sentence),
+            about => plain("strong", about).with(format!(": {}", caveat.sentence)),
+        });
+        let body = self
+            .banner()
+            .with(bear_in_mind(caveats.collect()))
+            .with(sections)
+            .with(self.repetition());
+        document(&self.headline, self.written_by.1, plain("main", body))
+    }
+
+    fn banner(&self) -> Markup {
+        let when = self.written_by.1.map(date::utc);
+        let origin = [Some("corelane".to_owned()), Some(self.subject.clone()), when];
+        let origin: Vec<String> = origin
+            .into_iter()
+            .flatten()
+            .filter(|part| !part.is_empty())
+            .collect();
+        let mut header = classed("p", "origin", origin.join(" \u{b7} ")).with(plain("h1", &self.headline));
+        if !self.verdict.is_empty() {
+            header.push(classed("p", "limit", &self.verdict));
+        }
+        if !self.evidence.is_empty() {
+            let lines: Markup = self.evidence.iter().map(|line| plain("li", line)).collect();
+            header.push(classed("ul", "evidence", lines));
+        }
+        // Tool and command stand at the end of the page.
+        let own = |label: &str| !["tool", "command"].contains(&label);
+        let place = self.origin.iter().filter(|(label, _)| own(label));
+        let place: Vec<&str> = place.map(|(_, value)| value.as_str()).collect();
+        header.push(classed("p", "machine", place.join(" \u{b7} ")));
+        if !self.tiles.is_empty() {
+            header.push(tile_row(self.tiles.iter().cloned()));
+        }
+        plain("header", header)
+    }
+
+    /// The command that repeats a run, the documents that describe it, and what wrote the page.
+    fn repetition(&self) -> Markup {
+        let documents = self.documents.iter().map(|(title, text)| unfold(title, text));
+        let when = self.written_by.1.map(|when| format!(" on {}", date::utc(when)));
+        let tool = format!("Written by {}{}.", self.written_by.0, when.unwrap_or_default());
+        let command = element("pre", &[("class", "command")], plain("code", &self.command));
+        let contents = plain("h2", "Repeat it")
+            .with(command)
+            .with(documents.collect::<Markup>())
+            .with(classed("p", "note", tool));
+        plain("section", contents)
+    }
+}
+
+impl Caveat {
+    fn line(&self) -> String {
+        match self.about.as_str() {
+            "" => self.sentence.clone(),
+            about => format!("{about}: {}", self.sentence),
+        }
+    }
+}
+
+fn section_text(section: &Section) -> String {
+    let mut text = String::new();
+    for block in section.blocks(Form::Text) {
+        match block {
+            Block::Table(table) => text.push_str(&table.render(WIDTH)),
+            Block::Paragraph(label, words) => paragraph(&mut text, label, words),
+            Block::Figures(_) | Block::Fold(..) => {}
+        }
+    }
+    match (section.title.as_str(), text.is_empty()) {
+        (_, true) | ("", _) => text,
+        (title, false) => format!("{title}\n{text}"),
+    }
+}
+
+fn section_html(section: &Section) -> Markup {
+    let blocks: Markup = section.blocks(Form::Page).map(block_html).collect();
+    match (section.title.as_str(), blocks.is_empty()) {
+        (_, true) => Markup::default(),
+        ("", _) => plain("section", blocks),
+        (title, _) => plain("section", plain("h2", title).with(blocks)),
+    }
+}
+
+fn block_html(block: &Block) -> Markup {
+    match block {
+        Block::Table(table) => table.to_html(),
+        Block::Paragraph(label, words) => {
+            let label = match label.trim() {
+                "" => Markup::default(),
+                label => plain("strong", label).with(" "),
+            };
+            classed("p", "note", label.with(words))
+        }
+        Block::Figures(figures) => figure_grid(figures.iter().cloned().collect()),
+        Block::Fold(summary, table) => plain("details", plain("summary", summary).with(table.to_html())),
+    }
+}
