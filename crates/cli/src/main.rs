@@ -17,6 +17,7 @@ mod lab;
 mod load;
 mod machine;
 mod outcome;
+mod outputs;
 mod plan;
 mod report;
 mod serve;

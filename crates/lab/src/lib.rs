@@ -5,14 +5,18 @@
 
 pub mod child;
 pub mod classify;
+pub mod document;
 pub mod documents;
 pub mod engines;
+pub mod experiment;
 pub mod nic;
 mod placing;
 pub mod rebalance;
 mod runner;
+pub mod saved;
 pub mod scale;
 pub mod simulate;
+pub mod steps;
 pub mod streams;
 
 pub use runner::{Moment, reported_bed};

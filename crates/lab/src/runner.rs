@@ -1,6 +1,8 @@
 //! What the runners of experiments have in common: trials in a seeded order, what is told meanwhile, and the head of a report.
 
-use crate::documents::scale::{Bed as ReportedBed, Tool, TrialStatus};
+use crate::document::Bed as ReportedBed;
+use crate::document::Tool;
+use crate::document::TrialStatus;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::counters::CpuTimes;
 use corelane_measure::quantity;

@@ -271,8 +271,8 @@ impl<T> Metric<T> {
 
     /// The value of a step: of durations, the 99th percentile.
     #[must_use]
-    pub fn of(&self, values: &Values) -> Option<f64> {
-        match values.get(self.name)? {
+    pub fn of(&self, of: &impl Measured) -> Option<f64> {
+        match of.values().get(self.name)? {
             Value::Number(number) => Some(*number),
             Value::Durations(summary) => Some(summary.p99_ns as f64),
             Value::Spread(_) | Value::Other(_) => None,
@@ -281,8 +281,8 @@ impl<T> Metric<T> {
 
     /// The durations of a step.
     #[must_use]
-    pub fn durations<'a>(&self, values: &'a Values) -> Option<&'a Summary> {
-        match values.get(self.name)? {
+    pub fn durations<'a>(&self, of: &'a impl Measured) -> Option<&'a Summary> {
+        match of.values().get(self.name)? {
             Value::Durations(summary) => Some(summary),
             _ => None,
         }
@@ -290,8 +290,8 @@ impl<T> Metric<T> {
 
     /// The range of a step's value over the trials.
     #[must_use]
-    pub fn range<'a>(&self, values: &'a Values) -> Option<&'a Spread> {
-        match values.get(self.spread?)? {
+    pub fn range<'a>(&self, of: &'a impl Measured) -> Option<&'a Spread> {
+        match of.values().get(self.spread?)? {
             Value::Spread(spread) => Some(spread),
             _ => None,
         }
@@ -368,6 +368,18 @@ impl<'de> Deserialize<'de> for IgnoredValue {
 #[serde(transparent)]
 pub struct Values(BTreeMap<String, Option<Value>>);
 
+impl<M: Measured + ?Sized> Measured for &M {
+    fn values(&self) -> &Values {
+        (*self).values()
+    }
+}
+
+impl Measured for Values {
+    fn values(&self) -> &Values {
+        self
+    }
+}
+
 impl Values {
     /// Fills in every metric that trials give, from valid ones.
     pub fn fill<T>(&mut self, metrics: &[&Metric<T>], valid: &[&T]) {
@@ -409,6 +421,12 @@ impl Values {
     #[must_use]
     pub fn lacks(&self, name: &str) -> bool {
         !self.0.contains_key(name)
+    }
+
+    /// Whether a value is null.
+    #[must_use]
+    pub fn is_null(&self, name: &str) -> bool {
+        matches!(self.0.get(name), Some(None))
     }
 
     fn get(&self, name: &str) -> Option<&Value> {

@@ -22,10 +22,12 @@ pub struct Run {
     pub steps: Vec<Step>,
 }
 
-/// One step: steps of two runs with the same shape are compared.
+/// One step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
-    /// What it is, as people read it.
+    /// What it is: steps of two runs with the same key are compared.
+    pub key: String,
+    /// The same, as people read it.
     pub shape: Vec<Cell>,
     /// Its numbers, in one order in all steps and runs.
     pub numbers: Vec<Numbers>,
@@ -80,7 +82,7 @@ pub fn diff(before: &Run, after: &Run) -> String {
     let mut table = Table::new(before.shape.iter().cloned().chain(compared).collect());
     let mut tally = Tally::default();
     for step in &before.steps {
-        let Some(other) = after.steps.iter().find(|other| other.shape == step.shape) else {
+        let Some(other) = after.steps.iter().find(|other| other.key == step.key) else {
             tally.only_before += 1;
             continue;
         };
@@ -97,7 +99,7 @@ pub fn diff(before: &Run, after: &Run) -> String {
             }
         }
     }
-    let new = |step: &&Step| !before.steps.iter().any(|other| other.shape == step.shape);
+    let new = |step: &&Step| !before.steps.iter().any(|other| other.key == step.key);
     tally.only_after = after.steps.iter().filter(new).count();
     if !table.is_empty() {
         text.push_str(&table.render(WIDTH));
@@ -166,8 +168,7 @@ impl Change {
     }
 
     fn cells(&self, numbers: &Numbers, verdict: Verdict) -> [String; 5] {
-        let show =
-            |spread: Option<Spread>| or_missing(spread, |spread| numbers.show.words(spread.median));
+        let show = |spread: Option<Spread>| or_missing(spread, |spread| numbers.show.words(spread.median));
         [
             numbers.label.to_owned(),
             show(self.before),

@@ -4,6 +4,8 @@
 //! documents stand on the page alone.
 
 use crate::date;
+use crate::diff::Run;
+use crate::gate::Figure;
 use crate::html::markup::{Markup, classed, element, plain};
 use crate::html::tiles::{Tile, bear_in_mind, tile_row};
 use crate::html::{document, figure_grid, unfold};
@@ -69,6 +71,8 @@ enum Block {
     Paragraph(String, String),
     Figures(Vec<Markup>),
     Fold(String, Table),
+    /// Nothing: the title stands over the sections that follow.
+    Heading,
 }
 
 impl Section {
@@ -79,6 +83,12 @@ impl Section {
             title: title.into(),
             blocks: Vec::new(),
         }
+    }
+
+    /// A title over the sections that follow.
+    #[must_use]
+    pub fn heading(title: impl Into<String>) -> Self {
+        Self::new(title).with(Form::Every, Block::Heading)
     }
 
     /// Adds a table; none where it has no row.
@@ -222,7 +232,7 @@ impl Page {
                     Block::Paragraph(label, words) => {
                         writeln!(text, "\n{}", clean(&format!("{} {words}", label.trim())).trim())
                     }
-                    Block::Figures(_) | Block::Fold(..) => Ok(()),
+                    Block::Figures(_) | Block::Fold(..) | Block::Heading => Ok(()),
                 };
             }
         }
@@ -301,22 +311,31 @@ fn section_text(section: &Section) -> String {
         match block {
             Block::Table(table) => text.push_str(&table.render(WIDTH)),
             Block::Paragraph(label, words) => paragraph(&mut text, label, words),
-            Block::Figures(_) | Block::Fold(..) => {}
+            Block::Figures(_) | Block::Fold(..) | Block::Heading => {}
         }
     }
-    match (section.title.as_str(), text.is_empty()) {
-        (_, true) | ("", _) => text,
-        (title, false) => format!("{title}\n{text}"),
+    let shown = section.blocks(Form::Text).next().is_some();
+    match section.title.as_str() {
+        "" => text,
+        title if shown => format!("{title}\n{text}"),
+        _ => text,
     }
 }
 
 fn section_html(section: &Section) -> Markup {
     let blocks: Markup = section.blocks(Form::Page).map(block_html).collect();
-    match (section.title.as_str(), blocks.is_empty()) {
-        (_, true) => Markup::default(),
-        ("", _) => plain("section", blocks),
-        (title, _) => plain("section", plain("h2", title).with(blocks)),
+    match section.title.as_str() {
+        _ if section.blocks(Form::Page).next().is_none() => Markup::default(),
+        "" => plain("section", blocks),
+        title => plain("section", plain("h2", sentence_case(title)).with(blocks)),
     }
+}
+
+/// Titles begin with a capital letter where they stand alone.
+fn sentence_case(title: &str) -> String {
+    let mut letters = title.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
 }
 
 fn block_html(block: &Block) -> Markup {
@@ -330,6 +349,34 @@ fn block_html(block: &Block) -> Markup {
             classed("p", "note", label.with(words))
         }
         Block::Figures(figures) => figure_grid(figures.iter().cloned().collect()),
+        Block::Heading => Markup::default(),
         Block::Fold(summary, table) => plain("details", plain("summary", summary).with(table.to_html())),
+    }
+}
+
+/// What can be shown in every form: the document of a run.
+pub trait Rendered {
+    /// The report.
+    fn page(&self) -> Page;
+
+    /// One table with everything that is measured, in full: what CSV has.
+    fn table(&self) -> Table;
+
+    /// The run as it is compared with another; `None` where runs of this kind are not compared.
+    fn compared(&self) -> Option<Run> {
+        None
+    }
+
+    /// The figures that gates may name, each with its value.
+    fn figures(&self) -> Vec<(Figure, Option<f64>)> {
+        Vec::new()
+    }
+
+    /// Whether the run shows what it is to prove.
+    ///
+    /// # Errors
+    /// What it does not show.
+    fn proved(&self) -> Result<(), String> {
+        Ok(())
     }
 }

@@ -34,6 +34,18 @@ impl<'a, Row> Reading<'a, Row> {
         }
     }
 
+    /// Its column.
+    #[must_use]
+    pub fn column(&self) -> Column {
+        self.column.clone()
+    }
+
+    /// The cell of a row.
+    #[must_use]
+    pub fn cell(&self, row: &Row) -> Cell {
+        (self.read)(row)
+    }
+
     /// The same column, left out where lines have 100 columns.
     #[must_use]
     pub fn wide(mut self) -> Self {
@@ -51,7 +63,7 @@ pub fn table<'a, 'r, Row: 'r>(
     let readings: Vec<Reading<'a, Row>> = readings.into_iter().collect();
     let mut table = Table::new(readings.iter().map(|reading| reading.column.clone()).collect());
     for row in rows {
-        table.row(readings.iter().map(|reading| (reading.read)(row)));
+        table.row(readings.iter().map(|reading| reading.cell(row)));
     }
     table
 }
@@ -66,9 +78,7 @@ pub fn metric<'a, T, Row: Measured>(metric: &'static Metric<T>) -> Reading<'a, R
 #[must_use]
 pub fn named<'a, T, Row: Measured>(metric: &'static Metric<T>, header: &str, unit: &str) -> Reading<'a, Row> {
     let column = Column::right(header).unit(unit).key(metric.name);
-    Reading::new(column, |row: &Row| {
-        Cell::number(metric.of(row.values()), metric.show)
-    })
+    Reading::new(column, |row: &Row| Cell::number(metric.of(row), metric.show))
 }
 
 /// The column of a metric with its range over the trials: `0.98±0.02`.
@@ -76,11 +86,9 @@ pub fn named<'a, T, Row: Measured>(metric: &'static Metric<T>, header: &str, uni
 pub fn with_range<'a, T, Row: Measured>(metric: &'static Metric<T>, decimals: usize) -> Reading<'a, Row> {
     let column = Column::right(metric.header).unit(metric.unit).key(metric.name);
     Reading::new(column, move |row: &Row| {
-        Cell::shown(metric.of(row.values()), |value| {
-            match metric.range(row.values()) {
-                Some(spread) => spread.display(decimals),
-                None => Show::Fixed(decimals).cell(value),
-            }
+        Cell::shown(metric.of(row), |value| match metric.range(row) {
+            Some(spread) => spread.display(decimals),
+            None => Show::Fixed(decimals).cell(value),
         })
     })
 }
@@ -89,7 +97,7 @@ pub fn with_range<'a, T, Row: Measured>(metric: &'static Metric<T>, decimals: us
 #[must_use]
 pub fn relative_range<'a, T, Row: Measured>(metric: &'static Metric<T>, header: &str) -> Reading<'a, Row> {
     Reading::new(Column::right(header).unit("%"), |row: &Row| {
-        let several = metric.range(row.values()).filter(|spread| spread.count > 1);
+        let several = metric.range(row).filter(|spread| spread.count > 1);
         Cell::number(several.map(|spread| spread.relative), Show::Share)
     })
 }
@@ -103,12 +111,12 @@ pub fn percentile<'a, T, Row: Measured>(
     of: fn(&Summary) -> u64,
 ) -> Reading<'a, Row> {
     Reading::new(Column::right(header).unit(unit), move |row: &Row| {
-        let time = metric.durations(row.values()).map(|summary| of(summary) as f64);
+        let time = metric.durations(row).map(|summary| of(summary) as f64);
         Cell::number(time, Show::Nanoseconds)
     })
 }
 
-/// The columns of durations: median, 90th, 99th and 99.9th percentile, and the longest. The 90th is wide.
+/// The columns of durations: median, 90th, 99th and 99.9th percentile, and the longest.
 #[must_use]
 pub fn percentiles<'a, T, Row: Measured>(
     metric: &'static Metric<T>,

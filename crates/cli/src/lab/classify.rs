@@ -109,7 +109,7 @@ pub fn run(arguments: &ClassifyArguments) -> Outcome {
     let interrupt = Interrupt::catch()?;
     let progress = progress::bar(0).with_message("building tables");
     let report = experiment.run(interrupt.flag(), |moment| {
-        progress::show(&progress, moment);
+        progress::show_moment(&progress, moment);
         // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
         let _ = save(arguments, moment.report);
     });

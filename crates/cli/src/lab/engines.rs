@@ -79,7 +79,7 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
     let interrupt = Interrupt::catch()?;
     let progress = progress::bar(0);
     let report = comparison.run(interrupt.flag(), |moment| {
-        progress::show(&progress, moment);
+        progress::show_moment(&progress, moment);
         // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
         let _ = save(arguments, moment.report);
     });

@@ -10,6 +10,7 @@ mod scale_http;
 mod scale_streams;
 mod scale_tcp;
 mod scale_udp;
+mod shell;
 mod simulate;
 
 use crate::outcome::Outcome;

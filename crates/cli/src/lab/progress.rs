@@ -1,16 +1,18 @@
 //! What a terminal shows while an experiment runs; nothing is shown to anything else.
 
 use corelane_host::conditions::{Severity, Snapshot};
-use corelane_lab::Moment;
+use corelane_lab::experiment::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 
 /// Says what is about to run, where, and what may spoil it; then a bar of so many trials, which take about so many seconds.
-pub fn announce(bed: &str, snapshot: &Snapshot, trials: usize, seconds: f64) -> ProgressBar {
+pub fn announce(bed: Option<&str>, snapshot: &Snapshot, trials: usize, seconds: f64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    eprintln!("{bed}");
+    if let Some(bed) = bed {
+        eprintln!("{bed}");
+    }
     for condition in snapshot
         .conditions
         .iter()
@@ -37,7 +39,14 @@ pub fn bar(trials: usize) -> ProgressBar {
 }
 
 /// How far the run is.
-pub fn show<Report>(bar: &ProgressBar, moment: &Moment<'_, Report>) {
+pub fn show<D>(bar: &ProgressBar, progress: &Progress<'_, D>) {
+    bar.set_length(progress.of as u64);
+    bar.set_position(progress.done as u64);
+    bar.set_message(progress.what.to_owned());
+}
+
+/// How far a run is that has no runner of its own yet.
+pub fn show_moment<Report>(bar: &ProgressBar, moment: &corelane_lab::Moment<'_, Report>) {
     bar.set_length(moment.of as u64);
     bar.set_position(moment.done as u64);
     bar.set_message(moment.what.to_owned());

@@ -11,9 +11,9 @@ use crate::values::{count, share};
 use anyhow::Context;
 use clap::Args;
 use corelane_host::{bed, limits};
-use corelane_lab::documents::scale::Placement;
 use corelane_lab::documents::streams::{Protocol, Server, StreamsReport, Traffic, render};
 use corelane_lab::reported_bed;
+use corelane_lab::scale::Placement;
 use corelane_lab::streams::{StreamsExperiment, StreamsPlan, StreamsRequest, SubjectRequest};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::engine::EngineKind;
@@ -135,9 +135,9 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     // Each trial builds its own.
     drop(bed);
     let interrupt = Interrupt::catch()?;
-    let progress = progress::announce(&experiment.bed.describe, &snapshot, trials, seconds);
+    let progress = progress::announce(Some(&experiment.bed.describe), &snapshot, trials, seconds);
     let report = experiment.run(interrupt.flag(), |moment| {
-        progress::show(&progress, moment);
+        progress::show_moment(&progress, moment);
         // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
         let _ = save(arguments, moment.report);
     });

@@ -1,28 +1,20 @@
 //! `corelane lab scale udp`: the scaling experiment for datagrams.
 
-use crate::documents::{command_line, write_whole};
-use crate::interrupt::Interrupt;
 use crate::lab::bed::{BedArgument, PORT, build_bed, snapshot};
-use crate::lab::progress;
-use crate::outcome::{Done, Outcome, usage};
+use crate::lab::shell::{self, ShellArguments};
+use crate::outcome::{Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
 use crate::steering::{self, Asking};
-use crate::values::{duration, share, size};
+use crate::values::{duration, size};
 use anyhow::Context;
 use clap::Args;
 use corelane_host::bed;
-use corelane_host::conditions::Snapshot;
 use corelane_host::limits;
-use corelane_lab::documents::scale::{Placement, ScaleReport, render};
-use corelane_lab::scale::{Experiment, Observe, ScaleError, ScalePlan, ScaleRequest};
-use corelane_load::udp::Skew;
-use corelane_load::udp::UdpLoadError;
+use corelane_lab::scale::{Observe, Placement, Scale, ScaleError, ScalePlan, ScaleRequest};
+use corelane_load::udp::{Skew, UdpLoadError};
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::udp::{Answers, Mode, Model, UnknownAnswers, UnknownModel};
-use indicatif::ProgressBar;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -88,9 +80,6 @@ pub struct ScaleUdpArguments {
     /// Length of one trial
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub duration: Duration,
-    /// Trials of each step, interleaved
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
     /// Payload of each datagram, 16 to 65507 bytes
     #[arg(long, value_name = "SIZE", default_value = "510", value_parser = size)]
     pub size: u64,
@@ -132,21 +121,8 @@ pub struct ScaleUdpArguments {
     pub observe: ObserveArguments,
     #[command(flatten)]
     pub placing: MemoryArguments,
-    /// Seed of the order of trials
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// CPU time that other machines on the same hardware may have in a trial; with more it is spoilt, and run again
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "10%")]
-    pub max_steal: f64,
-    /// Print the plan and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    pub json: Option<PathBuf>,
-    /// Write the report as one HTML page
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub shell: ShellArguments,
 }
 
 /// What is observed while each trial is measured.
@@ -177,31 +153,20 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
     let queues = (!request.answers.is_empty()).then_some(buckets as u32);
     let bed = build_bed(arguments.bed, buckets, arguments.size as u32, queues)?;
     let snapshot = snapshot(&bed);
-    let plan = ScalePlan::new(request, &bed, PORT);
-    if arguments.dry_run {
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
-        return Ok(Done);
-    }
-    let experiment = Experiment {
-        plan,
+    let mut experiment = Scale::new(
+        ScalePlan::new(request, &bed, PORT),
         bed,
-        program: std::env::current_exe().context("finding the program's own file")?,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        command_line: command_line(),
-        conditions: serde_json::to_value(&snapshot)?,
-        descriptor_limit: limits::open_descriptors()?,
-    };
-    let interrupt = Interrupt::catch()?;
-    let progress = progress(&experiment, &snapshot);
-    let report = experiment.run(interrupt.flag(), |moment| {
-        progress::show(&progress, moment);
-        // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
-        let _ = save(arguments, moment.report);
-    });
-    progress.finish_and_clear();
-    let report = report.map_err(name_flag)?;
-    save(arguments, &report)?;
-    tell(arguments, &report)
+        std::env::current_exe().context("finding the program's own file")?,
+        shell::facts(&snapshot)?,
+        limits::open_descriptors()?,
+    );
+    let trial_seconds = arguments.duration.as_secs_f64() + 0.5;
+    shell::run(
+        &arguments.shell,
+        &mut experiment,
+        (&snapshot, trial_seconds),
+        name_flag,
+    )
 }
 
 fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
@@ -228,7 +193,7 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
         answers: (arguments.answers.as_ref()).map_or_else(Vec::new, |ways| ways.0.clone()),
         metadata: arguments.metadata,
         duration_s: arguments.duration.as_secs_f64(),
-        rounds: arguments.rounds,
+        rounds: arguments.shell.rounds,
         payload_bytes: arguments.size as usize,
         flows: arguments.flows as usize,
         window: arguments.window,
@@ -238,8 +203,8 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
         gro: moving.gro,
         memory: arguments.placing.memory,
         buffer_memory: arguments.placing.buffer_memory,
-        seed: arguments.seed,
-        max_steal: arguments.max_steal,
+        seed: arguments.shell.seed,
+        max_steal: arguments.shell.max_steal,
         observe: Observe {
             profile: arguments.observe.profile,
             locks: arguments.observe.locks,
@@ -253,37 +218,4 @@ fn name_flag(error: ScaleError) -> anyhow::Error {
         ScaleError::Load(error @ UdpLoadError::Unreached { .. }) => usage("--buckets", error),
         error => error.into(),
     }
-}
-
-/// What a terminal shows meanwhile.
-fn progress(experiment: &Experiment, snapshot: &Snapshot) -> ProgressBar {
-    let plan = &experiment.plan;
-    let trials = plan.steps.len() * plan.request.rounds as usize;
-    let seconds = trials as f64 * (plan.request.duration_s + 0.5);
-    progress::announce(&experiment.bed.describe(), snapshot, trials, seconds)
-}
-
-fn save(arguments: &ScaleUdpArguments, report: &ScaleReport) -> anyhow::Result<()> {
-    let standard_output = Path::new("-");
-    if let Some(path) = arguments.json.as_deref().filter(|path| *path != standard_output) {
-        write_whole(path, &report.to_json()?).with_context(|| format!("--json {}", path.display()))?;
-    }
-    if let Some(path) = &arguments.html {
-        let page = corelane_lab::documents::html::page(report);
-        write_whole(path, &page).with_context(|| format!("--html {}", path.display()))?;
-    }
-    Ok(())
-}
-
-fn tell(arguments: &ScaleUdpArguments, report: &ScaleReport) -> Outcome {
-    let mut out = io::stdout().lock();
-    if arguments.json.as_deref() == Some(Path::new("-")) {
-        write!(out, "{}", report.to_json()?)?;
-        return Ok(Done);
-    }
-    write!(out, "{}", render(report))?;
-    if let Some(path) = &arguments.html {
-        writeln!(io::stderr(), "report: {}", path.display())?;
-    }
-    Ok(Done)
 }

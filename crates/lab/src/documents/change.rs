@@ -2,8 +2,8 @@
 //!
 //! In: two runs of one experiment, whichever it is, the earlier first. Out: text.
 
+use crate::document::TrialStatus;
 use crate::documents::conditions;
-use crate::documents::scale::TrialStatus;
 use crate::documents::text::Heading;
 use corelane_measure::quantity::{MISSING, or_missing};
 use corelane_measure::statistics::Spread;

@@ -19,7 +19,7 @@ pub use strides::{Cache, HeaderTrial, Held, Stride};
 pub(crate) use text::held_words;
 pub use text::render;
 
-use crate::documents::scale::Tool;
+use crate::document::Tool;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

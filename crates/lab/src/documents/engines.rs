@@ -8,7 +8,8 @@ mod text;
 
 pub use text::render;
 
-use crate::documents::scale::{Bed, Tool};
+use crate::document::Bed;
+use crate::document::Tool;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -6,8 +6,6 @@ pub mod conditions;
 pub mod engines;
 pub mod html;
 pub mod observed;
-pub mod published;
-pub mod scale;
 pub mod simulate;
 pub mod streams;
 mod text;

@@ -5,8 +5,9 @@
 //! functions, FreeBSD's lock statistics, the workstreams of `netstat -Q`. Times are nanoseconds in the document and
 //! microseconds in the lock table, as in the post.
 
-use corelane_measure::quantity::{self, MISSING, or_missing};
-use corelane_report::table::{Column, Table};
+use corelane_measure::metric::Show;
+use corelane_measure::quantity::{self, MISSING};
+use corelane_report::table::{Cell, Column, Table};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -193,7 +194,7 @@ pub struct SoftnetRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockComparison {
     /// The placement of both steps, as documents write it: `aligned` or `crossed`.
-    pub placement: crate::documents::scale::Placement,
+    pub placement: crate::scale::Placement,
     /// Active buckets of both.
     pub buckets_active: usize,
     /// The comparison.
@@ -233,10 +234,10 @@ impl ProfileTable {
         ]);
         for row in self.rows.iter().take(rows) {
             table.row([
-                quantity::fixed(row.samples_percent, 1),
-                row.image.clone(),
-                row.function.clone(),
-                row.callers_text(),
+                Cell::number(Some(row.samples_percent), Show::Fixed(1)),
+                Cell::from(&row.image),
+                Cell::from(&row.function),
+                Cell::from(row.callers_text()),
             ]);
         }
         table
@@ -302,14 +303,14 @@ impl ObservedLocks {
         let ranked = self.rows.iter().enumerate();
         for (_, row) in ranked.filter(|(rank, row)| *rank < rows || row.receive_lock) {
             table.row([
-                or_missing(row.max_ns, microseconds),
-                microseconds(row.wait_max_ns),
-                or_missing(row.total_ns, microseconds),
-                microseconds(row.wait_total_ns),
-                row.count.to_string(),
-                or_missing(row.avg_ns, microseconds),
-                microseconds(row.wait_avg_ns),
-                row.name.clone(),
+                microseconds(row.max_ns),
+                microseconds(Some(row.wait_max_ns)),
+                microseconds(row.total_ns),
+                microseconds(Some(row.wait_total_ns)),
+                plain(Some(row.count)),
+                microseconds(row.avg_ns),
+                microseconds(Some(row.wait_avg_ns)),
+                Cell::from(&row.name),
             ]);
         }
         table
@@ -340,19 +341,19 @@ impl ObservedSoftnet {
         let mut table = Table::new(columns);
         for row in &self.rows {
             table.row([
-                row.cpu.to_string(),
-                row.cpu.to_string(),
-                "backlog".to_owned(),
-                or_missing(row.backlog, |length| length.to_string()),
-                or_missing(row.backlog_high_water, |length| length.to_string()),
-                MISSING.to_owned(),
-                MISSING.to_owned(),
-                row.dropped.to_string(),
-                MISSING.to_owned(),
-                row.processed.to_string(),
-                row.squeezed.to_string(),
-                row.received_rps.to_string(),
-                row.flow_limit.to_string(),
+                plain(Some(row.cpu)),
+                plain(Some(row.cpu)),
+                Cell::from("backlog"),
+                plain(row.backlog),
+                plain(row.backlog_high_water),
+                Cell::from(MISSING),
+                Cell::from(MISSING),
+                plain(Some(row.dropped)),
+                Cell::from(MISSING),
+                plain(Some(row.processed)),
+                plain(Some(row.squeezed)),
+                plain(Some(row.received_rps)),
+                plain(Some(row.flow_limit)),
             ]);
         }
         table
@@ -360,8 +361,17 @@ impl ObservedSoftnet {
 }
 
 /// Nanoseconds as the microseconds of the lock table, with one decimal.
-pub(crate) fn microseconds(nanoseconds: u64) -> String {
-    quantity::fixed(nanoseconds as f64 / 1e3, 1)
+fn microseconds(nanoseconds: Option<u64>) -> Cell {
+    Cell::shown(nanoseconds.map(|time| time as f64), |time| {
+        quantity::fixed(time / 1e3, 1)
+    })
+}
+
+/// A number as it is, without separators, as the posts' tools print it.
+fn plain(number: Option<impl Into<u64>>) -> Cell {
+    Cell::shown(number.map(|number| number.into() as f64), |number| {
+        format!("{number:.0}")
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod text;
 
 pub use text::render;
 
-use crate::documents::scale::Tool;
+use crate::document::Tool;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 

@@ -24,7 +24,10 @@ pub use summarise::{scaling, summarise};
 pub use text::render;
 pub use trial::{BucketBytes, Connections, CpuUse, Segments, Trial};
 
-use crate::documents::scale::{Bed, Placement, Scaling, Tool};
+use crate::document::Bed;
+use crate::document::Tool;
+use crate::scale::Placement;
+use crate::steps::Scaling;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;

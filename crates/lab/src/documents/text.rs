@@ -1,8 +1,10 @@
 //! What reports in text share: the heading, the conditions worst first, what was set aside and why. 100 columns.
 
+use crate::document::Bed;
+use crate::document::Tool;
+use crate::document::TrialStatus;
 use crate::documents::change::Run;
 use crate::documents::conditions::{self, Severity};
-use crate::documents::scale::{Bed, Tool, TrialStatus};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics::Spread;
 use corelane_report::text::paragraph;

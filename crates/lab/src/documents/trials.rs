@@ -1,9 +1,12 @@
 //! What the trials of a step come to, whatever was tried in them.
 
-use crate::documents::scale::{CpuShare, Scaling, Share, TrialStatus};
+use crate::document::CpuShare;
+use crate::document::TrialStatus;
 use crate::documents::text::SPOILT;
+use crate::steps::Scaling;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::scalability;
+use corelane_measure::share::Share;
 use corelane_measure::statistics::{self, Spread};
 use std::collections::BTreeMap;
 

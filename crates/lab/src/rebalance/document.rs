@@ -1,7 +1,7 @@
 //! What `lab rebalance` tells: phases, decisions, and the verdict as a pure function of them.
 
 use super::Request;
-use crate::documents::scale::Bed;
+use crate::document::Bed;
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
 use serde::Serialize;

@@ -2,12 +2,16 @@
 //! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes out.
 
 use super::collect::{Sides, Spent};
+use super::document::{Trial, TrialBucket, Unexplained};
 use super::places;
 use super::plan::{PlannedStep, ScalePlan};
-use crate::documents::scale::{CpuShare, Share, Trial, TrialBucket, TrialStatus, Unexplained};
-use crate::runner::spoilt;
+use crate::document::CpuShare;
+use crate::document::TrialStatus;
+use crate::experiment::Turn;
+use crate::steps::Tried;
 use corelane_host::counters::ClockRate;
 use corelane_load::udp::{UdpLoaded, WorkerLoaded};
+use corelane_measure::share::Share;
 use corelane_serve::udp::Mode;
 use corelane_serve::udp::{BucketServed, UdpServed};
 use serde_json::json;
@@ -28,8 +32,8 @@ pub(super) struct Evidence<'a> {
 }
 
 /// Adds up one trial.
-pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evidence<'_>) -> Trial {
-    let step = plan.steps[index];
+pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Trial {
+    let step = plan.steps[turn.step];
     let loaded = evidence.loaded;
     let (before, after) = (evidence.served_before, evidence.served);
     let per_bucket = buckets(step.mode, before, after);
@@ -63,14 +67,12 @@ pub(super) fn trial(plan: &ScalePlan, index: usize, round: usize, evidence: &Evi
         raw: json!({ "engine": evidence.served.engine, "engine_reason": evidence.served.engine_reason,
             "loaded": loaded.total, "workers": loaded.workers, "sources": loaded.sources,
             "served_causes": evidence.served.dropped() }),
-        ..Trial::new(index, round, loaded.sending_s)
+        ..Trial::new(Tried::new(turn.step, turn.round, loaded.sending_s))
     };
     give_reasons(&mut trial, evidence);
     trial.raw["by_others"] = json!(spent.by_others(earlier));
-    if let Some(why) = spoilt(plan.request.max_steal, &earlier.cpus, &spent.cpus) {
-        (trial.status, trial.why) = (TrialStatus::Spoilt, Some(why));
-    } else if let Some(limit) = &loaded.limited_by {
-        (trial.status, trial.why) = (TrialStatus::GeneratorLimited, Some(limit.clone()));
+    if let Some(limit) = &loaded.limited_by {
+        (trial.tried.status, trial.tried.why) = (TrialStatus::GeneratorLimited, Some(limit.clone()));
     }
     places::count(&mut trial, plan, evidence);
     trial.unexplained = Unexplained::of(&trial);
@@ -90,7 +92,7 @@ fn give_reasons(trial: &mut Trial, evidence: &Evidence<'_>) {
     ];
     for (field, reason, missing) in reasons {
         if let Some(reason) = reason.clone().filter(|_| missing) {
-            trial.unknown.insert(field.to_owned(), reason);
+            trial.tried.unknown.insert(field.to_owned(), reason);
         }
     }
 }

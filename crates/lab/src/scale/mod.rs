@@ -6,13 +6,18 @@
 
 mod account;
 mod collect;
+pub mod document;
+pub mod metrics;
 mod observe;
+mod page;
 mod places;
 mod plan;
 mod run;
 mod trial;
 mod verdict;
 
+pub use document::{Placement, ScaleReport, Step, UnknownPlacement, Variation};
+pub use metrics::METRICS;
 pub use observe::Observe;
 pub use plan::{PlannedStep, ScalePlan, ScaleRequest};
-pub use run::{Experiment, ScaleError};
+pub use run::{Scale, ScaleError};

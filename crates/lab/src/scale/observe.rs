@@ -8,7 +8,8 @@ use crate::documents::observed::{
     LockComparison, LockRow, Observed, ObservedLocks, ObservedProfile, ObservedSoftnet, ProfileCaller,
     ProfileRow, ProfileTable, SoftnetRow,
 };
-use crate::documents::scale::{ScaleReport, Step};
+use crate::scale::ScaleReport;
+use crate::scale::Step;
 use corelane_host::counters::Softnet;
 use corelane_observe::ObserveError;
 use corelane_observe::locks::{LockReport, LockSite, LockWatch, compare};
@@ -176,9 +177,10 @@ impl Kept {
 /// The step that shows waits for the receive lock, where clients can be on other CPUs: the receive path then takes the lock
 /// of a socket whose reader runs at the same time. On its worker's CPU it never can.
 pub(super) fn crossed_sink(plan: &ScalePlan) -> Option<PlannedStep> {
-    let echo = plan.steps.iter().rfind(|step| {
-        step.model == Model::Exact && step.placement == crate::documents::scale::Placement::Crossed
-    })?;
+    let echo = plan
+        .steps
+        .iter()
+        .rfind(|step| step.model == Model::Exact && step.placement == crate::scale::Placement::Crossed)?;
     let sink = PlannedStep {
         mode: Mode::Sink,
         ..*echo

@@ -12,8 +12,8 @@
 
 use super::account::Evidence;
 use super::collect::SideReading;
+use super::document::Trial;
 use super::plan::ScalePlan;
-use crate::documents::scale::Trial;
 use corelane_host::counters::UdpCounters;
 use corelane_measure::drops::{Cause, Gap, LinuxUdpCounters, Side, UdpAccount};
 
@@ -65,7 +65,7 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
         match framing.received(&server) {
             Ok(received) => trial.received = Some(received),
             Err(reason) => {
-                trial.unknown.insert("received_pps".to_owned(), reason);
+                trial.tried.unknown.insert("received_pps".to_owned(), reason);
             }
         }
         let refused = evidence
@@ -81,7 +81,10 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
         }
     } else {
         let reason = "client and server share the loopback device and its counters";
-        trial.unknown.insert("received_pps".to_owned(), reason.to_owned());
+        trial
+            .tried
+            .unknown
+            .insert("received_pps".to_owned(), reason.to_owned());
     }
     attribute(trial, dropped);
 }
@@ -239,7 +242,7 @@ fn attribute(trial: &mut Trial, dropped: Vec<Dropped>) {
         if missing.is_some() && !dropped.is_empty() {
             let reason = "the kernel counts merged frames, and several causes dropped some: how many datagrams each took \
                           cannot be told";
-            trial.unknown.insert("drops".to_owned(), reason.to_owned());
+            trial.tried.unknown.insert("drops".to_owned(), reason.to_owned());
         }
         for dropped in dropped {
             add(trial, dropped, dropped.count);
@@ -275,14 +278,15 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::scale::Unexplained;
+    use crate::scale::document::Unexplained;
+    use crate::steps::Tried;
 
     fn trial() -> Trial {
         Trial {
             generated: 1_000,
             received: Some(1_000),
             seen: 700,
-            ..Trial::new(0, 0, 1.0)
+            ..Trial::new(Tried::new(0, 0, 1.0))
         }
     }
 
@@ -319,7 +323,7 @@ mod tests {
             ],
         );
         assert_eq!(Unexplained::of(&trial).received_to_seen, Some(294));
-        assert!(trial.unknown["drops"].contains("merged frames"));
+        assert!(trial.tried.unknown["drops"].contains("merged frames"));
     }
 
     #[test]
@@ -327,7 +331,7 @@ mod tests {
         let mut trial = trial();
         attribute(&mut trial, vec![dropped(Cause::FullBuffers, 299, false)]);
         assert_eq!(Unexplained::of(&trial).received_to_seen, Some(1));
-        assert!(trial.unknown.is_empty());
+        assert!(trial.tried.unknown.is_empty());
     }
 
     #[test]
@@ -341,7 +345,7 @@ mod tests {
             ],
         );
         assert_eq!((trial.drops["full_buffers"], trial.drops["memory"]), (299, 1));
-        assert!(trial.unknown.is_empty());
+        assert!(trial.tried.unknown.is_empty());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What the scaling experiment is to do: its steps as data.
 
 use super::observe::{Observe, crossed_sink};
-use crate::documents::scale::{Placement, Variation};
 use crate::placing::{active_counts, distinct, other_cpus};
+use crate::scale::Placement;
+use crate::scale::Variation;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::memory::MemoryPolicy;

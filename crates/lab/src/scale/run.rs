@@ -1,39 +1,34 @@
-//! The runner: rounds, the seeded order of trials within each, and a report after every trial, so that an interrupt loses
-//! nothing.
+//! The scaling experiment for datagrams, for the runner.
 
+use super::document::{Limit, LimitCause, SCHEMA, ScaleReport, Step, Trial};
 use super::observe::Kept;
 use super::plan::ScalePlan;
-use super::trial;
-use super::verdict;
+use super::{trial, verdict};
 use crate::child::ChildError;
-use crate::documents::scale::{
-    self, Limit, LimitCause, SCHEMA, ScaleReport, Scaling, Step, Trial, TrialStatus,
-};
-use crate::runner::{Moment, Schedule, as_json, now_unix_s, reported_bed, tool};
+use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::experiment::{Experiment, Trying, Turn};
+use crate::steps::{Scaling, Trial as _, Tried};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_load::udp::UdpLoadError;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
 /// A scaling experiment, ready to run.
-pub struct Experiment {
+pub struct Scale {
     /// What to do.
     pub plan: ScalePlan,
     /// Where.
     pub bed: Bed,
     /// The program that servers and generators run as: this one.
     pub program: PathBuf,
-    /// Its version, for the report.
-    pub version: String,
-    /// The command line that repeats the run.
-    pub command_line: Vec<String>,
-    /// What may spoil or explain the result, as read before the run.
-    pub conditions: Value,
+    /// What its document says of the run.
+    pub facts: RunFacts,
     /// Descriptors that one process may hold.
     pub descriptor_limit: usize,
+    /// What was observed so far.
+    pub(super) observations: Kept,
 }
 
 /// Why an experiment could not be carried out.
@@ -50,54 +45,39 @@ pub enum ScaleError {
     Host(#[from] HostError),
 }
 
-impl Experiment {
-    /// Runs every trial, or as many as there are before `interrupt` is set.
-    ///
-    /// # Errors
-    /// When the clients cannot be planned, or when the very first trial fails: later failures are kept in the report, as
-    /// trials that failed.
-    pub fn run(
-        &self,
-        interrupt: &AtomicBool,
-        mut tell: impl FnMut(&Moment<'_, ScaleReport>),
-    ) -> Result<ScaleReport, ScaleError> {
+impl Scale {
+    /// An experiment that has not begun.
+    #[must_use]
+    pub fn new(
+        plan: ScalePlan,
+        bed: Bed,
+        program: PathBuf,
+        facts: RunFacts,
+        descriptor_limit: usize,
+    ) -> Self {
+        Self {
+            plan,
+            bed,
+            program,
+            facts,
+            descriptor_limit,
+            observations: Kept::default(),
+        }
+    }
+}
+
+impl Experiment for Scale {
+    type Document = ScaleReport;
+    type Error = ScaleError;
+
+    fn plan(&self) -> Result<Value, ScaleError> {
+        Ok(as_json(&self.plan))
+    }
+
+    fn begin(&mut self) -> Result<ScaleReport, ScaleError> {
         for step in &self.plan.steps {
             self.plan.load(*step, self.descriptor_limit)?;
         }
-        let mut report = self.empty_report();
-        let mut observations = Kept::default();
-        let schedule = Schedule {
-            rounds: self.plan.request.rounds as usize,
-            steps: self.plan.steps.len(),
-            seed: self.plan.request.seed,
-        };
-        report.interrupted = schedule.run(interrupt, |turn| {
-            let (index, round) = (turn.step, turn.round);
-            let trial = match trial::run(self, index, round, interrupt) {
-                Ok((trial, seen)) => {
-                    if let Some(seen) = seen.filter(|_| trial.is_valid()) {
-                        observations.keep(&mut report, index, seen);
-                    }
-                    trial
-                }
-                Err(error) if report.trials.is_empty() => return Err(error),
-                Err(error) => failed(index, round, &error),
-            };
-            let status = trial.status;
-            report.trials.push(trial);
-            conclude(&mut report, &self.plan);
-            tell(&Moment {
-                done: report.trials.len(),
-                of: turn.of,
-                what: &self.plan.steps[index].to_string(),
-                report: &report,
-            });
-            Ok(status)
-        })?;
-        Ok(report)
-    }
-
-    fn empty_report(&self) -> ScaleReport {
         let steering = &self.plan.request.steering;
         let steps = self.plan.steps.iter().map(|step| {
             let cpus = steering.cpus[..step.buckets_active].to_vec();
@@ -107,13 +87,8 @@ impl Experiment {
                 ..Step::new(shape, steering.table.buckets(), cpus)
             }
         });
-        ScaleReport {
-            schema: SCHEMA.to_owned(),
-            tool: tool(&self.version),
-            started_unix_s: now_unix_s(),
-            command_line: self.command_line.clone(),
-            bed: reported_bed(&self.bed),
-            conditions: self.conditions.clone(),
+        Ok(ScaleReport {
+            head: Head::new(SCHEMA, &self.facts, Some(&self.bed)),
             plan: as_json(&self.plan),
             steering: as_json(steering),
             steps: steps.collect(),
@@ -125,22 +100,49 @@ impl Experiment {
                 evidence: Vec::new(),
             },
             lock_comparisons: Vec::new(),
-            interrupted: false,
+        })
+    }
+
+    fn steps(&self) -> usize {
+        self.plan.steps.len()
+    }
+
+    fn title(&self, step: usize) -> String {
+        self.plan.steps[step].to_string()
+    }
+
+    fn trial(
+        &mut self,
+        trying: &mut Trying<'_>,
+        report: &mut ScaleReport,
+    ) -> Result<TrialStatus, ScaleError> {
+        let (trial, seen) = trial::run(self, trying)?;
+        if let Some(seen) = seen.filter(|_| trial.tried.is_valid()) {
+            self.observations.keep(report, trying.turn.step, seen);
+        }
+        let status = trial.tried.status;
+        report.trials.push(trial);
+        Ok(status)
+    }
+
+    fn failed(&self, turn: Turn, error: ScaleError, report: &mut ScaleReport) -> Result<(), ScaleError> {
+        report
+            .trials
+            .push(Trial::new(Tried::failed(turn.step, turn.round, &error)));
+        Ok(())
+    }
+
+    fn spoil(&self, why: String, report: &mut ScaleReport) {
+        if let Some(trial) = report.trials.last_mut() {
+            trial.tried_mut().spoil(why);
         }
     }
-}
 
-/// Medians, the scaling law and the verdict of what there is so far.
-fn conclude(report: &mut ScaleReport, plan: &ScalePlan) {
-    scale::summarise(&mut report.steps, &report.trials);
-    report.scaling = scale::scaling(&report.steps);
-    report.limit = verdict::limit(report, plan);
-}
-
-fn failed(step: usize, round: usize, error: &ScaleError) -> Trial {
-    Trial {
-        status: TrialStatus::Failed,
-        why: Some(error.to_string()),
-        ..Trial::new(step, round, 0.0)
+    fn conclude(&self, report: &mut ScaleReport) {
+        if report.trials.is_empty() {
+            return;
+        }
+        report.summarise();
+        report.limit = verdict::limit(report, &self.plan);
     }
 }

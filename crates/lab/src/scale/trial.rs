@@ -3,14 +3,15 @@
 
 use super::account::{self, Evidence};
 use super::collect::{self, SideReading, Sides, Spent};
+use super::document::Trial;
 use super::observe::{Observation, Processes, Seen};
-use super::run::{Experiment, ScaleError};
+use super::run::{Scale, ScaleError};
 use crate::child::{UdpLoadProcess, UdpServerProcess};
-use crate::documents::scale::{Trial, TrialStatus};
+use crate::document::TrialStatus;
+use crate::experiment::Trying;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_serve::udp::UdpServed;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,15 +24,11 @@ const SETTLED_AFTER: Duration = Duration::from_millis(100);
 /// The longest that settling may take: 4 MiB of socket buffer a bucket is read within milliseconds.
 const LONGEST_SETTLING: Duration = Duration::from_secs(2);
 
-/// Runs trial `round` of step `index`.
-pub(super) fn run(
-    experiment: &Experiment,
-    index: usize,
-    round: usize,
-    interrupt: &AtomicBool,
-) -> Result<(Trial, Option<Seen>), ScaleError> {
+/// Runs one trial.
+pub(super) fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Seen>), ScaleError> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
-    let step = plan.steps[index];
+    let (turn, interrupt) = (trying.turn, trying.interrupt);
+    let step = plan.steps[turn.step];
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
     plan.prepare(step, bed)?;
@@ -56,7 +53,7 @@ pub(super) fn run(
     // What is spent on waiting for lost answers and on settling is not the trial's.
     let spent = spent?;
     let clock = collect::clock(plan.request.steering.cpus[0]);
-    let seen = observation.finish(round);
+    let seen = observation.finish(turn.round);
     let served = settle(bed, &mut server)?;
     let evidence = Evidence {
         sides: Sides::take(bed)?,
@@ -69,9 +66,10 @@ pub(super) fn run(
         loaded: &loaded,
         apart: bed.kind() != BedKind::Loopback,
     };
-    let mut trial = account::trial(plan, index, round, &evidence);
-    if interrupt.load(Ordering::Relaxed) {
-        (trial.status, trial.why) = (TrialStatus::Interrupted, Some("ended early".to_owned()));
+    let mut trial = account::trial(plan, turn, &evidence);
+    trying.clocked(&spent_before.cpus, &spent.cpus);
+    if trying.interrupted() {
+        (trial.tried.status, trial.tried.why) = (TrialStatus::Interrupted, Some("ended early".to_owned()));
     }
     Ok((trial, seen))
 }

@@ -1,7 +1,8 @@
 //! The conclusion: what stopped growth, from the report alone. A pure function, so that it can be read and tested.
 
+use super::document::{Limit, LimitCause, ScaleReport, Step};
+use super::metrics::{IMBALANCE, LINEARITY, RATE, RATE_OF_PLAIN, STEERING};
 use super::plan::ScalePlan;
-use crate::documents::scale::{Limit, LimitCause, ScaleReport, Step};
 use corelane_load::udp::Skew;
 use corelane_measure::drops::{Cause, label};
 use corelane_measure::quantity;
@@ -19,7 +20,7 @@ pub(super) fn limit(report: &ScaleReport, plan: &ScalePlan) -> Limit {
     let Some(series) = report.main_series() else {
         return unknown();
     };
-    let Some(last) = series.steps.iter().rev().find(|step| step.trials > 0) else {
+    let Some(last) = series.steps.iter().rev().find(|step| step.summed.trials > 0) else {
         return unknown();
     };
     let (cause, because) = cause(last);
@@ -38,8 +39,8 @@ fn skewed(report: &ScaleReport, plain: &Step) -> String {
     let Some(step) = varied.find(|step| step.variation.skew != Skew::None && step.varies(plain)) else {
         return String::new();
     };
-    let left = quantity::or_missing(step.rate_of_plain, quantity::ratio);
-    let times = quantity::or_missing(step.imbalance, |times| quantity::fixed(times, 2));
+    let left = quantity::or_missing(RATE_OF_PLAIN.of(step), quantity::ratio);
+    let times = quantity::or_missing(IMBALANCE.of(step), |times| quantity::fixed(times, 2));
     let skew = step.variation.skew;
     format!(" Under {skew} it was {left} of that, with {times} times the mean on the fullest bucket.")
 }
@@ -55,13 +56,13 @@ fn unknown() -> Limit {
 /// How far the rate grew, in words.
 fn growth(step: &Step) -> String {
     let active = step.buckets_active;
-    let rate = quantity::or_missing(step.main_rate(), quantity::rate);
+    let rate = quantity::or_missing(RATE.of(step), quantity::rate);
     let verb = if step.mode == Mode::Echo {
         "answered"
     } else {
         "received"
     };
-    match step.linearity {
+    match LINEARITY.of(step) {
         Some(linearity) if active > 1 => {
             format!(
                 "{active} buckets {verb} {rate}, {:.2} times one bucket's",
@@ -77,7 +78,7 @@ fn growth(step: &Step) -> String {
 
 /// The kind of limit, and the words that complete «the limit was».
 fn cause(step: &Step) -> (LimitCause, String) {
-    if step.model.promises_buckets() && step.steering_ok.is_some_and(|right| right < 1.0) {
+    if step.model.promises_buckets() && STEERING.of(step).is_some_and(|right| right < 1.0) {
         return (
             LimitCause::Steering,
             "steering: frames reached the wrong bucket, so the rates mean little".to_owned(),
@@ -134,7 +135,7 @@ fn evidence(step: &Step, plan: &ScalePlan) -> Vec<String> {
         let (idle, softirq) = (show(share.idle_share), show(share.softirq_share));
         lines.push(format!("CPU {}: {idle} idle, {softirq} in softirq", share.cpu));
     }
-    if let Some(spread) = step.linearity_spread {
+    if let Some(spread) = LINEARITY.range(step) {
         let (least, most) = (spread.minimum, spread.maximum);
         lines.push(format!(
             "linearity {:.2} ({least:.2} to {most:.2} over {} rounds)",
@@ -160,7 +161,8 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::scale::{CpuShare, PerBucket, Placement};
+    use crate::document::CpuShare;
+    use crate::scale::document::{PerBucket, Placement};
     use corelane_serve::udp::Model;
 
     fn step(idle: f64, drops: &[(&str, u64)]) -> Step {
@@ -180,9 +182,7 @@ mod tests {
             steering_ok: Some(1.0),
             memory: None,
         };
-        Step {
-            steering_ok: Some(1.0),
-            trials: 1,
+        let mut step = Step {
             cpu_shares: vec![share],
             per_bucket: vec![bucket],
             drops: drops
@@ -190,7 +190,10 @@ mod tests {
                 .map(|(cause, frames)| ((*cause).to_owned(), *frames))
                 .collect(),
             ..Step::new((Mode::Echo, Model::Exact, Placement::Aligned), 1, vec![0])
-        }
+        };
+        step.summed.trials = 1;
+        step.summed.values.set_number(STEERING.name, Some(1.0));
+        step
     }
 
     #[test]
@@ -214,10 +217,8 @@ mod tests {
 
     #[test]
     fn wrong_buckets_come_before_everything() {
-        let wrong = Step {
-            steering_ok: Some(0.999),
-            ..step(0.01, &[])
-        };
+        let mut wrong = step(0.01, &[]);
+        wrong.summed.values.set_number(STEERING.name, Some(0.999));
         assert_eq!(cause(&wrong).0, LimitCause::Steering);
     }
 }

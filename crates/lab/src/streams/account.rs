@@ -3,13 +3,15 @@
 use super::client::ClientCounts;
 use super::plan::{Sides, StreamsPlan};
 use super::server::{ServerCounts, ServerProcesses};
-use crate::documents::scale::{CpuShare, Share, TrialStatus};
+use crate::document::CpuShare;
+use crate::document::TrialStatus;
 use crate::documents::streams::{BucketBytes, CpuUse, Memory, Protocol, Segments, Server, Shape, Trial};
 use crate::runner::spoilt;
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};
 use corelane_measure::quantity;
+use corelane_measure::share::Share;
 use serde_json::json;
 use std::collections::BTreeMap;
 

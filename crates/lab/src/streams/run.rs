@@ -4,9 +4,11 @@
 use super::plan::StreamsPlan;
 use super::{trial, verdict};
 use crate::child::ChildError;
-use crate::documents::scale::{Bed as ReportedBed, Scaling, TrialStatus};
+use crate::document::Bed as ReportedBed;
+use crate::document::TrialStatus;
 use crate::documents::streams::{self, Limit, Step, StreamsReport, Trial};
 use crate::runner::{Moment, Schedule, as_json, now_unix_s, tool};
+use crate::steps::Scaling;
 use corelane_host::HostError;
 use corelane_host::bed::BedError;
 use corelane_load::http::HttpLoadError;

@@ -7,7 +7,7 @@ use super::memory::{self, KernelMemory};
 use super::run::{StreamsError, StreamsExperiment};
 use super::server::ServerOfTrial;
 use crate::child::Moment;
-use crate::documents::scale::TrialStatus;
+use crate::document::TrialStatus;
 use crate::documents::streams::{Memory, Server, Trial};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;

@@ -2,7 +2,7 @@
 
 use super::account::{BUSY_IDLE_SHARE, idle_share};
 use super::plan::{Sides, StreamsPlan};
-use crate::documents::scale::TrialStatus;
+use crate::document::TrialStatus;
 use crate::documents::streams::{
     Limit, LimitCause, Protocol, Server, Step, StreamsReport, Suspect, SuspectName,
 };
@@ -336,8 +336,9 @@ fn kernel(step: &Step, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::scale::{CpuShare, Placement};
+    use crate::document::CpuShare;
     use crate::documents::streams::{Shape, Traffic};
+    use crate::scale::Placement;
 
     fn closed() -> Setting {
         Setting {

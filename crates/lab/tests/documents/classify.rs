@@ -1,11 +1,11 @@
 //! `lab classify`'s document: what follows from its trials, and how it reads.
 
+use corelane_lab::document::Tool;
 use corelane_lab::documents::classify::{
     Cache, ClassifyReport, Limit, LimitTrial, Plan, Published, SCHEMA, Setting, Step, Stride, ThreadTrial,
     Trial, Unknowns, published, render,
 };
 use corelane_lab::documents::html;
-use corelane_lab::documents::scale::Tool;
 use serde_json::Value;
 
 /// Frames of each trial, in the second that it took.

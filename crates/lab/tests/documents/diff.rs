@@ -1,6 +1,11 @@
 //! Two saved runs compared.
 
-use corelane_lab::documents::scale::{ScaleReport, diff, summarise};
+use corelane_lab::scale::ScaleReport;
+use corelane_report::page::Rendered;
+
+fn diff(before: &ScaleReport, after: &ScaleReport) -> String {
+    corelane_report::diff::diff(&before.compared().unwrap(), &after.compared().unwrap())
+}
 
 #[test]
 fn a_change_within_the_spread_is_none() {
@@ -20,7 +25,7 @@ fn a_change_beyond_the_spread_is_said_with_its_size() {
         crate::support::report(2, 215_000.0),
         crate::support::report(2, 250_000.0),
     );
-    after.conditions["conditions"][1]["value"] = "off".into();
+    after.head.conditions["conditions"][1]["value"] = "off".into();
     for trial in &mut after.trials {
         trial.server_cpu_us = trial.server_cpu_us.map(|time| time * 1.5);
     }
@@ -32,8 +37,8 @@ fn a_change_beyond_the_spread_is_said_with_its_size() {
 #[test]
 fn one_round_tells_nothing_from_noise() {
     let first_round = |mut report: ScaleReport| {
-        report.trials.retain(|trial| trial.round == 0);
-        summarise(&mut report.steps, &report.trials);
+        report.trials.retain(|trial| trial.tried.round == 0);
+        report.summarise();
         report
     };
     let text = diff(

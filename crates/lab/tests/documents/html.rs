@@ -1,9 +1,16 @@
 //! The page: valid, self-contained, and with the numbers of the JSON.
 
-use corelane_lab::documents::html::page;
-use corelane_lab::documents::scale::TrialStatus;
+use corelane_lab::document::{Document, TrialStatus};
+use corelane_lab::scale::ScaleReport;
+use corelane_lab::scale::metrics::{ANSWERED, CPU, RATE};
+use corelane_measure::metric::Value as Measured;
+use corelane_report::page::Rendered;
 use proptest::prelude::*;
 use serde_json::Value;
+
+fn page(report: &ScaleReport) -> String {
+    report.page().to_html()
+}
 
 #[test]
 fn the_page_needs_no_network() {
@@ -29,7 +36,7 @@ fn the_numbers_of_the_page_are_those_of_the_json() {
     let html = page(&report);
     for (mode, fields) in [
         (
-            "echo",
+            "Echo",
             &[
                 "buckets_active",
                 "generated_pps",
@@ -43,7 +50,7 @@ fn the_numbers_of_the_page_are_those_of_the_json() {
             ][..],
         ),
         (
-            "sink",
+            "Sink",
             &[
                 "buckets_active",
                 "generated_pps",
@@ -55,7 +62,9 @@ fn the_numbers_of_the_page_are_those_of_the_json() {
         ),
     ] {
         let table = html
-            .split(&format!("<h3>{mode}, exact steering, aligned</h3>"))
+            .split(&format!(
+                "<h2>{mode}, exact steering, aligned; N buckets active</h2>"
+            ))
             .nth(1)
             .unwrap();
         let body = table
@@ -70,7 +79,7 @@ fn the_numbers_of_the_page_are_those_of_the_json() {
         let expected: Vec<Vec<f64>> = steps
             .filter(|step| {
                 (&step["mode"], &step["model"], &step["placement"])
-                    == (&mode.into(), &"exact".into(), &"aligned".into())
+                    == (&mode.to_lowercase().into(), &"exact".into(), &"aligned".into())
             })
             .map(|step| fields.iter().map(|field| step[field].as_f64().unwrap()).collect())
             .collect();
@@ -84,8 +93,8 @@ fn the_numbers_of_the_page_are_those_of_the_json() {
 #[test]
 fn the_verdict_and_what_spoils_it_come_before_any_figure() {
     let mut report = crate::support::report(2, 215_000.0);
-    report.trials[0].status = TrialStatus::GeneratorLimited;
-    report.interrupted = true;
+    report.trials[0].tried.status = TrialStatus::GeneratorLimited;
+    report.head.interrupted = true;
     let html = page(&report);
     let before = html.split("<svg").next().unwrap();
     for words in [
@@ -117,7 +126,7 @@ fn published_rows_are_labelled_as_other_hardware() {
 #[test]
 fn the_command_that_repeats_the_run_is_on_the_page() {
     let mut report = crate::support::report(2, 215_000.0);
-    report.command_line.push("--note=a b".to_owned());
+    report.head.command_line.push("--note=a b".to_owned());
     assert!(page(&report).contains("<code>corelane lab scale udp --buckets 2 '--note=a b'</code>"));
 }
 
@@ -126,9 +135,9 @@ fn text_from_outside_stays_text() {
     let mut report = crate::support::report(1, 1_000.0);
     let hostile = "</style><script>alert(1)</script>\"'&";
     report.limit.sentence = hostile.to_owned();
-    report.bed.describe = hostile.to_owned();
-    report.tool.name = hostile.to_owned();
-    report.conditions["conditions"][0]["name"] = hostile.into();
+    report.head.bed.as_mut().unwrap().describe = hostile.to_owned();
+    report.head.tool.name = hostile.to_owned();
+    report.head.conditions["conditions"][0]["name"] = hostile.into();
     report.plan = hostile.into();
     report.steps[0].drops.insert(hostile.to_owned(), 1);
     let html = page(&report);
@@ -141,7 +150,7 @@ fn a_report_without_steps_still_has_a_page() {
     let mut report = crate::support::report(1, 1_000.0);
     report.steps.clear();
     report.trials.clear();
-    report.conditions = Value::Null;
+    report.head.conditions = Value::Null;
     let html = page(&report);
     assert!(html.contains("<h1>Nothing was measured</h1>"));
     check_nesting(&html);
@@ -151,12 +160,14 @@ proptest! {
     #[test]
     fn no_number_breaks_the_page(rate in proptest::num::f64::ANY, cost in proptest::num::f64::ANY, active in 0usize..5_000) {
         let mut report = crate::support::report(2, 1_000.0);
-        report.steps[0].answered_pps = Some(rate);
-        report.steps[1].cpu_us_per_frame = Some(cost);
+        let number = |number| Some(Measured::Number(number));
+        report.steps[0].summed.values.set(ANSWERED.name, number(rate));
+        report.steps[0].summed.values.set(RATE.name, number(rate));
+        report.steps[1].summed.values.set(CPU.name, number(cost));
         report.steps[1].buckets_active = active;
-        if let Some(spread) = &mut report.steps[1].rate_spread {
-            spread.maximum = rate;
-        }
+        let mut spread = *RATE.range(&report.steps[1]).unwrap();
+        spread.maximum = rate;
+        report.steps[1].summed.values.set("rate_spread", Some(Measured::Spread(spread)));
         let html = page(&report);
         check_nesting(&html);
         prop_assert!(!html.contains("NaN") && !html.contains("inf\""));

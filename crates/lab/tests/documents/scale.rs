@@ -1,24 +1,28 @@
 //! The document of `lab scale udp` and its text.
 
-use corelane_lab::documents::scale::{
-    Placement, ScaleReport, Step, Trial, TrialStatus, Unexplained, render, summarise,
-};
+use corelane_lab::document::{Document, TrialStatus};
+use corelane_lab::scale::document::{ScaleReport, Step, Trial, Unexplained};
+use corelane_lab::scale::metrics::{ANSWERED, LINEARITY, SEEN};
+use corelane_lab::scale::{METRICS, Placement};
+use corelane_lab::steps::Tried;
+use corelane_measure::metric::Value;
+use corelane_report::page::Rendered;
 use corelane_serve::udp::{Mode, Model};
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
 #[test]
 fn the_text_tells_the_whole_run_in_100_columns() {
     let expected = include_str!("expected/scale.txt");
-    let text = render(&crate::support::report(2, 215_000.0));
+    let text = crate::support::report(2, 215_000.0).page().to_text();
     assert!(text == expected, "the text is now:\n{text}");
 }
 
 #[test]
 fn no_line_but_the_verdict_is_wider_than_100_columns() {
     for buckets in [1, 2, 8, 64] {
-        let text = render(&crate::support::report(buckets, 12_345_678.9));
+        let text = crate::support::report(buckets, 12_345_678.9).page().to_text();
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{line}");
         }
@@ -29,7 +33,7 @@ fn no_line_but_the_verdict_is_wider_than_100_columns() {
 fn the_last_line_is_the_limit() {
     let mut report = crate::support::report(2, 215_000.0);
     report.limit.sentence = "Limit: one\nlong line. ".repeat(9);
-    let text = render(&report);
+    let text = report.page().to_text();
     assert!(
         text.lines()
             .last()
@@ -41,7 +45,7 @@ fn the_last_line_is_the_limit() {
 
 #[test]
 fn the_document_has_the_field_names_that_others_rely_on() {
-    let document: Value =
+    let document: Json =
         serde_json::from_str(&crate::support::report(2, 215_000.0).to_json().unwrap()).unwrap();
     assert_eq!(document["schema"], "corelane/scale/1");
     for field in [
@@ -92,7 +96,7 @@ fn the_document_has_the_field_names_that_others_rely_on() {
     assert_eq!(sink["mode"], "sink");
     assert_eq!(
         (&sink["answered_pps"], &sink["returned_pps"]),
-        (&Value::Null, &Value::Null)
+        (&Json::Null, &Json::Null)
     );
     assert_eq!(sink["unknown"]["returned_pps"], "a sink does not answer");
     assert_eq!(sink["unknown"]["effective_mhz"], "the clock was not read");
@@ -101,8 +105,10 @@ fn the_document_has_the_field_names_that_others_rely_on() {
 #[test]
 fn every_null_of_a_step_has_its_reason() {
     for step in crate::support::report(3, 1_000.0).steps {
-        for field in step.missing() {
-            assert!(step.unknown.contains_key(field), "{field} of {step:?}");
+        for metric in METRICS {
+            let missing = metric.of(&step).is_none() && !metric.name.ends_with("_of_plain");
+            let reason = step.summed.unknown.contains_key(metric.name);
+            assert_eq!(missing, reason, "{} of {step:?}", metric.name);
         }
     }
 }
@@ -112,7 +118,7 @@ fn a_document_comes_back_as_it_was_written() {
     let report = crate::support::report(4, 215_000.0);
     let back = ScaleReport::from_json(&report.to_json().unwrap()).unwrap();
     assert!(back == report, "the document changed on its way");
-    assert_eq!(render(&back), render(&report));
+    assert_eq!(back.page().to_text(), report.page().to_text());
 }
 
 #[test]
@@ -121,7 +127,12 @@ fn four_cpu_counts_have_a_scaling_law() {
     let law = report.scaling.law.unwrap();
     assert!((law.lambda_per_second - 215_000.0).abs() < 1.0, "{law:?}");
     assert!((law.sigma - 0.01).abs() < 1e-5, "{law:?}");
-    assert!(render(&report).contains("Universal Scalability Law: 215 k/s on one CPU, contention 1.0 %"));
+    assert!(
+        report
+            .page()
+            .to_text()
+            .contains("Universal Scalability Law: 215 k/s on one CPU, contention 1.0 %")
+    );
 }
 
 #[test]
@@ -129,30 +140,33 @@ fn a_trial_limited_by_the_generator_enters_no_number() {
     let mut report = crate::support::report(2, 215_000.0);
     let before = report.steps[0].clone();
     let mut limited = report.trials[0].clone();
-    limited.status = TrialStatus::GeneratorLimited;
-    limited.why = Some("sent 40 % late".to_owned());
+    limited.tried.status = TrialStatus::GeneratorLimited;
+    limited.tried.why = Some("sent 40 % late".to_owned());
     limited.seen = 1;
     report.trials.push(limited);
-    summarise(&mut report.steps, &report.trials);
-    assert_eq!(report.steps[0].generator_limited_trials, 1);
-    assert_eq!(report.steps[0].seen_pps, before.seen_pps);
+    report.summarise();
+    assert_eq!(report.steps[0].summed.generator_limited_trials, 1);
+    assert_eq!(SEEN.of(&report.steps[0]), SEEN.of(&before));
     assert_eq!(report.steps[0].drops, before.drops);
-    assert!(render(&report).contains("In 1 of 19 trials the generator was the limit"));
+    assert!(
+        report
+            .page()
+            .to_text()
+            .contains("In 1 of 19 trials the generator was the limit")
+    );
 }
 
 #[test]
 fn a_step_without_a_valid_trial_is_unknown_and_not_zero() {
-    let mut steps = [Step::new(
-        (Mode::Echo, Model::Exact, Placement::Aligned),
-        2,
-        vec![0],
-    )];
-    let mut trial = Trial::new(0, 0, 1.0);
-    trial.status = TrialStatus::GeneratorLimited;
-    summarise(&mut steps, &[trial]);
-    assert_eq!(steps[0].seen_pps, None);
+    let mut report = crate::support::report(1, 1_000.0);
+    report.steps.truncate(1);
+    let mut trial = Trial::new(Tried::new(0, 0, 1.0));
+    trial.tried.status = TrialStatus::GeneratorLimited;
+    report.trials = vec![trial];
+    report.summarise();
+    assert_eq!(SEEN.of(&report.steps[0]), None);
     assert_eq!(
-        steps[0].unknown["seen_pps"],
+        report.steps[0].summed.unknown["seen_pps"],
         "the generator was the limit in all 1 trials"
     );
 }
@@ -160,25 +174,26 @@ fn a_step_without_a_valid_trial_is_unknown_and_not_zero() {
 #[test]
 fn linearity_compares_trials_of_one_round() {
     let shape = (Mode::Echo, Model::Exact, Placement::Aligned);
-    let mut steps = [Step::new(shape, 2, vec![0]), Step::new(shape, 2, vec![0, 1])];
-    let mut trials = Vec::new();
+    let mut report = crate::support::report(1, 1_000.0);
+    report.steps = vec![Step::new(shape, 2, vec![0]), Step::new(shape, 2, vec![0, 1])];
+    report.trials.clear();
     // The machine slows by half from the first round to the second; the two steps of each round agree.
     for (round, speed) in [(0, 1_000), (1, 500)] {
         for (step, frames) in [(0, speed), (1, 2 * speed)] {
-            let mut trial = Trial::new(step, round, 1.0);
+            let mut trial = Trial::new(Tried::new(step, round, 1.0));
             trial.seen = frames;
             trial.answered = Some(frames);
-            trials.push(trial);
+            report.trials.push(trial);
         }
     }
-    summarise(&mut steps, &trials);
-    let spread = steps[1].linearity_spread.unwrap();
+    report.summarise();
+    let spread = LINEARITY.range(&report.steps[1]).unwrap();
     assert_eq!((spread.median, spread.relative, spread.count), (1.0, 0.0, 2));
 }
 
 #[test]
 fn frames_missing_without_a_cause_are_said_to_be_so() {
-    let mut trial = Trial::new(0, 0, 1.0);
+    let mut trial = Trial::new(Tried::new(0, 0, 1.0));
     trial.generated = 100;
     trial.received = Some(98);
     trial.seen = 90;
@@ -201,7 +216,7 @@ fn frames_missing_without_a_cause_are_said_to_be_so() {
 
     let mut report = crate::support::report(1, 1_000.0);
     report.steps[0].unexplained = open;
-    let text = render(&report);
+    let text = report.page().to_text();
     assert!(text.contains("some frames are missing without a cause"), "{text}");
     assert!(text.contains("NO CAUSE, answered to returned"), "{text}");
 }
@@ -212,21 +227,21 @@ proptest! {
         cut in 0usize..40, seed in any::<u64>(), kind in "\\PC{0,20}", sentence in "\\PC{0,200}",
     ) {
         let mut report = crate::support::report(2, 1_000.0);
-        report.bed.kind = kind;
+        report.head.bed.as_mut().unwrap().kind = kind;
         report.limit.sentence = sentence;
         for (index, step) in report.steps.iter_mut().enumerate() {
             match (seed >> (index * 3)) & 7 {
                 0 => step.drops.clear(),
                 1 => step.per_bucket.clear(),
                 2 => step.cpus.clear(),
-                3 => step.answered_pps = None,
-                4 => step.seen_pps = Some(f64::NAN),
-                5 => step.linearity_spread = None,
+                3 => step.summed.values.set_number(ANSWERED.name, None),
+                4 => step.summed.values.set(SEEN.name, Some(Value::Number(f64::NAN))),
+                5 => step.summed.values.set_spread(&LINEARITY, None),
                 _ => step.buckets_active = 0,
             }
         }
         report.trials.truncate(cut);
         report.steps.truncate(cut % 7);
-        prop_assert!(render(&report).ends_with('\n'));
+        prop_assert!(report.page().to_text().ends_with('\n'));
     }
 }

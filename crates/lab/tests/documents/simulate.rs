@@ -1,6 +1,6 @@
 //! The document of `lab simulate` and its text.
 
-use corelane_lab::documents::scale::Tool;
+use corelane_lab::document::Tool;
 use corelane_lab::documents::simulate::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial, render};
 use serde_json::Value;
 

@@ -1,12 +1,15 @@
 //! The documents of `lab scale http` and `tcp`, from made-up counts of a small machine.
 
+use corelane_lab::document::{Bed, CpuShare, Tool, TrialStatus};
 use corelane_lab::documents::html::streams::page;
-use corelane_lab::documents::scale::{Bed, CpuShare, Placement, Scaling, Share, Tool, TrialStatus};
 use corelane_lab::documents::streams::{
     CacheGrowth, Connections, CpuUse, Limit, LimitCause, Memory, Protocol, Segments, Server, Shape, Step,
     StreamsReport, Suspect, SuspectName, Traffic, Trial, diff, render, scaling, summarise,
 };
+use corelane_lab::scale::Placement;
+use corelane_lab::steps::Scaling;
 use corelane_measure::histogram::Histogram;
+use corelane_measure::share::Share;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -43,7 +43,11 @@ pub fn page(report: &ClassifyReport) -> String {
             &report.tool,
             report.started_unix_s,
         ));
-    document(&headline(report), Some(report.started_unix_s), plain("main", body))
+    document(
+        &headline(report),
+        Some(report.started_unix_s),
+        plain("main", body),
+    )
 }
 
 /// The fastest full table and what it leaves of the limit, in one line.

@@ -52,7 +52,11 @@ pub fn page(report: &StreamsReport) -> String {
             &report.tool,
             report.started_unix_s,
         ));
-    document(&headline(report), Some(report.started_unix_s), plain("main", body))
+    document(
+        &headline(report),
+        Some(report.started_unix_s),
+        plain("main", body),
+    )
 }
 
 /// The verdict in one line.

@@ -1,8 +1,8 @@
 //! What two runs of one protocol are compared by.
 
 use super::{Protocol, Step, StreamsReport, Trial};
+use crate::document::TrialStatus;
 use crate::documents::change::{self, Metric, Run};
-use crate::documents::scale::TrialStatus;
 use crate::documents::text::Heading;
 use corelane_measure::quantity;
 use corelane_report::table::Column;

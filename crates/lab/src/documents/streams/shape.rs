@@ -1,6 +1,6 @@
 //! What one step tries. Vocabulary only: names as documents and flags spell them, and words for people.
 
-use crate::documents::scale::Placement;
+use crate::scale::Placement;
 use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;

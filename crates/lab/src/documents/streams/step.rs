@@ -1,7 +1,7 @@
 //! One step: a shape of server and traffic, and the medians of its valid trials.
 
 use super::{Limit, Memory, MemoryPerConnection, Protocol, Segments, Shape};
-use crate::documents::scale::CpuShare;
+use crate::document::CpuShare;
 use corelane_measure::histogram::Summary;
 use corelane_measure::statistics::{self, Spread};
 use serde::{Deserialize, Serialize};

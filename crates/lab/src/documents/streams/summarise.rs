@@ -1,9 +1,10 @@
 //! From raw trials to steps: medians of what was valid.
 
 use super::{MemoryPerConnection, Protocol, Segments, Step, StreamsReport, Trial};
+use crate::document::TrialStatus;
 use crate::documents::change::Run;
-use crate::documents::scale::{Scaling, TrialStatus};
 use crate::documents::trials::{self, NOT_COUNTED, why_missing};
+use crate::steps::Scaling;
 use corelane_measure::statistics::{self, Spread};
 use std::collections::BTreeSet;
 

@@ -1,9 +1,10 @@
 //! A report as people read it in a terminal: 100 columns, the verdict last.
 
 use super::{Protocol, Segments, Series, Server, StreamsReport};
+use crate::document::TrialStatus;
 use crate::documents::change::Run;
-use crate::documents::scale::{Placement, TrialStatus};
 use crate::documents::text::{ENDED_EARLY, conditions_section, heading, linearity, set_aside, unknown};
+use crate::scale::Placement;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics;
 use corelane_report::table::{Column, Table, clean};

@@ -1,8 +1,10 @@
 //! One trial as it was counted.
 
 use super::{Memory, Protocol};
-use crate::documents::scale::{CpuShare, Share, TrialStatus};
+use crate::document::CpuShare;
+use crate::document::TrialStatus;
 use corelane_measure::histogram::Histogram;
+use corelane_measure::share::Share;
 use corelane_measure::statistics;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

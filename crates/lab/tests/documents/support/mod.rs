@@ -1,11 +1,14 @@
 //! A report as the lab would write it, from made-up counts of a small machine.
 
-use corelane_lab::documents::scale::{
-    Bed, CpuShare, Limit, LimitCause, Placement, SCHEMA, ScaleReport, Share, Step, Tool, Trial, TrialBucket,
-    Unexplained, scaling, summarise,
+use corelane_lab::document::{Bed, CpuShare, Head, Tool};
+use corelane_lab::scale::Placement;
+use corelane_lab::scale::document::{
+    Limit, LimitCause, SCHEMA, ScaleReport, Step, Trial, TrialBucket, Unexplained,
 };
+use corelane_lab::steps::{Scaling, Tried};
 use corelane_measure::drops::{Cause, Side};
 use corelane_measure::histogram::Histogram;
+use corelane_measure::share::Share;
 use corelane_serve::udp::{Mode, Model};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -34,28 +37,30 @@ pub fn report(buckets: usize, per_bucket: f64) -> ScaleReport {
             steps.push(Step::new(shape, buckets, (0..active as u32).collect()));
         }
     }
-    summarise(&mut steps, &trials);
-    ScaleReport {
-        schema: SCHEMA.to_owned(),
-        tool: Tool {
-            name: "corelane".to_owned(),
-            version: "0.1.0".to_owned(),
+    let mut report = ScaleReport {
+        head: Head {
+            schema: SCHEMA.to_owned(),
+            tool: Tool {
+                name: "corelane".to_owned(),
+                version: "0.1.0".to_owned(),
+            },
+            started_unix_s: Some(1_760_000_000),
+            command_line: ["corelane", "lab", "scale", "udp", "--buckets"]
+                .into_iter()
+                .map(str::to_owned)
+                .chain([buckets.to_string()])
+                .collect(),
+            bed: Some(Bed {
+                kind: "namespaces".to_owned(),
+                describe: "two network namespaces joined by veth".to_owned(),
+                reason: None,
+            }),
+            conditions: conditions(buckets),
+            interrupted: false,
         },
-        started_unix_s: 1_760_000_000,
-        command_line: ["corelane", "lab", "scale", "udp", "--buckets"]
-            .into_iter()
-            .map(str::to_owned)
-            .chain([buckets.to_string()])
-            .collect(),
-        bed: Bed {
-            kind: "namespaces".to_owned(),
-            describe: "two network namespaces joined by veth".to_owned(),
-            reason: None,
-        },
-        conditions: conditions(buckets),
         plan: json!({ "payload_bytes": PAYLOAD_BYTES, "rounds": ROUNDS }),
         steering: json!({ "schema": "corelane/steering/1", "hash_fields": "2tuple" }),
-        scaling: scaling(&steps),
+        scaling: Scaling::default(),
         steps,
         trials,
         limit: Limit {
@@ -64,8 +69,9 @@ pub fn report(buckets: usize, per_bucket: f64) -> ScaleReport {
             evidence: vec!["CPUs of the active buckets were idle for 1 % of the time.".to_owned()],
         },
         lock_comparisons: Vec::new(),
-        interrupted: false,
-    }
+    };
+    report.summarise();
+    report
 }
 
 fn trial(
@@ -86,7 +92,7 @@ fn trial(
     let each = (per_bucket * SECONDS * drift * cost / contention) as u64;
     let full = each / 50;
     let echo = mode == Mode::Echo;
-    let mut trial = Trial::new(step, round, SECONDS);
+    let mut trial = Trial::new(Tried::new(step, round, SECONDS));
     trial.seen = each * active as u64;
     trial.generated = trial.seen + full * active as u64;
     trial.received = Some(trial.generated);
@@ -129,7 +135,7 @@ fn trial(
         trial.round_trip = Some(round_trips);
     } else {
         let reason = "the clock was not read".to_owned();
-        trial.unknown = BTreeMap::from([("effective_mhz".to_owned(), reason)]);
+        trial.tried.unknown = BTreeMap::from([("effective_mhz".to_owned(), reason)]);
         trial.effective_mhz = None;
     }
     trial

@@ -1,11 +1,8 @@
 //! The figures of the page: what each plots, and how it reads without being seen. Here: growth with buckets, and the
-//! models side by side; what the largest step looks like inside is in [`inside`].
+//! models side by side.
 
-mod inside;
-
-pub(crate) use inside::{buckets, cpus, round_trips};
-
-use crate::documents::scale::{Placement, ScaleReport, Series, Step};
+use crate::scale::document::{Placement, ScaleReport, Series, Step};
+use crate::scale::metrics::{CPU, LOCALITY, RATE};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::html::axis::{Linear, whole_ticks};
 use corelane_report::html::bars::{self, Bar};
@@ -15,28 +12,22 @@ use corelane_report::html::plot::{Line, Plot, Point, Tick};
 use corelane_serve::udp::{Mode, Model};
 
 /// Ticks of a y axis: about as many as stay apart on a phone.
-const Y_STEPS: usize = 4;
+pub(super) const Y_STEPS: usize = 4;
 
 /// Labels of an x axis, for the same reason.
-const MOST_X_LABELS: usize = 8;
+pub(super) const MOST_X_LABELS: usize = 8;
 
 /// Rate against active buckets, the growing series of a mode, with proportional growth as a guide.
-pub(crate) fn rate(report: &ScaleReport, mode: Mode) -> Markup {
+pub(super) fn rate(report: &ScaleReport, mode: Mode) -> Markup {
     let series = growing(report, mode);
     let base = series
         .iter()
         .filter(|series| series.is_main())
-        .find_map(|series| {
-            series
-                .steps
-                .iter()
-                .find(|step| step.buckets_active == 1)?
-                .main_rate()
-        });
+        .find_map(|series| RATE.of(series.steps.iter().find(|step| step.buckets_active == 1)?));
     let last = last_bucket_count(&series);
     let highest = |step: &Step| {
-        step.rate_spread
-            .map_or(step.main_rate(), |spread| Some(spread.maximum))
+        RATE.range(step)
+            .map_or(RATE.of(step), |spread| Some(spread.maximum))
     };
     let ideal = base.map(|rate| rate * last as f64);
     let scale = Linear::to(largest(&series, highest).max(ideal.unwrap_or(0.0)), Y_STEPS);
@@ -46,7 +37,7 @@ pub(crate) fn rate(report: &ScaleReport, mode: Mode) -> Markup {
         "{}, {}: {}",
         plot.y_title,
         mode,
-        readings(&series, Step::main_rate, quantity::rate)
+        readings(&series, |step| RATE.of(step), quantity::rate)
     );
     if let Some(rate) = base {
         let guide =
@@ -59,8 +50,8 @@ pub(crate) fn rate(report: &ScaleReport, mode: Mode) -> Markup {
     }
     plot.lines.extend(series.iter().rev().map(|series| {
         series_line(series, last, &scale, |step| {
-            let rate = step.main_rate()?;
-            let range = step.rate_spread.map(|spread| (spread.minimum, spread.maximum));
+            let rate = RATE.of(step)?;
+            let range = RATE.range(step).map(|spread| (spread.minimum, spread.maximum));
             Some((rate, range, quantity::rate(rate)))
         })
     }));
@@ -74,30 +65,30 @@ pub(crate) fn rate(report: &ScaleReport, mode: Mode) -> Markup {
 }
 
 /// CPU time a frame against active buckets: level means that buckets do not slow each other down.
-pub(crate) fn cost(report: &ScaleReport, mode: Mode) -> Markup {
+pub(super) fn cost(report: &ScaleReport, mode: Mode) -> Markup {
     let series = growing(report, mode);
-    let most = largest(&series, |step| step.cpu_us_per_frame);
+    let most = largest(&series, |step| CPU.of(step));
     if most <= 0.0 {
         return Markup::default();
     }
     let last = last_bucket_count(&series);
     let scale = Linear::to(most, Y_STEPS);
     let mut plot = bucket_plot(last, &scale, |value| trim(value, 2));
-    plot.y_title = "CPU \u{b5}s a frame".to_owned();
+    plot.y_title = "CPU \u{b5}s per frame".to_owned();
     let shown = |value: f64| format!("{} \u{b5}s", quantity::fixed(value, 2));
     plot.description = format!(
         "{}, {mode}: {}",
         plot.y_title,
-        readings(&series, |step| step.cpu_us_per_frame, shown)
+        readings(&series, |step| CPU.of(step), shown)
     );
     plot.lines.extend(series.iter().rev().map(|series| {
         series_line(series, last, &scale, |step| {
-            let cost = step.cpu_us_per_frame?;
+            let cost = CPU.of(step)?;
             Some((cost, None, shown(cost)))
         })
     }));
     figure(
-        &format!("CPU a frame, {mode}"),
+        &format!("CPU per frame, {mode}"),
         "Workers and receive path together, for each frame seen. A level line means that buckets do not slow each \
          other down.",
         plot.draw().with(legend(series.iter().map(legend_entry))),
@@ -105,9 +96,9 @@ pub(crate) fn cost(report: &ScaleReport, mode: Mode) -> Markup {
 }
 
 /// Every series of a mode at its largest step.
-pub(crate) fn models(report: &ScaleReport, mode: Mode) -> Markup {
+pub(super) fn models(report: &ScaleReport, mode: Mode) -> Markup {
     let series = of_mode(report, mode);
-    let most = largest(&series, Step::main_rate);
+    let most = largest(&series, |step| RATE.of(step));
     if series.len() < 2 || most <= 0.0 {
         return Markup::default();
     }
@@ -115,9 +106,9 @@ pub(crate) fn models(report: &ScaleReport, mode: Mode) -> Markup {
         .iter()
         .filter_map(|series| {
             let step = series.steps.last()?;
-            let value = or_missing(step.main_rate(), quantity::rate);
-            let width = step.main_rate().unwrap_or(0.0) / most;
-            let locality = or_missing(step.locality, quantity::percent);
+            let value = or_missing(RATE.of(step), quantity::rate);
+            let width = RATE.of(step).unwrap_or(0.0) / most;
+            let locality = or_missing(LOCALITY.of(step), quantity::percent);
             Some(Bar {
                 label: format!("{}, {}", series.model.words(), series.placement),
                 parts: vec![(

@@ -1,7 +1,9 @@
 //! What the main series looks like inside: its buckets, its CPUs, its round trips.
 
-use super::{MOST_X_LABELS, Y_STEPS};
-use crate::documents::scale::{CpuShare, PerBucket, ScaleReport, Step};
+use super::figures::{MOST_X_LABELS, Y_STEPS};
+use crate::document::CpuShare;
+use crate::scale::document::{PerBucket, ScaleReport, Step};
+use crate::scale::metrics::ROUND_TRIP;
 use corelane_measure::quantity;
 use corelane_report::html::axis::{Decades, Linear, whole_ticks};
 use corelane_report::html::bars::{self, Bar};
@@ -19,7 +21,7 @@ const MOST_CPUS: usize = 16;
 const PERCENTILES: [&str; 5] = ["50 %", "90 %", "99 %", "99.9 %", "longest"];
 
 /// Frames a second of each bucket, seen and dropped, at the largest step of the main series.
-pub(crate) fn buckets(report: &ScaleReport) -> Markup {
+pub(super) fn buckets(report: &ScaleReport) -> Markup {
     let Some(step) = largest_main_step(report).filter(|step| !step.per_bucket.is_empty()) else {
         return Markup::default();
     };
@@ -60,7 +62,7 @@ pub(crate) fn buckets(report: &ScaleReport) -> Markup {
 }
 
 /// Percentiles of round trips of the main series.
-pub(crate) fn round_trips(report: &ScaleReport) -> Markup {
+pub(super) fn round_trips(report: &ScaleReport) -> Markup {
     let steps = report
         .main_series()
         .map(|series| series.steps)
@@ -119,7 +121,7 @@ pub(crate) fn round_trips(report: &ScaleReport) -> Markup {
 }
 
 /// How each active CPU spent the largest step of the main series.
-pub(crate) fn cpus(report: &ScaleReport) -> Markup {
+pub(super) fn cpus(report: &ScaleReport) -> Markup {
     let Some(step) = largest_main_step(report) else {
         return Markup::default();
     };
@@ -172,7 +174,7 @@ fn bucket_parts(bucket: &PerBucket, scale: &Linear) -> Vec<(&'static str, f64, S
 
 /// The round trips that are drawn, in the order of [`PERCENTILES`], in nanoseconds.
 fn percentiles(step: &Step) -> Option<[f64; 5]> {
-    let trip = step.round_trip?;
+    let trip = ROUND_TRIP.durations(step)?;
     let nanoseconds = [trip.p50_ns, trip.p90_ns, trip.p99_ns, trip.p999_ns, trip.max_ns];
     Some(nanoseconds.map(|nanoseconds| nanoseconds as f64))
 }

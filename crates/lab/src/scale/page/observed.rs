@@ -3,12 +3,11 @@
 //! In: a report whose steps may carry what was observed. Out: the posts' tables for the steps that a reader compares:
 //! exact steering at all buckets, echo and sink, with the clients on their workers' CPUs and on others.
 
-use super::{ScaleReport, Step};
+use super::super::document::{ScaleReport, Step};
 use crate::documents::observed::{LockComparison, Observed};
-use corelane_report::text::{WIDTH, paragraph};
+use corelane_report::page::Section;
 use corelane_serve::udp::Model;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 /// As many functions as the post shows of its server (ten) and of its receive threads (thirteen), at most; the document has
 /// more.
@@ -18,8 +17,34 @@ const FUNCTIONS_SHOWN: usize = 10;
 const LOCKS_SHOWN: usize = 6;
 
 impl ScaleReport {
+    /// The sections; none when nothing was asked for.
+    pub(super) fn observed_sections(&self) -> Vec<Section> {
+        let mut sections = Vec::new();
+        for (step, observed) in self.observed_steps() {
+            let title = format!(
+                "where the time went: {}, {} active (round {})",
+                step.title(),
+                step.buckets_active,
+                observed.round + 1
+            );
+            sections.extend(observed.sections(&title));
+        }
+        let mut words = Section::new("");
+        for comparison in &self.lock_comparisons {
+            words = words.labelled("locks    ", comparison.words());
+        }
+        for line in self.observation_notes() {
+            words = words.labelled("observed ", line);
+        }
+        for line in self.not_observed() {
+            words = words.labelled("not observed  ", line);
+        }
+        sections.push(words);
+        sections
+    }
+
     /// The steps whose observations are shown: exact steering, as many buckets active as there are.
-    pub fn observed_steps(&self) -> impl Iterator<Item = (&Step, &Observed)> {
+    fn observed_steps(&self) -> impl Iterator<Item = (&Step, &Observed)> {
         self.steps
             .iter()
             .filter(|step| step.model == Model::Exact && step.buckets_active == step.buckets_configured)
@@ -27,8 +52,7 @@ impl ScaleReport {
     }
 
     /// What was asked for and could not be observed, each reason once: `profile: not permitted …`.
-    #[must_use]
-    pub fn not_observed(&self) -> Vec<String> {
+    fn not_observed(&self) -> Vec<String> {
         let all = self.steps.iter().filter_map(|step| step.observed.as_ref());
         let lines: BTreeSet<String> = all
             .flat_map(|observed| &observed.unknown)
@@ -38,8 +62,7 @@ impl ScaleReport {
     }
 
     /// What a reader of the shown tables should know, each line once: why columns are empty, and what was lost.
-    #[must_use]
-    pub fn observation_notes(&self) -> Vec<String> {
+    fn observation_notes(&self) -> Vec<String> {
         let mut lines = BTreeSet::new();
         for (_, observed) in self.observed_steps() {
             if let Some(profile) = &observed.profile {
@@ -69,62 +92,33 @@ fn reasons(unknown: &BTreeMap<String, String>) -> Vec<String> {
         .collect()
 }
 
-/// The section; empty when nothing was asked for.
-pub(super) fn section(report: &ScaleReport) -> String {
-    let mut text = String::new();
-    for (step, observed) in report.observed_steps() {
-        let (title, active) = (step.title(), step.buckets_active);
-        let tables = tables(observed);
-        if !tables.is_empty() {
-            let _ = writeln!(
-                text,
-                "where the time went: {title}, {active} active (round {})\n{tables}",
-                observed.round + 1
-            );
+impl Observed {
+    /// The tables of one step.
+    fn sections(&self, title: &str) -> Vec<Section> {
+        let mut sections = Vec::new();
+        if let Some(profile) = &self.profile {
+            // The generator's own functions are in the document: the posts look at the server alone.
+            for (whose, table) in profile
+                .tables()
+                .into_iter()
+                .filter(|(whose, _)| *whose != "clients")
+            {
+                let headline = format!("{whose} {}", profile.headline(table));
+                sections.push(Section::new(headline).table(table.table(FUNCTIONS_SHOWN)));
+            }
         }
-    }
-    for comparison in &report.lock_comparisons {
-        paragraph(&mut text, "locks    ", &comparison.words());
-    }
-    for line in report.observation_notes() {
-        paragraph(&mut text, "observed ", &line);
-    }
-    for line in report.not_observed() {
-        paragraph(&mut text, "not observed  ", &line);
-    }
-    text
-}
-
-/// The tables of one step, a blank line before each.
-fn tables(observed: &Observed) -> String {
-    let mut text = String::new();
-    if let Some(profile) = &observed.profile {
-        // The generator's own functions are in the document: the posts look at the server alone.
-        for (whose, table) in profile
-            .tables()
-            .into_iter()
-            .filter(|(whose, _)| *whose != "clients")
-        {
-            let headline = profile.headline(table);
-            let shown = table.table(FUNCTIONS_SHOWN).render(WIDTH);
-            let _ = write!(text, "\n{whose} {headline}\n{shown}");
+        if let Some(locks) = &self.locks {
+            let section = Section::new("").labelled("kernel locks: ", locks.headline());
+            sections.push(section.table(locks.table(LOCKS_SHOWN)));
         }
-    }
-    if let Some(locks) = &observed.locks {
-        text.push('\n');
-        paragraph(&mut text, "kernel locks: ", &locks.headline());
-        if !locks.rows.is_empty() {
-            text.push_str(&locks.table(LOCKS_SHOWN).render(WIDTH));
+        if let Some(softnet) = &self.softnet {
+            sections.push(Section::new("receive path of each CPU").table(softnet.table()));
         }
+        if !sections.is_empty() {
+            sections.insert(0, Section::heading(title));
+        }
+        sections
     }
-    if let Some(softnet) = &observed.softnet {
-        let _ = write!(
-            text,
-            "\nreceive path of each CPU\n{}",
-            softnet.table().render(WIDTH)
-        );
-    }
-    text
 }
 
 impl LockComparison {

@@ -2,10 +2,10 @@
 //! answer or the flows' metadata cost, in numbers and in sentences that text and page share.
 
 use super::{Placement, ScaleReport, Step};
+use crate::scale::metrics::{COST_OF_PLAIN, IMBALANCE, RATE, RATE_OF_PLAIN, REORDERED, TX_LOCALITY};
 use corelane_load::udp::Skew;
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics;
-use corelane_report::table::{Column, Table};
 use corelane_serve::udp::{Answers, Mode, Model};
 
 impl ScaleReport {
@@ -17,7 +17,7 @@ impl ScaleReport {
     /// What the steps that did something otherwise say: of skew, of ways to answer, of metadata.
     #[must_use]
     pub fn variation_sentences(&self) -> Vec<String> {
-        let measured = || self.varied_steps().filter(|step| step.trials > 0);
+        let measured = || self.varied_steps().filter(|step| step.summed.trials > 0);
         let plain = |step: &Step| {
             let mut all = self.steps.iter();
             all.find(|other| other.variation.is_plain() && other.varies(step))
@@ -35,7 +35,7 @@ impl ScaleReport {
         let main = |step: &&Step| (step.model, step.placement) == (Model::Exact, Placement::Aligned);
         let skewed = || {
             self.varied_steps()
-                .filter(|step| step.variation.skew != Skew::None && step.trials > 0)
+                .filter(|step| step.variation.skew != Skew::None && step.summed.trials > 0)
         };
         let mut sentences = Vec::new();
         for exact in skewed().filter(main) {
@@ -53,7 +53,7 @@ impl ScaleReport {
 
 /// Where answers left, and what that cost.
 fn of_answers(step: &Step, plain: Option<&Step>) -> String {
-    let local = |step: &Step| or_missing(step.tx_locality, quantity::percent);
+    let local = |step: &Step| or_missing(TX_LOCALITY.of(step), quantity::percent);
     let against = plain.map_or_else(String::new, |plain| {
         format!(" (hashed per send: {})", local(plain))
     });
@@ -70,13 +70,13 @@ fn of_metadata(step: &Step) -> String {
     format!(
         "With hash, hash type and bucket of each datagram given to the application, the {} kept {} of its rate{}.",
         step.mode,
-        or_missing(step.rate_of_plain, quantity::ratio),
+        or_missing(RATE_OF_PLAIN.of(step), quantity::ratio),
         cost(step),
     )
 }
 
 fn cost(step: &Step) -> String {
-    step.cost_of_plain.map_or_else(String::new, |cost| {
+    COST_OF_PLAIN.of(step).map_or_else(String::new, |cost| {
         format!(", at {} of its CPU time a frame", quantity::ratio(cost))
     })
 }
@@ -84,7 +84,7 @@ fn cost(step: &Step) -> String {
 /// What RSS loses: the fullest bucket bounds the rate, and the CPUs of the others idle.
 fn exact_under_skew(step: &Step) -> String {
     let buckets = step.buckets_active as f64;
-    let fullest = step.imbalance.map(|imbalance| {
+    let fullest = IMBALANCE.of(step).map(|imbalance| {
         let (share, times) = (
             quantity::percent(imbalance / buckets),
             quantity::fixed(imbalance, 2),
@@ -105,7 +105,7 @@ fn exact_under_skew(step: &Step) -> String {
         fullest.unwrap_or_default(),
         step.model.words(),
         verb(step.mode),
-        or_missing(step.main_rate(), quantity::rate),
+        or_missing(RATE.of(step), quantity::rate),
         of_plain(step),
         cpus.unwrap_or_default(),
     )
@@ -113,7 +113,7 @@ fn exact_under_skew(step: &Step) -> String {
 
 /// What a model pays that lets several workers serve one flow.
 fn out_of_order(rival: &Step) -> Option<String> {
-    let reordered = rival.reordered_share.filter(|share| *share > 0.0)?;
+    let reordered = REORDERED.of(rival).filter(|share| *share > 0.0)?;
     let (model, skew) = (rival.model.words(), rival.variation.skew);
     let share = quantity::percent(reordered);
     Some(format!(
@@ -128,9 +128,9 @@ fn best_under_skew(rivals: &[&Step], exact: &Step) -> Option<String> {
         .filter_map(|rival| Some((rival, ratio(rival, exact)?)));
     let (best, times) = rates.max_by(|one, other| one.1.total_cmp(&other.1))?;
     let (skew, verb) = (exact.variation.skew, verb(exact.mode));
-    let within = best.rate_spread.zip(exact.rate_spread);
+    let within = RATE.range(best).zip(RATE.range(exact));
     Some(
-        if within.is_some_and(|(best, exact)| best.count > 1 && best.overlaps(&exact)) {
+        if within.is_some_and(|(best, exact)| best.count > 1 && best.overlaps(exact)) {
             format!(
                 "Under {skew}, exact steering and the best rival ({}) are equal within their spread.",
                 best.model.words()
@@ -148,7 +148,7 @@ fn best_under_skew(rivals: &[&Step], exact: &Step) -> Option<String> {
 }
 
 fn of_plain(step: &Step) -> String {
-    step.rate_of_plain.map_or_else(String::new, |share| {
+    RATE_OF_PLAIN.of(step).map_or_else(String::new, |share| {
         format!(", {} of its rate without skew", quantity::ratio(share))
     })
 }
@@ -161,40 +161,5 @@ const fn verb(mode: Mode) -> &'static str {
 }
 
 fn ratio(step: &Step, other: &Step) -> Option<f64> {
-    statistics::ratio(step.main_rate()?, other.main_rate()?)
-}
-
-/// One row a varied step; their clients are aligned.
-pub(super) fn table(report: &ScaleReport) -> Table {
-    let mut table = Table::new(vec![
-        Column::left("mode"),
-        Column::left("model"),
-        Column::left("otherwise"),
-        Column::right("N"),
-        Column::right("rate").unit("/s"),
-        Column::right("rate").unit("of plain"),
-        Column::right("CPU").unit("of plain"),
-        Column::right("fullest").unit("x mean"),
-        Column::right("out of").unit("order %"),
-        Column::right("local").unit("%"),
-        Column::right("tx").unit("local %"),
-        Column::right("idle").unit("%"),
-    ]);
-    for step in report.varied_steps() {
-        table.row([
-            step.mode.to_string(),
-            step.model.to_string(),
-            step.variation.to_string(),
-            step.buckets_active.to_string(),
-            or_missing(step.main_rate(), quantity::metric),
-            or_missing(step.rate_of_plain, quantity::ratio),
-            or_missing(step.cost_of_plain, quantity::ratio),
-            or_missing(step.imbalance, |imbalance| quantity::fixed(imbalance, 2)),
-            or_missing(step.reordered_share, quantity::percent_number),
-            or_missing(step.locality, quantity::percent_number),
-            or_missing(step.tx_locality, quantity::percent_number),
-            or_missing(step.idle_share(), quantity::whole_percent),
-        ]);
-    }
-    table
+    statistics::ratio(RATE.of(step)?, RATE.of(other)?)
 }

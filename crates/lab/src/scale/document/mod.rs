@@ -8,31 +8,27 @@
 //! server's workers, answered by them, returned to the clients.
 
 mod beside;
-mod diff;
-mod observed;
+mod conclude;
 mod shape;
 mod step;
-mod summarise;
-mod text;
 mod trial;
 mod variation;
-mod words;
 
-pub use diff::diff;
 pub use shape::{Placement, UnknownPlacement};
-pub use step::{CpuShare, PerBucket, Step};
-pub use summarise::{scaling, summarise};
-pub use text::render;
-pub use trial::{Share, Trial, TrialBucket, TrialStatus, Unexplained};
+pub use step::{PerBucket, Step};
+pub use trial::{Trial, TrialBucket, Unexplained};
 pub use variation::Variation;
 
-use corelane_serve::udp::{Mode, Model};
-
+use super::metrics::METRICS;
+use crate::document::{Document, Head};
 use crate::documents::observed::LockComparison;
-use corelane_measure::scalability::Law;
+use crate::steps::{Scaling, Stepped};
+use corelane_measure::metric::Metric;
+use corelane_report::reading::Reading;
+use corelane_report::table::{Cell, Column};
+use corelane_serve::udp::{Mode, Model};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use thiserror::Error;
 
 /// The schema that this version writes.
 pub const SCHEMA: &str = "corelane/scale/1";
@@ -40,18 +36,9 @@ pub const SCHEMA: &str = "corelane/scale/1";
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScaleReport {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// What wrote it.
-    pub tool: Tool,
-    /// When the run began, in seconds since 1970-01-01 00:00 UTC.
-    pub started_unix_s: u64,
-    /// The arguments that repeat the run, the program first.
-    pub command_line: Vec<String>,
-    /// Where the traffic ran.
-    pub bed: Bed,
-    /// The host's snapshot of what may spoil or explain the result, as that room writes it.
-    pub conditions: Value,
+    /// What all documents begin with.
+    #[serde(flatten)]
+    pub head: Head,
     /// The resolved plan of the run.
     pub plan: Value,
     /// The steering document that both ends shared.
@@ -67,38 +54,6 @@ pub struct ScaleReport {
     /// Echo beside sink where kernel locks were watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lock_comparisons: Vec<LockComparison>,
-    /// Whether the run was ended before its plan.
-    #[serde(default)]
-    pub interrupted: bool,
-}
-
-/// The program that wrote a document.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tool {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-}
-
-/// The test bed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bed {
-    /// `namespaces`, `user_namespace` or `loopback`.
-    pub kind: String,
-    /// The bed in one line.
-    pub describe: String,
-    /// Why no better kind could be had; `None` when there is no better one.
-    pub reason: Option<String>,
-}
-
-/// The Universal Scalability Law of the exact, aligned echo steps.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Scaling {
-    /// The fitted law.
-    pub law: Option<Law>,
-    /// Why there is none.
-    pub not_fitted_because: Option<String>,
 }
 
 /// What stopped growth, in words and with evidence.
@@ -137,53 +92,71 @@ pub enum LimitCause {
     Unknown,
 }
 
-/// Why text is no report that can be read.
-#[derive(Debug, Error)]
-pub enum DocumentError {
-    /// The text is not JSON, or a field is missing or of another type.
-    #[error("not a readable report: {0}; give a file that `corelane lab scale udp --json FILE` wrote")]
-    Json(#[from] serde_json::Error),
-    /// The document is of another kind or of a later, incompatible version.
-    #[error(
-        "the document's schema is `{found}` and `{SCHEMA}` is needed: use the version of corelane that wrote it"
-    )]
-    Schema {
-        /// The schema as found.
-        found: String,
-    },
+impl Document for ScaleReport {
+    fn reads(schema: &str) -> bool {
+        schema == SCHEMA
+    }
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
+    fn upgrade(&mut self) {
+        self.fill_lacking();
+    }
+}
+
+impl Stepped for ScaleReport {
+    type Step = Step;
+    type Trial = Trial;
+
+    fn metrics(&self) -> &'static [&'static Metric<Trial>] {
+        METRICS
+    }
+
+    fn shape() -> Vec<Reading<'static, Step>> {
+        vec![
+            Reading::new(Column::left("mode"), |step: &Step| step.mode.to_string()),
+            Reading::new(Column::left("model"), |step: &Step| step.model.to_string()),
+            Reading::new(Column::left("clients"), Step::clients),
+            active(),
+        ]
+    }
+
+    fn key(step: &Step) -> String {
+        format!(
+            "{} {} of {}",
+            step.title(),
+            step.buckets_active,
+            step.buckets_configured
+        )
+    }
+
+    fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    fn parts(&mut self) -> (&mut [Step], &[Trial]) {
+        (&mut self.steps, &self.trials)
+    }
+}
+
+/// The column of the number of active buckets.
+pub(crate) fn active() -> Reading<'static, Step> {
+    Reading::new(Column::right("N").key("buckets_active"), |step: &Step| {
+        Cell::count(step.buckets_active as u64)
+    })
 }
 
 impl ScaleReport {
-    /// Reads a document.
-    ///
-    /// # Errors
-    /// When the text is not JSON, is of another schema, or lacks a field.
-    pub fn from_json(text: &str) -> Result<Self, DocumentError> {
-        let document: Value = serde_json::from_str(text)?;
-        // The schema is judged before the fields, so that another kind of document is called what it is.
-        let found = document.get("schema").and_then(Value::as_str).unwrap_or_default();
-        if found != SCHEMA {
-            return Err(DocumentError::Schema {
-                found: found.to_owned(),
-            });
-        }
-        Ok(serde_json::from_value(document)?)
-    }
-
-    /// The document as indented JSON, ending in a newline.
-    ///
-    /// # Errors
-    /// None that a report can cause: serde's own are passed on.
-    pub fn to_json(&self) -> Result<String, DocumentError> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// The command line as one would type it into a shell.
-    #[must_use]
-    pub fn command(&self) -> String {
-        corelane_report::text::command(&self.command_line)
-    }
-
     /// The steps of the plain experiment by what they measured, each series by growing number of active buckets, in the
     /// document's order.
     #[must_use]
@@ -253,7 +226,7 @@ impl Series<'_> {
     }
 
     fn holds(&self, step: &Step) -> bool {
-        (self.mode, self.model, self.placement) == (step.mode, step.model, step.placement)
+        (self.mode, self.model, self.placement) == step.series()
     }
 }
 
@@ -266,11 +239,10 @@ mod tests {
         let refused = ScaleReport::from_json(r#"{"schema": "corelane/steering/1"}"#).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "the document's schema is `corelane/steering/1` and `corelane/scale/1` is needed: \
-             use the version of corelane that wrote it"
+            "a document of schema `corelane/steering/1` cannot be read here: use the version of corelane that wrote it"
         );
         let refused = ScaleReport::from_json("[]").unwrap_err().to_string();
-        assert!(refused.starts_with("the document's schema is ``"), "{refused}");
+        assert!(refused.starts_with("a document of schema ``"), "{refused}");
         let refused = ScaleReport::from_json("{").unwrap_err().to_string();
         assert!(refused.starts_with("not a readable report: EOF"), "{refused}");
     }

@@ -1,42 +1,22 @@
 //! One trial as it was counted: raw numbers, and whether they may be used.
 
-use super::CpuShare;
+use crate::document::CpuShare;
+use crate::steps::{self, Tried, number};
 use corelane_measure::drops::{Cause, Gap};
 use corelane_measure::histogram::Histogram;
+use corelane_measure::metric::Sample;
+use corelane_measure::share::Share;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Whether a trial's numbers may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrialStatus {
-    /// They are a result.
-    Valid,
-    /// The generator was the limit: kept, and never averaged.
-    GeneratorLimited,
-    /// Another machine on the same hardware took the CPUs for too long: kept, and never averaged.
-    Spoilt,
-    /// The run was ended during the trial.
-    Interrupted,
-    /// Something failed.
-    Failed,
-}
-
 /// One trial of one step. Counts are frames within the trial; what was not counted is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Index of the step in the document.
-    pub step: usize,
-    /// The round: trials of one round ran next to each other.
-    pub round: usize,
-    /// How long frames were counted, in seconds.
-    pub duration_s: f64,
-    /// Whether the numbers may be used.
-    pub status: TrialStatus,
-    /// Why not.
-    pub why: Option<String>,
+    /// Which trial, and how it ended.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// Frames that the clients sent.
     pub generated: u64,
     /// Frames that the server host's device counted.
@@ -88,9 +68,6 @@ pub struct Trial {
     /// What each bucket did.
     #[serde(default)]
     pub per_bucket: Vec<TrialBucket>,
-    /// Why a field is null: field name to reason.
-    #[serde(default)]
-    pub unknown: BTreeMap<String, String>,
     /// Whatever else the collectors read, as they wrote it.
     #[serde(default)]
     pub raw: Value,
@@ -116,32 +93,6 @@ pub struct TrialBucket {
     /// Where its worker's memory lay at the end; `None` in documents of versions that did not ask.
     #[serde(default)]
     pub memory: Option<WorkerMemory>,
-}
-
-/// How many of how many. Kept as counts, so that trials can be pooled without weighing them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
-    /// Those that were so.
-    pub hits: u64,
-    /// Those that were looked at.
-    pub samples: u64,
-}
-
-impl Share {
-    /// The share of 1; `None` when nothing was looked at.
-    #[must_use]
-    pub fn value(self) -> Option<f64> {
-        (self.samples > 0).then(|| self.hits as f64 / self.samples as f64)
-    }
-
-    /// Both counted together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            hits: self.hits + other.hits,
-            samples: self.samples + other.samples,
-        }
-    }
 }
 
 /// Frames missing between two places, less those dropped there under a name. 0 where the account adds up, negative
@@ -216,16 +167,22 @@ impl Unexplained {
     }
 }
 
+impl steps::Trial for Trial {
+    fn tried(&self) -> &Tried {
+        &self.tried
+    }
+
+    fn tried_mut(&mut self) -> &mut Tried {
+        &mut self.tried
+    }
+}
+
 impl Trial {
-    /// A trial that counted nothing but its length, to be filled in.
+    /// A trial that counted nothing, to be filled in.
     #[must_use]
-    pub fn new(step: usize, round: usize, duration_s: f64) -> Self {
+    pub fn new(tried: Tried) -> Self {
         Self {
-            step,
-            round,
-            duration_s,
-            status: TrialStatus::Valid,
-            why: None,
+            tried,
             generated: 0,
             received: None,
             seen: 0,
@@ -247,33 +204,12 @@ impl Trial {
             drops: BTreeMap::new(),
             unexplained: Unexplained::default(),
             per_bucket: Vec::new(),
-            unknown: BTreeMap::new(),
             raw: Value::Null,
         }
     }
 
-    /// Whether the numbers may be used.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.status == TrialStatus::Valid && self.duration_s > 0.0
-    }
-
-    /// A count of frames as a rate a second.
-    #[must_use]
-    pub fn per_second(&self, frames: u64) -> f64 {
-        frames as f64 / self.duration_s
-    }
-
-    /// The rate that the trial is judged by: frames answered a second, or frames seen where none are.
-    #[must_use]
-    pub fn main_rate(&self) -> f64 {
-        self.per_second(self.answered.unwrap_or(self.seen))
-    }
-
-    /// CPU microseconds of the server for each frame seen.
-    #[must_use]
-    pub fn cpu_us_per_frame(&self) -> Option<f64> {
-        let microseconds = self.server_cpu_us?;
-        (self.seen > 0).then(|| microseconds / self.seen as f64)
+    /// A count as a rate a second.
+    pub(crate) fn rate(&self, count: Option<u64>) -> Option<Sample<'_>> {
+        number(count.map(|count| self.tried.per_second(count)))
     }
 }

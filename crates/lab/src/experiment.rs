@@ -1,0 +1,313 @@
+//! What an experiment is, and the one runner of all of them.
+//!
+//! In: an [`Experiment`], a [`Schedule`], a flag that ends the run early. Out: the experiment's document, concluded after
+//! every trial, so that an interrupt loses nothing.
+
+use crate::document::{Document, TrialStatus};
+use corelane_host::counters::CpuTimes;
+use corelane_measure::quantity;
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How often a trial is run again that another machine spoilt.
+const MOST_REPEATS: usize = 3;
+
+/// One experiment: its steps are data, a trial measures one step, and what follows from the trials is a pure function.
+pub trait Experiment {
+    /// What comes out.
+    type Document: Document;
+    /// Why it could not be carried out.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// The plan, as `--dry-run` prints it.
+    ///
+    /// # Errors
+    /// When it cannot be carried out as asked.
+    fn plan(&self) -> Result<Value, Self::Error>;
+
+    /// The document before anything was measured. What takes long to make, such as large tables, is made here.
+    ///
+    /// # Errors
+    /// When the experiment cannot be carried out as asked.
+    fn begin(&mut self) -> Result<Self::Document, Self::Error>;
+
+    /// How many steps there are. Each is tried once a round.
+    fn steps(&self) -> usize;
+
+    /// What a step tries, in a few words.
+    fn title(&self, step: usize) -> String;
+
+    /// Measures one step, and records in the document what was measured.
+    ///
+    /// # Errors
+    /// When nothing could be measured.
+    fn trial(
+        &mut self,
+        trying: &mut Trying<'_>,
+        document: &mut Self::Document,
+    ) -> Result<TrialStatus, Self::Error>;
+
+    /// Records a trial that failed. What cannot be recorded ends the run; the first trial's failure always does.
+    ///
+    /// # Errors
+    /// The error itself, where it ends the run.
+    fn failed(
+        &self,
+        _turn: Turn,
+        error: Self::Error,
+        _document: &mut Self::Document,
+    ) -> Result<(), Self::Error> {
+        Err(error)
+    }
+
+    /// Marks the last trial as spoilt.
+    fn spoil(&self, _why: String, _document: &mut Self::Document) {}
+
+    /// Draws everything from the trials so far that follows from them.
+    fn conclude(&self, document: &mut Self::Document);
+}
+
+/// One trial's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Which step.
+    pub step: usize,
+    /// Which round, from 0.
+    pub round: usize,
+}
+
+/// A trial under way.
+pub struct Trying<'a> {
+    /// Which.
+    pub turn: Turn,
+    /// Whether any trial before it gave something.
+    pub first: bool,
+    /// Set when the run is to end early.
+    pub interrupt: &'a AtomicBool,
+    clocked: Option<(CpuTimes, CpuTimes)>,
+}
+
+impl Trying<'_> {
+    /// What was measured lay between these readings: other machines may have had only so much CPU time meanwhile.
+    pub fn clocked(&mut self, begun: &CpuTimes, ended: &CpuTimes) {
+        self.clocked = Some((begun.clone(), ended.clone()));
+    }
+
+    /// Measures, and notes when it began and ended; where the CPUs' times cannot be read, nothing is known of other machines.
+    pub fn clock<T>(&mut self, measure: impl FnOnce() -> T) -> T {
+        let begun = CpuTimes::read();
+        let measured = measure();
+        if let (Ok(begun), Ok(ended)) = (begun, CpuTimes::read()) {
+            self.clocked(&begun, &ended);
+        }
+        measured
+    }
+
+    /// Whether the run is to end early.
+    #[must_use]
+    pub fn interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// Why the trial is no result: another machine on the same hardware had more than `most` of the CPUs' time.
+    fn spoilt(&self, most: f64) -> Option<String> {
+        let (begun, ended) = self.clocked.as_ref()?;
+        spoilt(most, begun, ended)
+    }
+}
+
+/// Why a trial is no result whose CPUs counted from `earlier` to `later`: another machine on the same hardware had more of
+/// them than `most`, a share.
+fn spoilt(most: f64, earlier: &CpuTimes, later: &CpuTimes) -> Option<String> {
+    let share = later.since(earlier).total().steal_share()?;
+    (share > most).then(|| {
+        let (share, most) = (quantity::percent(share), quantity::percent(most));
+        format!("{share} of CPU time was stolen, and --max-steal is {most}")
+    })
+}
+
+/// How a run goes on.
+pub struct Progress<'a, D> {
+    /// Trials done.
+    pub done: usize,
+    /// Trials in all.
+    pub of: usize,
+    /// What was just measured.
+    pub what: &'a str,
+    /// Everything so far.
+    pub document: &'a D,
+}
+
+/// Which trials to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// Trials of each step.
+    pub rounds: usize,
+    /// Of the order within the rounds.
+    pub seed: u64,
+    /// Share of the CPUs' time that other machines on the same hardware may have in a trial; with more it is spoilt.
+    pub max_steal: f64,
+}
+
+/// Runs every trial of an experiment that has begun, or as many as there are before `interrupt` is set. What another machine spoilt is run
+/// again when its round is through, [`MOST_REPEATS`] times at most.
+///
+/// # Errors
+/// When the very first trial fails, or a later one that cannot be recorded.
+pub fn run<E: Experiment>(
+    experiment: &mut E,
+    mut document: E::Document,
+    schedule: Schedule,
+    interrupt: &AtomicBool,
+    mut on_progress: impl FnMut(&Progress<'_, E::Document>),
+) -> Result<E::Document, E::Error> {
+    experiment.conclude(&mut document);
+    let mut done = 0;
+    let interrupted = in_order(schedule, experiment.steps(), interrupt, |turn, of| {
+        let mut trying = Trying {
+            turn,
+            first: done == 0,
+            interrupt,
+            clocked: None,
+        };
+        let mut status = match experiment.trial(&mut trying, &mut document) {
+            Ok(status) => status,
+            Err(error) if done == 0 => return Err(error),
+            Err(error) => {
+                experiment.failed(turn, error, &mut document)?;
+                TrialStatus::Failed
+            }
+        };
+        if let (TrialStatus::Valid, Some(why)) = (status, trying.spoilt(schedule.max_steal)) {
+            experiment.spoil(why, &mut document);
+            status = TrialStatus::Spoilt;
+        }
+        done += 1;
+        document.head_mut().interrupted = done < of;
+        experiment.conclude(&mut document);
+        on_progress(&Progress {
+            done,
+            of,
+            what: &experiment.title(turn.step),
+            document: &document,
+        });
+        Ok(status)
+    })?;
+    document.head_mut().interrupted = interrupted;
+    experiment.conclude(&mut document);
+    Ok(document)
+}
+
+/// Gives every trial its turn, in an order drawn for each round, until `interrupt` is set; returns whether it was.
+fn in_order<E>(
+    schedule: Schedule,
+    steps: usize,
+    interrupt: &AtomicBool,
+    mut run_trial: impl FnMut(Turn, usize) -> Result<TrialStatus, E>,
+) -> Result<bool, E> {
+    let mut order = fastrand::Rng::with_seed(schedule.seed);
+    let mut of = schedule.rounds * steps;
+    for round in 0..schedule.rounds {
+        let mut turns: Vec<usize> = (0..steps).collect();
+        order.shuffle(&mut turns);
+        for repeat in 0..=MOST_REPEATS {
+            let mut spoilt = Vec::new();
+            for step in turns {
+                if interrupt.load(Ordering::Relaxed) {
+                    return Ok(true);
+                }
+                if run_trial(Turn { step, round }, of)? == TrialStatus::Spoilt {
+                    spoilt.push(step);
+                    of += usize::from(repeat < MOST_REPEATS);
+                }
+            }
+            turns = spoilt;
+        }
+    }
+    Ok(interrupt.load(Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_host::counters::{CpuTime, TimeOfCpu};
+    use std::convert::Infallible;
+
+    const SCHEDULE: Schedule = Schedule {
+        rounds: 2,
+        max_steal: 0.1,
+        seed: 1,
+    };
+
+    #[test]
+    fn every_step_is_tried_once_a_round_in_the_seeds_order() {
+        let mut tried = [Vec::new(), Vec::new()];
+        let interrupted = in_order(SCHEDULE, 5, &AtomicBool::new(false), |turn, _| {
+            tried[turn.round].push(turn.step);
+            Ok::<_, Infallible>(TrialStatus::Failed)
+        });
+        assert_eq!(interrupted, Ok(false));
+        // A seed that was given once gives the same order ever after.
+        assert_eq!(tried, [[3, 2, 1, 4, 0], [1, 0, 2, 3, 4]]);
+    }
+
+    #[test]
+    fn nothing_is_tried_after_an_interrupt() {
+        let (interrupt, mut tried) = (AtomicBool::new(false), 0);
+        let interrupted = in_order(SCHEDULE, 5, &interrupt, |_, _| {
+            tried += 1;
+            interrupt.store(tried == 3, Ordering::Relaxed);
+            Ok::<_, Infallible>(TrialStatus::Valid)
+        });
+        assert_eq!((interrupted, tried), (Ok(true), 3));
+    }
+
+    #[test]
+    fn what_was_spoilt_has_its_turn_again_when_the_round_is_through() {
+        let mut turns = Vec::new();
+        let interrupted = in_order(SCHEDULE, 5, &AtomicBool::new(false), |turn, _| {
+            turns.push((turn.round, turn.step));
+            // The first of each round is spoilt twice, and the first of all never anything else.
+            let times = turns
+                .iter()
+                .filter(|earlier| **earlier == (turn.round, turn.step))
+                .count();
+            let is_spoilt = turn.step == 3 && turn.round == 0 || turn.step == 1 && times < 3;
+            Ok::<_, Infallible>(if is_spoilt {
+                TrialStatus::Spoilt
+            } else {
+                TrialStatus::Valid
+            })
+        });
+        assert_eq!(interrupted, Ok(false));
+        let rounds = [0, 1].map(|round| {
+            let own = turns.iter().filter(move |turn| turn.0 == round);
+            own.map(|turn| turn.1).collect::<Vec<_>>()
+        });
+        assert_eq!(
+            rounds,
+            [vec![3, 2, 1, 4, 0, 3, 1, 3, 1, 3], vec![1, 0, 2, 3, 4, 1, 1]]
+        );
+    }
+
+    #[test]
+    fn more_time_stolen_than_may_be_spoils_a_trial() {
+        let times = |idle_ns: u64, steal_ns: u64| CpuTimes {
+            cpus: vec![TimeOfCpu {
+                cpu: 0,
+                time: CpuTime {
+                    idle_ns,
+                    steal_ns,
+                    ..CpuTime::default()
+                },
+            }],
+            running_now: None,
+        };
+        let spoilt =
+            |idle_ns: u64, steal_ns: u64| spoilt(0.1, &times(100, 50), &times(100 + idle_ns, 50 + steal_ns));
+        let why = "11.0 % of CPU time was stolen, and --max-steal is 10.0 %";
+        assert_eq!(spoilt(89, 11).as_deref(), Some(why));
+        assert_eq!(spoilt(90, 10), None);
+        assert_eq!(spoilt(0, 0), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! Saved documents of any kind, to be shown again or compared.
+
+use crate::document::{Document, DocumentError};
+use crate::scale::ScaleReport;
+use corelane_report::page::Rendered;
+use serde_json::Value;
+
+/// Reads a document of whichever kind.
+///
+/// # Errors
+/// When it is none that can be read here.
+pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
+    let document: Value = serde_json::from_str(text)?;
+    let schema = document.get("schema").and_then(Value::as_str).unwrap_or_default();
+    let kinds = [kind::<ScaleReport>];
+    let known = kinds.iter().find_map(|kind| kind(schema, text));
+    known.unwrap_or_else(|| Err(DocumentError::Schema(schema.to_owned())))
+}
+
+type Read = Result<Box<dyn Rendered>, DocumentError>;
+
+fn kind<D: Document + 'static>(schema: &str, text: &str) -> Option<Read> {
+    D::reads(schema).then(|| Ok(Box::new(D::from_json(text)?) as Box<dyn Rendered>))
+}

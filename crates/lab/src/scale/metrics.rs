@@ -1,0 +1,230 @@
+//! The metrics of `lab scale udp`, each declared once.
+
+#![allow(missing_docs, reason = "each declaration says what it is")]
+
+use super::document::Trial;
+use crate::steps::{number, share};
+use corelane_measure::metric::{Better, Metric, Sample, Show};
+use corelane_measure::share::Share;
+
+type M = Metric<Trial>;
+
+/// Every metric, in the order of columns; steps are judged by the first.
+pub static METRICS: &[&M] = &[
+    &RATE,
+    &GENERATED,
+    &RECEIVED,
+    &SEEN,
+    &ANSWERED,
+    &RETURNED,
+    &PAYLOAD,
+    &CPU,
+    &LOCALITY,
+    &STEERING,
+    &TX_LOCALITY,
+    &TX_ON_CPU,
+    &TX_ON_QUEUE,
+    &LINEARITY,
+    &RATE_OF_PLAIN,
+    &COST_OF_PLAIN,
+    &IMBALANCE,
+    &REORDERED,
+    &CONTEXT_SWITCHES,
+    &CLOCK,
+    &ROUND_TRIP,
+];
+
+pub static RATE: M = M::higher(
+    "rate_pps",
+    "rate",
+    Show::PerSecond,
+    "Frames answered a second; where none are, frames seen.",
+    |trial| number(Some(trial.tried.per_second(trial.answered.unwrap_or(trial.seen)))),
+)
+.spread("rate_spread")
+.compared();
+
+pub static GENERATED: M = M::new(
+    "generated_pps",
+    "generated",
+    Show::PerSecond,
+    Better::Neither,
+    "Frames a second that the clients sent.",
+    |trial| trial.rate(Some(trial.generated)),
+);
+
+pub static RECEIVED: M = M::higher(
+    "received_pps",
+    "received",
+    Show::PerSecond,
+    "Frames a second that the server host's device counted.",
+    |trial| trial.rate(trial.received),
+);
+
+pub static SEEN: M = M::higher(
+    "seen_pps",
+    "seen",
+    Show::PerSecond,
+    "Frames a second that the server's workers read.",
+    |trial| trial.rate(Some(trial.seen)),
+);
+
+pub static ANSWERED: M = M::higher(
+    "answered_pps",
+    "answered",
+    Show::PerSecond,
+    "Frames a second that the server's workers answered.",
+    |trial| trial.rate(trial.answered),
+);
+
+pub static RETURNED: M = M::higher(
+    "returned_pps",
+    "returned",
+    Show::PerSecond,
+    "Frames a second that came back to the clients.",
+    |trial| trial.rate(trial.returned),
+);
+
+pub static PAYLOAD: M = M::higher(
+    "gbit_s",
+    "Gb/s",
+    Show::Fixed(2),
+    "Payload that the workers read, in 10^9 bits a second.",
+    |trial| {
+        let bits = trial.seen_bytes? as f64 * 8.0;
+        number(Some(bits / 1e9 / trial.tried.duration_s))
+    },
+);
+
+pub static CPU: M = M::lower(
+    "cpu_us_per_frame",
+    "CPU \u{b5}s",
+    Show::Microseconds(2),
+    "CPU microseconds of the server, workers and receive path, for each frame seen.",
+    |trial| {
+        let microseconds = trial.server_cpu_us.filter(|_| trial.seen > 0)?;
+        number(Some(microseconds / trial.seen as f64))
+    },
+)
+.unit("/frame")
+.label("CPU per frame")
+.compared();
+
+pub static LOCALITY: M = M::higher(
+    "locality",
+    "local",
+    Show::Share,
+    "Share of sampled frames whose receive path ran on their worker's CPU.",
+    |trial| share(trial.locality),
+)
+.label("locality")
+.compared();
+
+pub static STEERING: M = M::higher(
+    "steering_ok",
+    "steered right",
+    Show::Share,
+    "Share of sampled frames whose hash names the bucket that got them.",
+    |trial| share(trial.steering),
+);
+
+pub static TX_LOCALITY: M = M::higher(
+    "tx_locality",
+    "tx",
+    Show::Share,
+    "Share of sampled answers that left on their bucket's CPU and queue.",
+    |trial| share(trial.tx_locality),
+)
+.unit("local %");
+
+pub static TX_ON_CPU: M = M::higher(
+    "tx_on_cpu",
+    "tx on CPU",
+    Show::Share,
+    "Share of sampled answers that left on their bucket's CPU.",
+    |trial| share(trial.tx_on_cpu),
+);
+
+pub static TX_ON_QUEUE: M = M::higher(
+    "tx_on_queue",
+    "tx on queue",
+    Show::Share,
+    "Share of sampled answers that left on their bucket's queue.",
+    |trial| share(trial.tx_on_queue),
+);
+
+pub static LINEARITY: M = M::concluded(
+    "linearity",
+    "linearity",
+    Show::Fixed(2),
+    Better::Higher,
+    "Rate at this many buckets over as many times the rate at one, median over the rounds.",
+)
+.spread("linearity_spread");
+
+pub static RATE_OF_PLAIN: M = M::concluded(
+    "rate_of_plain",
+    "rate",
+    Show::Ratio,
+    Better::Higher,
+    "Rate as a share of that of the same step without its variation, from the medians.",
+)
+.unit("of plain");
+
+pub static COST_OF_PLAIN: M = M::concluded(
+    "cost_of_plain",
+    "CPU",
+    Show::Ratio,
+    Better::Lower,
+    "CPU time per frame as a share of that of the same step without its variation, from the medians.",
+)
+.unit("of plain");
+
+pub static IMBALANCE: M = M::lower(
+    "imbalance",
+    "fullest",
+    Show::Fixed(2),
+    "Frames sent to the fullest active bucket over the mean of all active ones.",
+    |trial| number(trial.imbalance),
+)
+.unit("x mean");
+
+pub static REORDERED: M = M::lower(
+    "reordered_share",
+    "out of",
+    Show::Share,
+    "Share of the answers that the answer to an earlier frame overtook.",
+    |trial| {
+        let (hits, samples) = (trial.reordered?, trial.returned?);
+        share(Some(Share { hits, samples }))
+    },
+)
+.unit("order %");
+
+pub static CONTEXT_SWITCHES: M = M::lower(
+    "context_switches_per_s",
+    "ctx switches",
+    Show::PerSecond,
+    "Context switches of the server a second.",
+    |trial| trial.rate(trial.context_switches),
+);
+
+pub static CLOCK: M = M::new(
+    "effective_mhz",
+    "clock",
+    Show::Fixed(0),
+    Better::Neither,
+    "Clock at which the server's CPUs really ran, in MHz.",
+    |trial| number(trial.effective_mhz),
+)
+.unit("MHz");
+
+pub static ROUND_TRIP: M = M::lower(
+    "round_trip",
+    "round trip",
+    Show::Nanoseconds,
+    "Round trips from the intended send time.",
+    |trial| trial.round_trip.as_ref().map(Sample::Durations),
+)
+.label("round trip p99")
+.compared();
