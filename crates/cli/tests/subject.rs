@@ -1,7 +1,6 @@
 //! A server under test in the lab's keeping: Debian's nginx, and servers that do not start.
 
-mod common;
-
+use crate::common;
 use corelane_host::bed::Bed;
 use corelane_host::counters::Family;
 use corelane_host::cpus;
