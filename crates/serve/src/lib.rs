@@ -8,9 +8,8 @@ mod causes;
 pub mod http;
 mod listeners;
 pub mod packets;
+mod service;
 pub mod tcp;
 pub mod udp;
-mod workers;
 
 pub use listeners::ListenError;
-pub use workers::WorkersError;

@@ -4,18 +4,17 @@ use super::classify::Classifier;
 use super::counts::WorkerCounts;
 use super::document::{Bridged, bridged};
 use super::forward::{Forwarder, Queues};
-use super::links::{Keeper, LinkStates, share_out};
+use super::links::{Keeper, LinkStates};
 use super::lists::{ListFileError, ListStates, Lists};
 use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
-use corelane_host::memory::MemoryPolicy;
-use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError};
-use corelane_worker::{CachePadded, SpawnError, Worker, WorkerSettings, spawn};
-use std::io;
+use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError, share_out};
+use corelane_worker::crew::{Crew, CrewError};
+use corelane_worker::{CachePadded, WorkerSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Why there is no bridge.
@@ -34,13 +33,10 @@ pub enum BridgeError {
     /// A table's file is refused.
     #[error(transparent)]
     List(#[from] ListFileError),
-    /// A worker could not be started.
+    /// A thread could not start or go on.
     #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// A thread could not be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[source] io::Error),
-    /// A link failed in a way that waiting does not mend.
+    Crew(#[from] CrewError),
+    /// A link failed in a way that waiting does not fix.
     #[error("{0}")]
     Failed(String),
 }
@@ -49,14 +45,14 @@ pub enum BridgeError {
 pub struct Bridge {
     plan: BridgePlan,
     started: Instant,
-    stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
     counts: Vec<Arc<CachePadded<WorkerCounts>>>,
     links: LinkStates,
     openers: Vec<Opener>,
     lists: ListStates,
-    workers: Vec<Worker<()>>,
-    helpers: Vec<JoinHandle<()>>,
+    workers: Crew<()>,
+    /// The threads that open links again and that read files.
+    helpers: Crew<()>,
 }
 
 impl Bridge {
@@ -80,7 +76,6 @@ impl Bridge {
         let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
         let workers = workers(&plan, &opened)?;
         let links = LinkStates::new(opened.iter().map(Vec::len));
-        let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let counts: Vec<Arc<CachePadded<WorkerCounts>>> = (0..workers)
             .map(|_| {
                 Arc::new(CachePadded::new(WorkerCounts::new(
@@ -91,14 +86,13 @@ impl Bridge {
             .collect();
         let mut bridge = Bridge {
             started: Instant::now(),
-            stop,
-            reload,
+            reload: Arc::default(),
             counts,
             links,
             openers: openers.clone(),
             lists: lists.states(),
-            workers: Vec::new(),
-            helpers: Vec::new(),
+            workers: Crew::new(),
+            helpers: Crew::new(),
             plan,
         };
         let (news, told) = mpsc::channel();
@@ -135,7 +129,7 @@ impl Bridge {
     /// Whether nothing will ever come again: files are read to their ends.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.workers.iter().all(Worker::is_finished)
+        self.workers.is_finished()
     }
 
     /// Why it cannot go on, if it cannot.
@@ -147,23 +141,15 @@ impl Bridge {
     /// Stops it, and gives the final counts.
     ///
     /// # Errors
-    /// When a link failed in a way that waiting does not mend.
+    /// When a link failed in a way that waiting does not fix, or a thread panicked.
     pub fn stop(mut self) -> Result<Bridged, BridgeError> {
-        self.end();
+        self.workers.stop();
+        self.workers.finish()?;
+        self.helpers.stop();
+        self.helpers.finish()?;
         match self.failure() {
             Some(why) => Err(BridgeError::Failed(why)),
             None => Ok(self.bridged()),
-        }
-    }
-
-    fn end(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for worker in self.workers.drain(..) {
-            // A panic of a worker has been printed; its counts stand until then.
-            let _ = worker.join();
-        }
-        for helper in self.helpers.drain(..) {
-            let _ = helper.join();
         }
     }
 
@@ -177,13 +163,8 @@ impl Bridge {
     ) -> Result<(), BridgeError> {
         let counts = Arc::clone(&self.counts[number]);
         let (rules, otherwise, not_ip) = (lists.rules(), self.plan.otherwise, self.plan.not_ip);
-        let (burst, stop) = (self.plan.burst, Arc::clone(&self.stop));
-        let settings = WorkerSettings {
-            name: format!("bridge {number}"),
-            cpu: self.plan.cpus[number],
-            memory: MemoryPolicy::default(),
-            own_descriptors: false,
-        };
+        let (burst, stop) = (self.plan.burst, self.workers.stop_flag());
+        let settings = WorkerSettings::new(format!("bridge {number}"), self.plan.cpus[number]);
         let body = move || {
             let classifier = Classifier::new(rules, otherwise, not_ip, Arc::clone(&counts));
             let queues = shares.into_iter().map(Queues::new).collect();
@@ -194,9 +175,9 @@ impl Bridge {
                 stop,
             };
             worker.run();
+            Ok(())
         };
-        self.workers.push(spawn(settings, body)?);
-        Ok(())
+        Ok(self.workers.spawn(settings, body)?)
     }
 
     fn start_keeper(
@@ -210,7 +191,7 @@ impl Bridge {
             states: self.links.clone(),
             news,
             orders,
-            stop: Arc::clone(&self.stop),
+            stop: self.helpers.stop_flag(),
         };
         self.help("bridge links", move || keeper.run())
     }
@@ -219,7 +200,7 @@ impl Bridge {
         /// How often the thread looks whether it is wanted.
         const LOOK: Duration = Duration::from_millis(20);
         let (stop, reload, every) = (
-            Arc::clone(&self.stop),
+            self.helpers.stop_flag(),
             Arc::clone(&self.reload),
             self.plan.reload_every,
         );
@@ -237,18 +218,15 @@ impl Bridge {
     }
 
     fn help(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), BridgeError> {
-        let thread = thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(body)
-            .map_err(BridgeError::Thread)?;
-        self.helpers.push(thread);
-        Ok(())
-    }
-}
-
-impl Drop for Bridge {
-    fn drop(&mut self) {
-        self.end();
+        let settings = WorkerSettings {
+            cpu: None,
+            ..WorkerSettings::new(name, 0)
+        };
+        let body = || {
+            body();
+            Ok(())
+        };
+        Ok(self.helpers.spawn(settings, body)?)
     }
 }
 

@@ -8,9 +8,9 @@ use super::plan::{HttpPlan, HttpServeError};
 use super::served::{BucketHttp, HttpServed};
 use super::tls;
 use crate::listeners::{self, Listening};
-use crate::workers::{Workers, WorkersSettings};
 use corelane_rss::{IndirectionTable, Steering};
 use corelane_worker::CachePadded;
+use corelane_worker::crew::Crew;
 use corelane_worker::engine::{Chosen, EngineSettings, choose_batching};
 use corelane_worker::steered::{Moved, SteeredGroup};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ pub struct HttpServer {
     engine: Chosen,
     /// One block a worker.
     counters: Vec<Arc<CachePadded<HttpCounters>>>,
-    workers: Workers,
+    crew: Crew<()>,
     log: Option<AccessLog>,
     /// None where no program steers.
     group: Option<SteeredGroup>,
@@ -53,15 +53,11 @@ impl HttpServer {
             None => None,
         };
         let engine = choose_batching(plan.engine);
-        let settings = WorkersSettings {
-            kind: engine.kind,
-            engine: EngineSettings {
-                stream_queue_bytes: QUEUE_BYTES,
-                ..EngineSettings::default()
-            },
-            cpus: plan.steering.cpus.clone(),
-            own_descriptors: plan.own_descriptors,
+        let settings = EngineSettings {
+            stream_queue_bytes: QUEUE_BYTES,
+            ..EngineSettings::default()
         };
+        let settings = (engine.kind, settings);
         let counters: Vec<_> = listeners.iter().map(|_| Arc::default()).collect();
         let plan = Arc::new(plan);
         let log = plan.access_log.as_deref();
@@ -77,8 +73,9 @@ impl HttpServer {
                 lines,
             )
         };
+        let (steering, own_descriptors) = (&plan.steering, plan.own_descriptors);
         Ok(Self {
-            workers: Workers::start(&settings, listeners, bucket)?,
+            crew: listeners::serve(steering, own_descriptors, &settings, listeners, bucket)?,
             plan,
             address,
             engine,
@@ -168,7 +165,8 @@ impl HttpServer {
     /// # Errors
     /// What ended a thread before it was told to stop.
     pub fn stop(mut self) -> Result<HttpServed, HttpServeError> {
-        self.workers.stop()?;
+        self.crew.stop();
+        self.crew.finish()?;
         if let Some(log) = &mut self.log {
             log.stop();
         }

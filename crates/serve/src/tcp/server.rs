@@ -5,9 +5,9 @@ use super::counters::TcpCounters;
 use super::plan::{TcpPlan, TcpServeError};
 use super::served::{BucketTcp, TcpServed};
 use crate::listeners::{self, Listening};
-use crate::workers::{Workers, WorkersSettings};
 use corelane_rss::IndirectionTable;
 use corelane_worker::CachePadded;
+use corelane_worker::crew::Crew;
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
 use corelane_worker::steered::SteeredGroup;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub struct TcpServer {
     engine: Chosen,
     /// One block a worker.
     counters: Vec<Arc<CachePadded<TcpCounters>>>,
-    workers: Workers,
+    crew: Crew<()>,
     /// None where no program steers.
     group: Option<SteeredGroup>,
 }
@@ -41,21 +41,17 @@ impl TcpServer {
         let (listeners, address) = listeners::open(listening)?;
         let group = listeners::steered(listening, &listeners)?;
         let engine = choose(plan.engine);
-        let settings = WorkersSettings {
-            kind: engine.kind,
-            engine: EngineSettings::default(),
-            cpus: plan.steering.cpus.clone(),
-            own_descriptors: plan.own_descriptors,
-        };
         let counters: Vec<_> = listeners.iter().map(|_| Arc::default()).collect();
         let bucket = |index: usize| Bucket::new(&plan, Arc::clone(&counters[index]));
-        let workers = Workers::start(&settings, listeners, bucket)?;
+        let settings = (engine.kind, EngineSettings::default());
+        let (steering, own_descriptors) = (&plan.steering, plan.own_descriptors);
+        let crew = listeners::serve(steering, own_descriptors, &settings, listeners, bucket)?;
         Ok(Self {
             plan,
             address,
             engine,
             counters,
-            workers,
+            crew,
             group,
         })
     }
@@ -116,7 +112,8 @@ impl TcpServer {
     /// # Errors
     /// What ended a thread before it was told to stop.
     pub fn stop(mut self) -> Result<TcpServed, TcpServeError> {
-        self.workers.stop()?;
+        self.crew.stop();
+        self.crew.finish()?;
         Ok(self.served())
     }
 }

@@ -4,7 +4,7 @@ use crate::udp::{Answers, Mode, Model};
 use corelane_host::memory::MemoryPolicy;
 use corelane_rss::Steering;
 use corelane_rss::steer::{Families, SteerError};
-use corelane_worker::SpawnError;
+use corelane_worker::crew::CrewError;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use corelane_worker::group::{GroupError, GroupSettings};
 use corelane_worker::steered::ChangeError;
@@ -172,17 +172,9 @@ pub enum UdpServeError {
     /// No steering program for this table.
     #[error(transparent)]
     Steer(#[from] SteerError),
-    /// A worker could not be started.
+    /// A thread (`bucket 3`, or `reader`) could not start or go on.
     #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// An engine failed.
-    #[error("{thread}: {error}")]
-    Worker {
-        /// Which thread: `bucket 3`, or `reader`.
-        thread: String,
-        /// What the system said.
-        error: io::Error,
-    },
+    Crew(#[from] CrewError),
     /// A socket that was opened would not be used as the model needs it.
     #[error("cannot {what}: {error}")]
     Socket {
