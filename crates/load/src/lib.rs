@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
-mod crew;
 mod failure;
 pub mod http;
 mod lag;
@@ -16,7 +15,6 @@ pub mod sources;
 pub mod tcp;
 pub mod udp;
 
-pub use crew::CrewError;
 pub use failure::{Failure, Failures};
 pub use needs::{Need, Needs};
 pub use showing::Seen;

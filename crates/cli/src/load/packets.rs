@@ -109,7 +109,7 @@ pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
         return Ok(Done);
     }
     let interrupt = Interrupt::catch()?;
-    let load = PacketsLoad::start(plan).map_err(name_flag)?;
+    let mut load = PacketsLoad::start(plan).map_err(name_flag)?;
     let (mut told, mut waited) = (0, Duration::ZERO);
     while !load.wait(LOOK) {
         if interrupt.asked() {

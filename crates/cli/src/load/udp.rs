@@ -175,7 +175,7 @@ fn name_flag(error: UdpLoadError) -> anyhow::Error {
         | UdpLoadError::Source { .. } => "--sources",
         UdpLoadError::Ports { .. } => "--sockets",
         UdpLoadError::NoSteering | UdpLoadError::Plan(_) => "--steering",
-        UdpLoadError::Spawn(_) | UdpLoadError::Worker { .. } => return error.into(),
+        UdpLoadError::Crew(_) => return error.into(),
     };
     usage(flag, error)
 }

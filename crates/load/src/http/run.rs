@@ -9,13 +9,12 @@ use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
 use super::sum::Run;
 use super::tls;
-use crate::crew::{Crew, News};
 use crate::showing::Seen;
 use corelane_host::usage;
+use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::engine::Chosen;
-use corelane_worker::{CachePadded, Time};
+use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often the counts that may end a phase are looked at.
@@ -61,16 +60,17 @@ impl HttpLoad {
     /// # Errors
     /// See [`HttpLoadError`]; nothing is left running then.
     pub fn start(plan: HttpPlan) -> Result<Self, HttpLoadError> {
+        let crew = Crew::new();
         let mut load = Self {
             engine: plan.choose_engine(),
             common: Common {
                 requests: group::prepare(&plan)?,
                 tls: tls::pools(&plan)?,
                 phases: Arc::new(PhaseTimes::new(plan.phases.len())),
-                stop: Arc::default(),
+                stop: crew.stop_flag(),
                 plan: Arc::new(plan),
             },
-            crew: Crew::new(),
+            crew,
             live: Vec::new(),
             resident_before: usage::resident_bytes(),
             resident_open: None,
@@ -79,15 +79,19 @@ impl HttpLoad {
             phase: None,
             phases: Vec::new(),
         };
-        let common = load.common.clone();
-        let plan = Arc::clone(&common.plan);
-        let seats = plan
-            .workers
-            .iter()
-            .map(|worker| (worker.cpu, worker.own_descriptors));
-        let engine = (load.engine.kind, plan.engine_settings());
-        let make = move |place, live, now| Generator::new(common.clone(), place, live, now);
-        load.live = load.crew.start(seats, plan.memory, &engine, make)?;
+        let plan = Arc::clone(&load.common.plan);
+        for (place, worker) in plan.workers.iter().enumerate() {
+            let thread = WorkerSettings {
+                memory: plan.memory,
+                own_descriptors: worker.own_descriptors,
+                ..WorkerSettings::new(format!("load {place}"), worker.cpu)
+            };
+            let (common, live) = (load.common.clone(), Arc::default());
+            load.live.push(Arc::clone(&live));
+            let make = move |_, now| Generator::new(common, place, live, now);
+            let engine = (load.engine.kind, plan.engine_settings());
+            load.crew.start(thread, Vec::new(), engine, make)?;
+        }
         Ok(load)
     }
 
@@ -150,10 +154,10 @@ impl HttpLoad {
                 left
             };
             match self.crew.wait(look) {
-                News::AllReady => self.begin(),
-                News::AllEnded => return true,
-                News::Nothing if look < left => {}
-                News::Nothing => return false,
+                CrewEvent::AllReady => self.begin(),
+                CrewEvent::AllEnded => return true,
+                CrewEvent::Nothing if look < left => {}
+                CrewEvent::Nothing => return false,
             }
         }
     }
@@ -222,8 +226,7 @@ impl HttpLoad {
 
     /// Ends the requests; answers under way are still waited for.
     pub fn stop(&self) {
-        self.common.stop.store(true, Ordering::Relaxed);
-        self.crew.wake();
+        self.crew.stop();
     }
 
     /// Waits for the end and adds up.
@@ -233,7 +236,7 @@ impl HttpLoad {
     pub fn finish(mut self) -> Result<HttpLoaded, HttpLoadError> {
         while !self.wait(Duration::from_secs(1)) {}
         self.end_phase(Time::now().min(self.common.phases.end()));
-        let outcomes = std::mem::replace(&mut self.crew, Crew::new()).finish()?;
+        let outcomes = self.crew.finish()?;
         let run = Run {
             plan: &self.common.plan,
             engine: &self.engine,
@@ -243,11 +246,5 @@ impl HttpLoad {
             phases: std::mem::take(&mut self.phases),
         };
         Ok(run.add_up(outcomes))
-    }
-}
-
-impl Drop for HttpLoad {
-    fn drop(&mut self) {
-        self.stop();
     }
 }

@@ -8,15 +8,16 @@ use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::pace::{Pace, Schedule};
-use corelane_host::memory::MemoryPolicy;
-use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener};
+use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_out};
 use corelane_measure::histogram::Histogram;
-use corelane_worker::{CachePadded, Counter, Time, Worker, WorkerSettings, spawn};
+use corelane_worker::crew::{Crew, CrewEvent};
+use corelane_worker::{CachePadded, Counter, Time, WorkerSettings};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Waits longer than this are slept; timers are exact to about 50 µs (`timer_slack_ns`, proc(5)).
 const SLEEP_OVER: Duration = Duration::from_micros(200);
@@ -31,9 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct PacketsLoad {
     plan: PacketsPlan,
     link: Opener,
-    stop: Arc<AtomicBool>,
     sent: Vec<Arc<CachePadded<Counter>>>,
-    workers: Vec<Worker<Result<Vec<Outcome>, LinkError>>>,
+    crew: Crew<Vec<Outcome>>,
 }
 
 /// What sends on one queue.
@@ -83,14 +83,9 @@ impl PacketsLoad {
             sources.push((queue, source));
         }
         let workers = plan.cpus.len().clamp(1, used);
-        let mut shares: Vec<Vec<(AnyLink, Source)>> = (0..workers).map(|_| Vec::new()).collect();
-        for (number, source) in sources.into_iter().enumerate() {
-            shares[number % workers].push(source);
-        }
         let mut load = PacketsLoad {
-            stop: Arc::new(AtomicBool::new(false)),
             sent: (0..workers).map(|_| Arc::default()).collect(),
-            workers: Vec::new(),
+            crew: Crew::new(),
             link,
             plan,
         };
@@ -98,18 +93,18 @@ impl PacketsLoad {
             .plan
             .duration_s
             .map_or(Time::NEVER, |seconds| start + Duration::from_secs_f64(seconds));
-        for (number, share) in shares.into_iter().enumerate() {
-            let (stop, sent) = (Arc::clone(&load.stop), Arc::clone(&load.sent[number]));
-            let settings = WorkerSettings {
-                name: format!("packets {number}"),
-                cpu: load.plan.cpus.get(number).copied().unwrap_or(0),
-                memory: MemoryPolicy::default(),
-                own_descriptors: false,
-            };
-            load.workers
-                .push(spawn(settings, move || run(share, end, delay, &stop, &sent))?);
+        for (number, share) in share_out(sources, workers).into_iter().enumerate() {
+            let (stop, sent) = (load.crew.stop_flag(), Arc::clone(&load.sent[number]));
+            let settings = WorkerSettings::new(format!("packets {number}"), load.cpu(number));
+            let body = move || run(share, end, delay, &stop, &sent).map_err(io::Error::other);
+            load.crew.spawn(settings, body)?;
         }
         Ok(load)
+    }
+
+    /// The CPU of a worker.
+    fn cpu(&self, number: usize) -> u32 {
+        self.plan.cpus.get(number).copied().unwrap_or(0)
     }
 
     /// Frames sent until now.
@@ -119,23 +114,13 @@ impl PacketsLoad {
     }
 
     /// Waits so long, or until all is sent; says whether it is.
-    #[must_use]
-    pub fn wait(&self, time: Duration) -> bool {
-        /// How often the workers are looked at.
-        const LOOK: Duration = Duration::from_millis(5);
-        let started = Instant::now();
-        while !self.workers.iter().all(Worker::is_finished) {
-            if started.elapsed() >= time {
-                return false;
-            }
-            thread::sleep(LOOK.min(time));
-        }
-        true
+    pub fn wait(&mut self, time: Duration) -> bool {
+        self.crew.wait(time) == CrewEvent::AllEnded
     }
 
     /// Ends it early.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.crew.stop();
     }
 
     /// Waits until all is sent, and tells what was.
@@ -144,24 +129,12 @@ impl PacketsLoad {
     /// When a link failed or a worker died.
     pub fn finish(mut self) -> Result<PacketsLoaded, PacketsError> {
         let mut outcomes = Vec::new();
-        for (number, worker) in self.workers.drain(..).enumerate() {
-            let cpu = worker.cpu();
-            let sent = worker
-                .join()
-                .map_err(|_| PacketsError::Worker { worker: number })??;
+        for (number, sent) in self.crew.finish()?.into_iter().enumerate() {
+            let cpu = self.cpu(number);
             outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
         }
         outcomes.sort_by_key(|(_, outcome)| outcome.stream);
         Ok(loaded(&self.plan, &outcomes, self.link.injected()))
-    }
-}
-
-impl Drop for PacketsLoad {
-    fn drop(&mut self) {
-        self.stop();
-        for worker in self.workers.drain(..) {
-            let _ = worker.join();
-        }
     }
 }
 

@@ -3,15 +3,14 @@
 use super::generator::{Generator, LiveCounters, Outcome};
 use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::{TcpLoadError, TcpPlan};
-use crate::crew::{Crew, News};
 use crate::failure::Failure;
 use crate::lag::late;
 use crate::showing::Seen;
 use corelane_measure::histogram::Histogram;
+use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
-use corelane_worker::{CachePadded, Time};
+use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Stalls that the document names.
@@ -21,7 +20,6 @@ const STALLS_NAMED: usize = 256;
 pub struct TcpLoad {
     plan: Arc<TcpPlan>,
     engine: Chosen,
-    stop: Arc<AtomicBool>,
     crew: Crew<Outcome>,
     live: Vec<Arc<CachePadded<LiveCounters>>>,
     began: Instant,
@@ -55,22 +53,24 @@ impl TcpLoad {
         let mut load = Self {
             engine: choose(plan.engine),
             plan: Arc::new(plan),
-            stop: Arc::default(),
             crew: Crew::new(),
             live: Vec::new(),
             began: Instant::now(),
             opening: None,
             begun: None,
         };
-        let (plan, stop) = (Arc::clone(&load.plan), Arc::clone(&load.stop));
-        let seats = load
-            .plan
-            .workers
-            .iter()
-            .map(|worker| (worker.cpu, worker.own_descriptors));
-        let engine = (load.engine.kind, EngineSettings::default());
-        let make = move |place, live, _| Generator::new(Arc::clone(&plan), place, Arc::clone(&stop), live);
-        load.live = load.crew.start(seats, load.plan.memory, &engine, make)?;
+        for (place, worker) in load.plan.workers.iter().enumerate() {
+            let thread = WorkerSettings {
+                memory: load.plan.memory,
+                own_descriptors: worker.own_descriptors,
+                ..WorkerSettings::new(format!("load {place}"), worker.cpu)
+            };
+            let (plan, stop, live) = (Arc::clone(&load.plan), load.crew.stop_flag(), Arc::default());
+            load.live.push(Arc::clone(&live));
+            let make = move |_, _| Generator::new(plan, place, stop, live);
+            let engine = (load.engine.kind, EngineSettings::default());
+            load.crew.start(thread, Vec::new(), engine, make)?;
+        }
         Ok(load)
     }
 
@@ -117,7 +117,7 @@ impl TcpLoad {
         let deadline = Time::now() + timeout;
         loop {
             match self.crew.wait(deadline.since(Time::now())) {
-                News::AllReady => {
+                CrewEvent::AllReady => {
                     self.opening = Some(self.began.elapsed());
                     if self.progress().open == 0 {
                         // Nothing could be measured: the report says why.
@@ -126,16 +126,15 @@ impl TcpLoad {
                     self.begun = Some(Instant::now());
                     self.crew.begin(|_| {});
                 }
-                News::AllEnded => return true,
-                News::Nothing => return false,
+                CrewEvent::AllEnded => return true,
+                CrewEvent::Nothing => return false,
             }
         }
     }
 
     /// Ends the run.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.crew.wake();
+        self.crew.stop();
     }
 
     /// Waits for the end and adds up.
@@ -144,7 +143,7 @@ impl TcpLoad {
     /// What ended a worker early.
     pub fn finish(mut self) -> Result<TcpLoaded, TcpLoadError> {
         while !self.wait(Duration::from_secs(1)) {}
-        let outcomes = std::mem::replace(&mut self.crew, Crew::new()).finish()?;
+        let outcomes = self.crew.finish()?;
         Ok(self.add_up(outcomes))
     }
 
@@ -209,12 +208,6 @@ impl TcpLoad {
             workers,
             plan: (*self.plan).clone(),
         }
-    }
-}
-
-impl Drop for TcpLoad {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 
