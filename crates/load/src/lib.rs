@@ -4,6 +4,7 @@
 #![doc = include_str!("../README.md")]
 
 mod failure;
+mod generate;
 pub mod http;
 mod lag;
 mod needs;
@@ -16,5 +17,6 @@ pub mod tcp;
 pub mod udp;
 
 pub use failure::{Failure, Failures};
+pub use generate::{Generator, Moment};
 pub use needs::{Need, Needs};
 pub use showing::Seen;

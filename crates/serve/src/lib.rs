@@ -8,8 +8,10 @@ mod causes;
 pub mod http;
 mod listeners;
 pub mod packets;
+mod server;
 mod service;
 pub mod tcp;
 pub mod udp;
 
 pub use listeners::ListenError;
+pub use server::{Server, TableError};

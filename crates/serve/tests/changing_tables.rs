@@ -2,6 +2,7 @@
 
 use crate::common::{Answer, anywhere, connect, engines, steering};
 use corelane_rss::{Bucket, IndirectionTable, Tuple};
+use corelane_serve::Server;
 use corelane_serve::http::{HttpPlan, HttpServer};
 use corelane_serve::udp::{UdpPlan, UdpServer};
 use std::io::Write;

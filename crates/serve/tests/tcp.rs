@@ -1,6 +1,7 @@
 //! `serve::tcp` as clients see it: sink, source and echo, and what the receiver counts.
 
 use crate::common::{anywhere, connect, engines, steering};
+use corelane_serve::Server;
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::io::{Read, Write};
 use std::net::Shutdown;

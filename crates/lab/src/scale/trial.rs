@@ -5,11 +5,12 @@ use super::account::{self, Evidence};
 use super::collect::{self, SideReading, Sides, Spent};
 use super::observe::{Observation, Processes, Seen};
 use super::run::{Experiment, ScaleError};
-use crate::child::{UdpLoadProcess, UdpServerProcess};
+use crate::child::{LoadProcess, ServerProcess};
 use crate::documents::scale::{Trial, TrialStatus};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
-use corelane_serve::udp::UdpServed;
+use corelane_load::udp::UdpLoad;
+use corelane_serve::udp::{UdpServed, UdpServer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,10 +36,10 @@ pub(super) fn run(
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
     plan.prepare(step, bed)?;
-    let mut server = UdpServerProcess::start(program, &bed.server, &plan.server(step))?;
-    UdpLoadProcess::start(program, &bed.client)?.run(&plan.warm_up(&load), interrupt, |_| ())?;
+    let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
+    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&plan.warm_up(&load), interrupt, |_| ())?;
     let served_before = settle(bed, &mut server)?;
-    let generator = UdpLoadProcess::start(program, &bed.client)?;
+    let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
     let processes = Processes {
         server: server.pid(),
         generator: generator.pid(),
@@ -77,7 +78,7 @@ pub(super) fn run(
 }
 
 /// Waits until the server has read what its host received and its counts stand still; tells them.
-fn settle(bed: &Bed, server: &mut UdpServerProcess) -> Result<UdpServed, ScaleError> {
+fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed, ScaleError> {
     let started = Instant::now();
     let mut changed = started;
     let mut served = server.served()?;

@@ -8,6 +8,7 @@ use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::pace::{Pace, Schedule};
+use crate::{Generator, Moment, Needs};
 use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_out};
 use corelane_measure::histogram::Histogram;
 use corelane_worker::crew::{Crew, CrewEvent};
@@ -53,12 +54,17 @@ struct Outcome {
     refused: u64,
 }
 
-impl PacketsLoad {
-    /// Opens the link in the calling thread's network namespace, and starts to send.
-    ///
-    /// # Errors
-    /// See [`PacketsError`]; nothing is sent then.
-    pub fn start(plan: PacketsPlan) -> Result<PacketsLoad, PacketsError> {
+impl Generator for PacketsLoad {
+    type Plan = PacketsPlan;
+    type Loaded = PacketsLoaded;
+    type Error = PacketsError;
+    const KIND: &'static str = "packets_generator";
+
+    fn needs(_plan: &PacketsPlan) -> Needs {
+        Needs::default()
+    }
+
+    fn start(plan: Self::Plan) -> Result<Self, PacketsError> {
         let spec = plan.spec()?;
         let delay = spec.faults.map_or(Duration::ZERO, |faults| faults.delay);
         if let Traffic::Replayed(replay) = &plan.traffic
@@ -102,6 +108,30 @@ impl PacketsLoad {
         Ok(load)
     }
 
+    fn wait(&mut self, time: Duration) -> bool {
+        self.crew.wait(time) == CrewEvent::AllEnded
+    }
+
+    fn reached(&self) -> Option<Moment> {
+        self.crew.is_finished().then_some(Moment::Sent)
+    }
+
+    fn stop(&self) {
+        self.crew.stop();
+    }
+
+    fn finish(mut self) -> Result<PacketsLoaded, PacketsError> {
+        let mut outcomes = Vec::new();
+        for (number, sent) in self.crew.finish()?.into_iter().enumerate() {
+            let cpu = self.cpu(number);
+            outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
+        }
+        outcomes.sort_by_key(|(_, outcome)| outcome.stream);
+        Ok(loaded(&self.plan, &outcomes, self.link.injected()))
+    }
+}
+
+impl PacketsLoad {
     /// The CPU of a worker.
     fn cpu(&self, number: usize) -> u32 {
         self.plan.cpus.get(number).copied().unwrap_or(0)
@@ -111,30 +141,6 @@ impl PacketsLoad {
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent.iter().map(|sent| sent.get()).sum()
-    }
-
-    /// Waits so long, or until all is sent; says whether it is.
-    pub fn wait(&mut self, time: Duration) -> bool {
-        self.crew.wait(time) == CrewEvent::AllEnded
-    }
-
-    /// Ends it early.
-    pub fn stop(&self) {
-        self.crew.stop();
-    }
-
-    /// Waits until all is sent, and tells what was.
-    ///
-    /// # Errors
-    /// When a link failed or a worker died.
-    pub fn finish(mut self) -> Result<PacketsLoaded, PacketsError> {
-        let mut outcomes = Vec::new();
-        for (number, sent) in self.crew.finish()?.into_iter().enumerate() {
-            let cpu = self.cpu(number);
-            outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
-        }
-        outcomes.sort_by_key(|(_, outcome)| outcome.stream);
-        Ok(loaded(&self.plan, &outcomes, self.link.injected()))
     }
 }
 

@@ -1,11 +1,12 @@
 //! The running TCP generator: starts its workers, tells their progress, and adds up what they found.
 
-use super::generator::{Generator, LiveCounters, Outcome};
+use super::generator::{Generator as WorkerGenerator, LiveCounters, Outcome};
 use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::{TcpLoadError, TcpPlan};
 use crate::failure::Failure;
 use crate::lag::late;
 use crate::showing::Seen;
+use crate::{Generator, Moment, Needs};
 use corelane_measure::histogram::Histogram;
 use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
@@ -44,12 +45,17 @@ pub struct TcpProgress {
     pub stalled: u64,
 }
 
-impl TcpLoad {
-    /// Starts every worker; they begin to open their connections at once.
-    ///
-    /// # Errors
-    /// When a worker cannot be started; nothing is left running then.
-    pub fn start(plan: TcpPlan) -> Result<Self, TcpLoadError> {
+impl Generator for TcpLoad {
+    type Plan = TcpPlan;
+    type Loaded = TcpLoaded;
+    type Error = TcpLoadError;
+    const KIND: &'static str = "tcp_generator";
+
+    fn needs(plan: &TcpPlan) -> Needs {
+        plan.needs()
+    }
+
+    fn start(plan: Self::Plan) -> Result<Self, TcpLoadError> {
         let mut load = Self {
             engine: choose(plan.engine),
             plan: Arc::new(plan),
@@ -67,13 +73,53 @@ impl TcpLoad {
             };
             let (plan, stop, live) = (Arc::clone(&load.plan), load.crew.stop_flag(), Arc::default());
             load.live.push(Arc::clone(&live));
-            let make = move |_, _| Generator::new(plan, place, stop, live);
+            let make = move |_, _| WorkerGenerator::new(plan, place, stop, live);
             let engine = (load.engine.kind, EngineSettings::default());
             load.crew.start(thread, Vec::new(), engine, make)?;
         }
         Ok(load)
     }
 
+    fn wait(&mut self, timeout: Duration) -> bool {
+        let deadline = Time::now() + timeout;
+        loop {
+            match self.crew.wait(deadline.since(Time::now())) {
+                CrewEvent::AllReady => {
+                    self.opening = Some(self.began.elapsed());
+                    if self.progress().open == 0 {
+                        // Nothing could be measured: the report says why.
+                        self.stop();
+                    }
+                    self.begun = Some(Instant::now());
+                    self.crew.begin(|_| {});
+                }
+                CrewEvent::AllEnded => return true,
+                CrewEvent::Nothing => return false,
+            }
+        }
+    }
+
+    fn reached(&self) -> Option<Moment> {
+        let progress = self.progress();
+        match (progress.opening, progress.drained) {
+            (true, _) => None,
+            (false, false) => Some(Moment::Opened),
+            (false, true) => Some(Moment::Sent),
+        }
+    }
+
+    fn stop(&self) {
+        self.crew.stop();
+    }
+
+    fn finish(mut self) -> Result<TcpLoaded, TcpLoadError> {
+        while !self.wait(Duration::from_secs(1)) {}
+        let outcomes = self.crew.finish()?;
+        Ok(self.add_up(outcomes))
+    }
+}
+
+impl TcpLoad {
     /// What happened so far, over all workers.
     #[must_use]
     pub fn progress(&self) -> TcpProgress {
@@ -109,42 +155,6 @@ impl TcpLoad {
     #[must_use]
     pub fn plan(&self) -> &TcpPlan {
         &self.plan
-    }
-
-    /// Waits at most `timeout` for the run's end; says whether it has ended. When all connections are open, this is what
-    /// lets them begin.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
-        let deadline = Time::now() + timeout;
-        loop {
-            match self.crew.wait(deadline.since(Time::now())) {
-                CrewEvent::AllReady => {
-                    self.opening = Some(self.began.elapsed());
-                    if self.progress().open == 0 {
-                        // Nothing could be measured: the report says why.
-                        self.stop();
-                    }
-                    self.begun = Some(Instant::now());
-                    self.crew.begin(|_| {});
-                }
-                CrewEvent::AllEnded => return true,
-                CrewEvent::Nothing => return false,
-            }
-        }
-    }
-
-    /// Ends the run.
-    pub fn stop(&self) {
-        self.crew.stop();
-    }
-
-    /// Waits for the end and adds up.
-    ///
-    /// # Errors
-    /// What ended a worker early.
-    pub fn finish(mut self) -> Result<TcpLoaded, TcpLoadError> {
-        while !self.wait(Duration::from_secs(1)) {}
-        let outcomes = self.crew.finish()?;
-        Ok(self.add_up(outcomes))
     }
 
     fn add_up(&self, mut outcomes: Vec<Outcome>) -> TcpLoaded {

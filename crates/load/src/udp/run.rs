@@ -1,12 +1,13 @@
 //! The running UDP generator: starts its workers together, tells their progress, and adds up what they found.
 
 use super::flow::Flow;
-use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
+use super::generator::{Generator as WorkerGenerator, LeaseCounts, LiveCounters, Outcome};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
 use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan};
 use crate::lag::late;
 use crate::pace::Pace;
 use crate::showing::Seen;
+use crate::{Generator, Moment, Needs};
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_proto::probe::Stamp;
 use corelane_worker::crew::{Crew, CrewEvent, Job, ReadyCell};
@@ -42,12 +43,17 @@ pub struct Progress {
     pub returned: u64,
 }
 
-impl UdpLoad {
-    /// Opens every socket and, when all workers are ready, starts them together.
-    ///
-    /// # Errors
-    /// See [`UdpLoadError`]; nothing is left running then.
-    pub fn start(plan: UdpPlan) -> Result<Self, UdpLoadError> {
+impl Generator for UdpLoad {
+    type Plan = UdpPlan;
+    type Loaded = UdpLoaded;
+    type Error = UdpLoadError;
+    const KIND: &'static str = "udp_generator";
+
+    fn needs(plan: &UdpPlan) -> Needs {
+        plan.needs()
+    }
+
+    fn start(plan: Self::Plan) -> Result<Self, UdpLoadError> {
         Stamp::new(plan.payload_bytes)?;
         let engine = choose(plan.engine);
         let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
@@ -66,6 +72,25 @@ impl UdpLoad {
         Ok(load)
     }
 
+    fn wait(&mut self, timeout: Duration) -> bool {
+        self.crew.wait(timeout) == CrewEvent::AllEnded
+    }
+
+    fn reached(&self) -> Option<Moment> {
+        self.sending_ended().then_some(Moment::Sent)
+    }
+
+    fn stop(&self) {
+        self.crew.stop();
+    }
+
+    fn finish(mut self) -> Result<UdpLoaded, UdpLoadError> {
+        let outcomes = self.crew.finish()?;
+        Ok(self.add_up(outcomes))
+    }
+}
+
+impl UdpLoad {
     fn start_worker(&mut self, place: usize) -> Result<(), UdpLoadError> {
         let planned = &self.plan.workers[place];
         let thread = WorkerSettings {
@@ -112,25 +137,6 @@ impl UdpLoad {
     #[must_use]
     pub fn sending_ended(&self) -> bool {
         self.lives.iter().all(|live| live.sending_ended.get() == 1)
-    }
-
-    /// Waits at most `timeout` for the run's end; says whether it has ended.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
-        self.crew.wait(timeout) == CrewEvent::AllEnded
-    }
-
-    /// Ends the sending; answers under way are still waited for.
-    pub fn stop(&self) {
-        self.crew.stop();
-    }
-
-    /// Waits for the end and adds up.
-    ///
-    /// # Errors
-    /// What ended a worker early.
-    pub fn finish(mut self) -> Result<UdpLoaded, UdpLoadError> {
-        let outcomes = self.crew.finish()?;
-        Ok(self.add_up(outcomes))
     }
 
     /// Where the memory of a worker is.
@@ -208,7 +214,7 @@ struct Sending {
     stop: Arc<AtomicBool>,
     lives: Arc<[CachePadded<LiveCounters>]>,
     /// None before the sockets are open.
-    generator: Option<Generator>,
+    generator: Option<WorkerGenerator>,
 }
 
 impl Handler for Sending {
@@ -236,7 +242,7 @@ impl Job for Sending {
             });
             opened.map_err(io::Error::other)?;
         }
-        self.generator = Some(Generator {
+        self.generator = Some(WorkerGenerator {
             stamp: Stamp::new(self.plan.payload_bytes).map_err(io::Error::other)?,
             stop: Arc::clone(&self.stop),
             lives: Arc::clone(&self.lives),

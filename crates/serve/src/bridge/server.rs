@@ -8,6 +8,7 @@ use super::links::{Keeper, LinkStates};
 use super::lists::{ListFileError, ListStates, Lists};
 use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
+use crate::Server;
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError, share_out};
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, WorkerSettings};
@@ -56,57 +57,6 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Reads the tables, opens the links in the calling thread's network namespace, and starts the workers.
-    ///
-    /// # Errors
-    /// See [`BridgeError`]; nothing runs then.
-    pub fn start(plan: BridgePlan) -> Result<Bridge, BridgeError> {
-        let specs: Vec<LinkSpec> = plan
-            .links
-            .iter()
-            .map(|link| link.parse())
-            .collect::<Result<_, _>>()?;
-        if specs.len() < 2 {
-            return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
-        }
-        LinkSpec::check_captures(&specs)?;
-        // Before anything is put on a device, so that a wrong list touches none.
-        let lists = Lists::load(&plan)?;
-        let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
-        let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
-        let workers = workers(&plan, &opened)?;
-        let links = LinkStates::new(opened.iter().map(Vec::len));
-        let counts: Vec<Arc<CachePadded<WorkerCounts>>> = (0..workers)
-            .map(|_| {
-                Arc::new(CachePadded::new(WorkerCounts::new(
-                    openers.len(),
-                    plan.tables.len(),
-                )))
-            })
-            .collect();
-        let mut bridge = Bridge {
-            started: Instant::now(),
-            reload: Arc::default(),
-            counts,
-            links,
-            openers: openers.clone(),
-            lists: lists.states(),
-            workers: Crew::new(),
-            helpers: Crew::new(),
-            plan,
-        };
-        let (news, told) = mpsc::channel();
-        let mut orders = Vec::new();
-        for (worker, shares) in by_worker(opened, workers).into_iter().enumerate() {
-            let (order, ordered) = mpsc::channel();
-            orders.push(order);
-            bridge.start_worker(worker, shares, &lists, ordered, news.clone())?;
-        }
-        bridge.start_keeper(openers, told, orders)?;
-        bridge.start_refresher(lists)?;
-        Ok(bridge)
-    }
-
     /// The counts until now. Those of links are up to 50 ms old.
     #[must_use]
     pub fn bridged(&self) -> Bridged {
@@ -124,33 +74,6 @@ impl Bridge {
     /// Reads all files again, soon.
     pub fn reload(&self) {
         self.reload.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether nothing will ever come again: files are read to their ends.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.workers.is_finished()
-    }
-
-    /// Why it cannot go on, if it cannot.
-    #[must_use]
-    pub fn failure(&self) -> Option<String> {
-        self.links.failure()
-    }
-
-    /// Stops it, and gives the final counts.
-    ///
-    /// # Errors
-    /// When a link failed in a way that waiting does not fix, or a thread panicked.
-    pub fn stop(mut self) -> Result<Bridged, BridgeError> {
-        self.workers.stop();
-        self.workers.finish()?;
-        self.helpers.stop();
-        self.helpers.finish()?;
-        match self.failure() {
-            Some(why) => Err(BridgeError::Failed(why)),
-            None => Ok(self.bridged()),
-        }
     }
 
     fn start_worker(
@@ -227,6 +150,81 @@ impl Bridge {
             Ok(())
         };
         Ok(self.helpers.spawn(settings, body)?)
+    }
+}
+
+impl Server for Bridge {
+    type Plan = BridgePlan;
+    type Served = Bridged;
+    type Error = BridgeError;
+    const KIND: &'static str = "bridge";
+
+    /// Reads the tables and opens the links in the calling thread's network namespace.
+    fn start(plan: Self::Plan) -> Result<Self, BridgeError> {
+        let specs: Vec<LinkSpec> = plan
+            .links
+            .iter()
+            .map(|link| link.parse())
+            .collect::<Result<_, _>>()?;
+        if specs.len() < 2 {
+            return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
+        }
+        LinkSpec::check_captures(&specs)?;
+        // Before anything is put on a device, so that a wrong list touches none.
+        let lists = Lists::load(&plan)?;
+        let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
+        let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
+        let workers = workers(&plan, &opened)?;
+        let links = LinkStates::new(opened.iter().map(Vec::len));
+        let counts: Vec<Arc<CachePadded<WorkerCounts>>> = (0..workers)
+            .map(|_| {
+                Arc::new(CachePadded::new(WorkerCounts::new(
+                    openers.len(),
+                    plan.tables.len(),
+                )))
+            })
+            .collect();
+        let mut bridge = Bridge {
+            started: Instant::now(),
+            reload: Arc::default(),
+            counts,
+            links,
+            openers: openers.clone(),
+            lists: lists.states(),
+            workers: Crew::new(),
+            helpers: Crew::new(),
+            plan,
+        };
+        let (news, told) = mpsc::channel();
+        let mut orders = Vec::new();
+        for (worker, shares) in by_worker(opened, workers).into_iter().enumerate() {
+            let (order, ordered) = mpsc::channel();
+            orders.push(order);
+            bridge.start_worker(worker, shares, &lists, ordered, news.clone())?;
+        }
+        bridge.start_keeper(openers, told, orders)?;
+        bridge.start_refresher(lists)?;
+        Ok(bridge)
+    }
+
+    fn served(&mut self) -> Bridged {
+        self.bridged()
+    }
+
+    /// Files are read to their ends, or a link failed in a way that waiting does not fix.
+    fn is_finished(&self) -> bool {
+        self.workers.is_finished() || self.links.failure().is_some()
+    }
+
+    fn stop(mut self) -> Result<Bridged, BridgeError> {
+        self.workers.stop();
+        self.workers.finish()?;
+        self.helpers.stop();
+        self.helpers.finish()?;
+        match self.links.failure() {
+            Some(why) => Err(BridgeError::Failed(why)),
+            None => Ok(self.bridged()),
+        }
     }
 }
 

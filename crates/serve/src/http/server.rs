@@ -7,12 +7,13 @@ use super::output::QUEUE_BYTES;
 use super::plan::{HttpPlan, HttpServeError};
 use super::served::{BucketHttp, HttpServed};
 use super::tls;
+use crate::Server;
 use crate::listeners::{self, Listening};
-use corelane_rss::{IndirectionTable, Steering};
+use corelane_rss::Steering;
 use corelane_worker::CachePadded;
 use corelane_worker::crew::Crew;
 use corelane_worker::engine::{Chosen, EngineSettings, choose_batching};
-use corelane_worker::steered::{Moved, SteeredGroup};
+use corelane_worker::steered::SteeredGroup;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -30,11 +31,58 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Opens the listeners, pins the threads, and returns when every one of them serves.
-    ///
-    /// # Errors
-    /// See [`HttpServeError`]; nothing is left running then.
-    pub fn start(plan: HttpPlan) -> Result<Self, HttpServeError> {
+    /// The steering in force.
+    #[must_use]
+    pub fn steering(&self) -> &Steering {
+        self.group
+            .as_ref()
+            .map_or(&self.plan.steering, SteeredGroup::steering)
+    }
+
+    /// Opens the file of the access log again, as is due after it was renamed. Nothing where none is kept.
+    pub fn reopen_access_log(&self) {
+        if let Some(log) = &self.log {
+            log.reopen();
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn bucket(&self, index: usize) -> BucketHttp {
+        let counters = &self.counters[index];
+        BucketHttp {
+            bucket: index as u16,
+            cpu: self.plan.steering.cpus[index],
+            accepted: counters.accepted.get(),
+            open: counters.accepted.get().saturating_sub(counters.ended()),
+            handshakes_full: counters.handshakes_full.get(),
+            handshakes_resumed: counters.handshakes_resumed.get(),
+            requests: counters.requests.get(),
+            answers: counters.statuses().collect(),
+            bodies: counters.bodies.get(),
+            body_bytes: counters.body_bytes.get(),
+            pattern_bodies: counters.pattern_bodies.get(),
+            bytes_received: counters.bytes_received.get(),
+            bytes_sent: counters.bytes_sent.get(),
+            idle_closed: counters.idle_closed.get(),
+            errors: counters.faults(),
+            accept_failed: counters.accept_failed.named(),
+            broken: counters.broken.named(),
+        }
+    }
+}
+
+impl Server for HttpServer {
+    type Plan = HttpPlan;
+    type Served = HttpServed;
+    type Error = HttpServeError;
+    const KIND: &'static str = "http_server";
+
+    fn start(plan: Self::Plan) -> Result<Self, HttpServeError> {
         let listening = Listening {
             address: plan.address,
             steering: &plan.steering,
@@ -85,47 +133,7 @@ impl HttpServer {
         })
     }
 
-    /// Steers by another table from now on, and tells how many entries moved. Connections stay where they were accepted, and
-    /// those that wait to be, where they wait: none is refused or reset.
-    ///
-    /// # Errors
-    /// When nothing is steered by a table, or the table does not fit the server: see [`HttpServeError`].
-    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, HttpServeError> {
-        Ok(listeners::change_table(self.group.as_mut(), table)?)
-    }
-
-    /// Has `told` called whenever entries move from bucket to bucket, on the thread that changes the table. Nothing where no
-    /// table steers.
-    pub fn on_move(&mut self, told: impl FnMut(&Moved<'_>) + Send + 'static) {
-        if let Some(group) = &mut self.group {
-            group.on_move(told);
-        }
-    }
-
-    /// The steering in force.
-    #[must_use]
-    pub fn steering(&self) -> &Steering {
-        self.group
-            .as_ref()
-            .map_or(&self.plan.steering, SteeredGroup::steering)
-    }
-
-    /// Opens the file of the access log again, as is due after it was renamed. Nothing where none is kept.
-    pub fn reopen_access_log(&self) {
-        if let Some(log) = &self.log {
-            log.reopen();
-        }
-    }
-
-    /// Where it listens.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The counts so far.
-    #[must_use]
-    pub fn served(&self) -> HttpServed {
+    fn served(&mut self) -> HttpServed {
         HttpServed {
             schema: "corelane/served-http/1".to_owned(),
             address: self.address,
@@ -137,34 +145,15 @@ impl HttpServer {
         }
     }
 
-    fn bucket(&self, index: usize) -> BucketHttp {
-        let counters = &self.counters[index];
-        BucketHttp {
-            bucket: index as u16,
-            cpu: self.plan.steering.cpus[index],
-            accepted: counters.accepted.get(),
-            open: counters.accepted.get().saturating_sub(counters.ended()),
-            handshakes_full: counters.handshakes_full.get(),
-            handshakes_resumed: counters.handshakes_resumed.get(),
-            requests: counters.requests.get(),
-            answers: counters.statuses().collect(),
-            bodies: counters.bodies.get(),
-            body_bytes: counters.body_bytes.get(),
-            pattern_bodies: counters.pattern_bodies.get(),
-            bytes_received: counters.bytes_received.get(),
-            bytes_sent: counters.bytes_sent.get(),
-            idle_closed: counters.idle_closed.get(),
-            errors: counters.faults(),
-            accept_failed: counters.accept_failed.named(),
-            broken: counters.broken.named(),
-        }
+    fn is_finished(&self) -> bool {
+        self.crew.is_finished()
     }
 
-    /// Stops the threads and tells the final counts.
-    ///
-    /// # Errors
-    /// What ended a thread before it was told to stop.
-    pub fn stop(mut self) -> Result<HttpServed, HttpServeError> {
+    fn group(&mut self) -> Option<&mut SteeredGroup> {
+        self.group.as_mut()
+    }
+
+    fn stop(mut self) -> Result<HttpServed, HttpServeError> {
         self.crew.stop();
         self.crew.finish()?;
         if let Some(log) = &mut self.log {

@@ -3,6 +3,7 @@
 use super::account::Account;
 use super::plan::ReceivePlan;
 use super::received::{Received, StreamReceived};
+use crate::Server;
 use corelane_link::{
     AnyLink, BareLink, Direction, Injected, Link, LinkError, LinkSpec, Opener, SpecError, share_out,
 };
@@ -59,12 +60,14 @@ struct Counted {
     lost: Option<String>,
 }
 
-impl Receiver {
-    /// Opens the link in the calling thread's network namespace, and starts to receive.
-    ///
-    /// # Errors
-    /// See [`ReceiveError`]; nothing runs then.
-    pub fn start(plan: ReceivePlan) -> Result<Receiver, ReceiveError> {
+impl Server for Receiver {
+    type Plan = ReceivePlan;
+    type Served = Received;
+    type Error = ReceiveError;
+    const KIND: &'static str = "packet_receiver";
+
+    /// Opens the link in the calling thread's network namespace.
+    fn start(plan: Self::Plan) -> Result<Self, ReceiveError> {
         let spec: LinkSpec = plan.link.parse()?;
         if spec
             .faults
@@ -92,23 +95,20 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// Frames received until now.
-    #[must_use]
-    pub fn received(&self) -> u64 {
-        self.received.iter().map(|received| received.get()).sum()
+    /// How many frames came; all else is known when it is stopped.
+    fn served(&mut self) -> Received {
+        Received {
+            received: self.received.iter().map(|received| received.get()).sum(),
+            ..received(&self.plan, &[], None)
+        }
     }
 
-    /// Whether nothing will ever come again: a file is read to its end, or the link is lost or failed.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
+    /// A file is read to its end, or the link is lost or failed.
+    fn is_finished(&self) -> bool {
         self.crew.is_finished()
     }
 
-    /// Stops it, and tells what came.
-    ///
-    /// # Errors
-    /// When the link failed otherwise than by being lost, or a worker died.
-    pub fn stop(mut self) -> Result<Received, ReceiveError> {
+    fn stop(mut self) -> Result<Received, ReceiveError> {
         self.crew.stop();
         let counted = self.crew.finish()?;
         Ok(received(&self.plan, &counted, self.link.injected()))

@@ -4,8 +4,8 @@ use super::bucket::Bucket;
 use super::counters::TcpCounters;
 use super::plan::{TcpPlan, TcpServeError};
 use super::served::{BucketTcp, TcpServed};
+use crate::Server;
 use crate::listeners::{self, Listening};
-use corelane_rss::IndirectionTable;
 use corelane_worker::CachePadded;
 use corelane_worker::crew::Crew;
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
@@ -26,11 +26,39 @@ pub struct TcpServer {
 }
 
 impl TcpServer {
-    /// Opens the listeners, pins the threads, and returns when every one of them serves.
-    ///
-    /// # Errors
-    /// See [`TcpServeError`]; nothing is left running then.
-    pub fn start(plan: TcpPlan) -> Result<Self, TcpServeError> {
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn bucket(&self, index: usize) -> BucketTcp {
+        let counters = &self.counters[index];
+        let ended = counters.closed.get() + counters.broken.total();
+        BucketTcp {
+            bucket: index as u16,
+            cpu: self.plan.steering.cpus[index],
+            accepted: counters.accepted.get(),
+            open: counters.accepted.get().saturating_sub(ended),
+            bytes_received: counters.bytes_received.get(),
+            bytes_sent: counters.bytes_sent.get(),
+            out_of_order_segments: counters.out_of_order.get(),
+            retransmitted_segments: counters.retransmitted.get(),
+            stalls: counters.stalls.get(),
+            stalled: counters.stalled.get(),
+            accept_failed: counters.accept_failed.named(),
+            broken: counters.broken.named(),
+        }
+    }
+}
+
+impl Server for TcpServer {
+    type Plan = TcpPlan;
+    type Served = TcpServed;
+    type Error = TcpServeError;
+    const KIND: &'static str = "tcp_server";
+
+    fn start(plan: Self::Plan) -> Result<Self, TcpServeError> {
         let listening = Listening {
             address: plan.address,
             steering: &plan.steering,
@@ -56,23 +84,7 @@ impl TcpServer {
         })
     }
 
-    /// Steers new connections by another table from now on, and tells how many entries moved.
-    ///
-    /// # Errors
-    /// When nothing is steered by a table, or the table does not fit the server: see [`TcpServeError`].
-    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, TcpServeError> {
-        Ok(listeners::change_table(self.group.as_mut(), table)?)
-    }
-
-    /// Where it listens.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The counts so far.
-    #[must_use]
-    pub fn served(&self) -> TcpServed {
+    fn served(&mut self) -> TcpServed {
         TcpServed {
             schema: "corelane/served-tcp/1".to_owned(),
             address: self.address,
@@ -88,30 +100,15 @@ impl TcpServer {
         }
     }
 
-    fn bucket(&self, index: usize) -> BucketTcp {
-        let counters = &self.counters[index];
-        let ended = counters.closed.get() + counters.broken.total();
-        BucketTcp {
-            bucket: index as u16,
-            cpu: self.plan.steering.cpus[index],
-            accepted: counters.accepted.get(),
-            open: counters.accepted.get().saturating_sub(ended),
-            bytes_received: counters.bytes_received.get(),
-            bytes_sent: counters.bytes_sent.get(),
-            out_of_order_segments: counters.out_of_order.get(),
-            retransmitted_segments: counters.retransmitted.get(),
-            stalls: counters.stalls.get(),
-            stalled: counters.stalled.get(),
-            accept_failed: counters.accept_failed.named(),
-            broken: counters.broken.named(),
-        }
+    fn is_finished(&self) -> bool {
+        self.crew.is_finished()
     }
 
-    /// Stops the threads and tells the final counts.
-    ///
-    /// # Errors
-    /// What ended a thread before it was told to stop.
-    pub fn stop(mut self) -> Result<TcpServed, TcpServeError> {
+    fn group(&mut self) -> Option<&mut SteeredGroup> {
+        self.group.as_mut()
+    }
+
+    fn stop(mut self) -> Result<TcpServed, TcpServeError> {
         self.crew.stop();
         self.crew.finish()?;
         Ok(self.served())

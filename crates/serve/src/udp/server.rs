@@ -12,11 +12,12 @@ use super::sockets::{Opened, SocketDrops};
 use super::worker::{Farmed, Farming, Post};
 use crate::service::{self, Service};
 use crate::udp::{Mode, Model};
-use corelane_rss::{Bucket, IndirectionTable, Steering};
+use crate::{Server, TableError};
+use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, ReadyCell};
 use corelane_worker::engine::{Chosen, FailureCounts, choose};
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};
-use corelane_worker::steered::{Moved, SteeredGroup};
+use corelane_worker::steered::SteeredGroup;
 use corelane_worker::{CachePadded, Counter, WorkerSettings};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -59,40 +60,6 @@ pub struct UdpServer {
 }
 
 impl UdpServer {
-    /// Opens the sockets, pins the threads, and returns when every one of them is ready.
-    ///
-    /// # Errors
-    /// See [`UdpServeError`]; nothing is left running then.
-    pub fn start(plan: UdpPlan) -> Result<Self, UdpServeError> {
-        plan.check()?;
-        let opened = Opened::of(&plan)?;
-        let (drops, address) = (opened.watch()?, opened.address()?);
-        let (received, locality_unknown) = told(observe(&plan, address));
-        let (sent, tx_locality_unknown) = told(observe_answers(&plan, address));
-        let mut server = Self {
-            engine: choose(plan.engine),
-            steerer: Arc::new(Current::new(&plan.steering)),
-            plan: Arc::new(plan),
-            address,
-            counters: Vec::new(),
-            ready: Vec::new(),
-            mailbox_full: Vec::new(),
-            drops,
-            connected: mpsc::channel(),
-            counting: None,
-            flows: Flows::new(Taps::default(), Vec::new()),
-            locality_unknown,
-            tx_locality_unknown,
-            crew: Crew::new(),
-            group: None,
-        };
-        server.group = server.steered(&opened)?;
-        server.counting = server.plan.flows.then(|| Counting::new(server.plan.workers()));
-        let sampled = server.start_threads(opened)?;
-        server.flows = Flows::new(Taps { received, sent }, sampled);
-        Ok(server)
-    }
-
     fn start_threads(&mut self, opened: Opened) -> Result<Vec<rtrb::Consumer<SocketAddr>>, UdpServeError> {
         let mut sampled = Vec::new();
         let mut for_answers = opened.for_answers(&self.plan)?.into_iter();
@@ -204,31 +171,10 @@ impl UdpServer {
         }
         let (families, steering) = (self.plan.families(), self.plan.steering.clone());
         let group = SteeredGroup::new(&sockets[0], sockets.len(), families, steering);
-        let what = "duplicate the socket";
-        group
-            .map(Some)
-            .map_err(|error| UdpServeError::Socket { what, error })
-    }
-
-    /// Steers by another table from now on, and tells how many entries moved. Datagrams that wait are served where they
-    /// wait; none is lost.
-    ///
-    /// # Errors
-    /// When the model has no table, or the table does not fit the server: see [`UdpServeError`].
-    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, UdpServeError> {
-        let model = self.plan.model;
-        let group = self.group.as_mut().ok_or(UdpServeError::NoTable { model })?;
-        let moved = group.change(table)?;
-        self.steerer.exchange(group.steering());
-        Ok(moved)
-    }
-
-    /// Has `told` called whenever entries move from bucket to bucket, on the thread that changes the table. Nothing where the
-    /// model has no table.
-    pub fn on_move(&mut self, told: impl FnMut(&Moved<'_>) + Send + 'static) {
-        if let Some(group) = &mut self.group {
-            group.on_move(told);
-        }
+        let mut group = group.map_err(TableError::Duplicate)?;
+        let current = Arc::clone(&self.steerer);
+        group.on_move(move |moved| current.exchange(moved.steering));
+        Ok(Some(group))
     }
 
     /// The steering in force.
@@ -245,47 +191,13 @@ impl UdpServer {
         self.address
     }
 
-    /// Takes in what was sampled; call it a few times a second, or samples are lost.
-    pub fn collect_samples(&mut self) {
+    /// Takes in what was sampled: samples are lost otherwise.
+    fn collect_samples(&mut self) {
         self.flows.collect();
         for (worker, socket) in self.connected.1.try_iter() {
             self.drops.add(worker, socket);
         }
         self.drops.look();
-    }
-
-    /// The datagrams so far by hash, hash type and bucket; `None` where the plan does not count them.
-    pub fn flows(&mut self) -> Option<FlowCounts> {
-        let crew = &self.crew;
-        Some(self.counting.as_mut()?.ask(|| crew.wake(), FLOWS_WITHIN))
-    }
-
-    /// The counts so far.
-    #[must_use]
-    pub fn served(&mut self) -> UdpServed {
-        self.collect_samples();
-        let workers = self.counters.len();
-        let cpus = &self.plan.steering.cpus[..workers];
-        let locality = self.flows.locality(cpus);
-        let departed = self.flows.departed(cpus, self.plan.transmit_queues.unwrap_or(1));
-        let shared = [("full_buffers", self.drops.shared())];
-        UdpServed {
-            schema: "corelane/served-udp/1".to_owned(),
-            address: self.address,
-            engine: self.engine.kind.to_string(),
-            engine_reason: self.engine.reason.clone(),
-            model: self.plan.model,
-            steering: self.steering().clone(),
-            answers: self.plan.answers,
-            buckets: (locality.into_iter().zip(departed).enumerate())
-                .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed))
-                .collect(),
-            shared_dropped: by_cause(shared.into_iter()),
-            locality_unknown: self.locality_unknown.clone(),
-            tx_locality_unknown: self.tx_locality_unknown.clone(),
-            flows: None,
-            flows_uncounted: None,
-        }
     }
 
     fn bucket_served(
@@ -331,12 +243,89 @@ impl UdpServer {
                 .map(|ready| ready.buffers.told(self.plan.memory, self.plan.buffer_memory)),
         }
     }
+}
 
-    /// Stops the threads and tells the final counts.
-    ///
-    /// # Errors
-    /// What ended a thread before it was told to stop.
-    pub fn stop(mut self) -> Result<UdpServed, UdpServeError> {
+impl Server for UdpServer {
+    type Plan = UdpPlan;
+    type Served = UdpServed;
+    type Error = UdpServeError;
+    const KIND: &'static str = "udp_server";
+
+    fn start(plan: Self::Plan) -> Result<Self, UdpServeError> {
+        plan.check()?;
+        let opened = Opened::of(&plan)?;
+        let (drops, address) = (opened.watch()?, opened.address()?);
+        let (received, locality_unknown) = told(observe(&plan, address));
+        let (sent, tx_locality_unknown) = told(observe_answers(&plan, address));
+        let mut server = Self {
+            engine: choose(plan.engine),
+            steerer: Arc::new(Current::new(&plan.steering)),
+            plan: Arc::new(plan),
+            address,
+            counters: Vec::new(),
+            ready: Vec::new(),
+            mailbox_full: Vec::new(),
+            drops,
+            connected: mpsc::channel(),
+            counting: None,
+            flows: Flows::new(Taps::default(), Vec::new()),
+            locality_unknown,
+            tx_locality_unknown,
+            crew: Crew::new(),
+            group: None,
+        };
+        server.group = server.steered(&opened)?;
+        server.counting = server.plan.flows.then(|| Counting::new(server.plan.workers()));
+        let sampled = server.start_threads(opened)?;
+        server.flows = Flows::new(Taps { received, sent }, sampled);
+        Ok(server)
+    }
+
+    fn served(&mut self) -> UdpServed {
+        self.collect_samples();
+        let workers = self.counters.len();
+        let cpus = &self.plan.steering.cpus[..workers];
+        let locality = self.flows.locality(cpus);
+        let departed = self.flows.departed(cpus, self.plan.transmit_queues.unwrap_or(1));
+        let shared = [("full_buffers", self.drops.shared())];
+        UdpServed {
+            schema: "corelane/served-udp/1".to_owned(),
+            address: self.address,
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            model: self.plan.model,
+            steering: self.steering().clone(),
+            answers: self.plan.answers,
+            buckets: (locality.into_iter().zip(departed).enumerate())
+                .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed))
+                .collect(),
+            shared_dropped: by_cause(shared.into_iter()),
+            locality_unknown: self.locality_unknown.clone(),
+            tx_locality_unknown: self.tx_locality_unknown.clone(),
+            flows: None,
+            flows_uncounted: None,
+        }
+    }
+
+    fn poll(&mut self) -> Result<(), UdpServeError> {
+        self.collect_samples();
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.crew.is_finished()
+    }
+
+    fn group(&mut self) -> Option<&mut SteeredGroup> {
+        self.group.as_mut()
+    }
+
+    fn flows(&mut self) -> Option<FlowCounts> {
+        let crew = &self.crew;
+        Some(self.counting.as_mut()?.ask(|| crew.wake(), FLOWS_WITHIN))
+    }
+
+    fn stop(mut self) -> Result<UdpServed, UdpServeError> {
         self.crew.stop();
         self.crew.finish()?;
         let mut served = self.served();
