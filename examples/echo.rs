@@ -59,12 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let kind = choose(None).kind;
     let mut workers = Vec::new();
     for (cpu, socket) in steering.cpus.iter().zip(sockets) {
-        let settings = WorkerSettings {
-            name: format!("echo {cpu}"),
-            cpu: *cpu,
-            memory: Default::default(),
-            own_descriptors: false,
-        };
+        let settings = WorkerSettings::new(format!("echo {cpu}"), *cpu);
         workers.push(spawn(settings, move || {
             run_engine(kind, &EngineSettings::default(), Echo(socket))?
         })?);

@@ -1,8 +1,9 @@
 //! `corelane bridge`: frames from one link go out of the others, unless a table says no.
 
 use crate::faults;
-use crate::interrupt::Interrupt;
 use crate::outcome::{CannotRun, Done, Outcome, usage};
+use crate::serve::foreground::{self, Foreground, Lines};
+use crate::shared::OutputArguments;
 use crate::steering::{self, Asking};
 use crate::values::duration;
 use clap::Args;
@@ -13,12 +14,10 @@ use corelane_serve::bridge::{
     BURST, Bridge, BridgeError, BridgePlan, Bridged, Metrics, MetricsAddress, OnMatch, Sides, TablePlan,
     Verdict,
 };
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane bridge --link ring:left --link ring:right --duration 200ms --json\n  \
@@ -75,87 +74,76 @@ pub struct BridgeArguments {
     /// End after so long [default: on SIGINT, or when all files are read]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Print the plan and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
-
-/// How often the running bridge is looked at.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// `corelane bridge`.
 pub fn run(arguments: &BridgeArguments) -> Outcome {
     let plan = plan(arguments)?;
-    if arguments.dry_run {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
-        return Ok(Done);
-    }
-    corelane_host::limits::open_descriptors()?;
-    let interrupt = Interrupt::catch()?;
-    let hangup = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hangup))?;
-    let metrics = arguments
-        .metrics
-        .as_ref()
-        .map(|address| {
-            Metrics::listen(address).map_err(|error| usage("--metrics", format!("{address}: {error}")))
-        })
-        .transpose()?;
-    let bridge = Bridge::start(plan).map_err(refused)?;
-    if !arguments.json {
-        announce(&bridge.bridged(), metrics.as_ref())?;
-    }
-    attend(arguments, &bridge, metrics.as_ref(), &interrupt, &hangup)?;
-    let bridged = bridge.stop()?;
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&bridged)?)?;
-    } else {
-        write!(out, "{}", render(&bridged))?;
-    }
-    Ok(Done)
+    let shown = Shown {
+        stats: arguments.stats,
+        metrics_at: arguments.metrics.clone(),
+        metrics: None,
+        hangup: Arc::default(),
+    };
+    foreground::serve(shown, plan, &arguments.output, arguments.duration, None)
 }
 
-/// Looks after the bridge until it is to end.
-fn attend(
-    arguments: &BridgeArguments,
-    bridge: &Bridge,
-    metrics: Option<&Metrics>,
-    interrupt: &Interrupt,
-    hangup: &AtomicBool,
-) -> anyhow::Result<()> {
-    let started = Instant::now();
-    let (mut told, mut line_due) = (bridge.bridged(), started + Duration::from_secs(1));
-    while !interrupt.asked()
-        && !bridge.is_finished()
-        && bridge.failure().is_none()
-        && arguments
-            .duration
-            .is_none_or(|duration| started.elapsed() < duration)
-    {
-        thread::sleep(LOOK);
-        if hangup.swap(false, Ordering::Relaxed) {
-            bridge.reload();
+/// What is shown of the bridge, and what is asked of it.
+struct Shown {
+    stats: bool,
+    metrics_at: Option<MetricsAddress>,
+    metrics: Option<Metrics>,
+    /// Whether files are to be read again.
+    hangup: Arc<AtomicBool>,
+}
+
+impl Foreground for Shown {
+    type Server = Bridge;
+
+    fn prepare(&mut self) -> Outcome {
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&self.hangup))?;
+        if let Some(address) = &self.metrics_at {
+            let refused = |error| usage("--metrics", format!("{address}: {error}"));
+            self.metrics = Some(Metrics::listen(address).map_err(refused)?);
         }
-        if let Some(metrics) = metrics {
-            metrics.answer(|| bridge.bridged());
-        }
-        if arguments.stats && Instant::now() >= line_due {
-            let now = bridge.bridged();
-            let line = line(&told, &now);
-            if arguments.json {
-                writeln!(std::io::stderr(), "{line}")?;
-            } else {
-                writeln!(std::io::stdout(), "{line}")?;
-            }
-            told = now;
-            line_due += Duration::from_secs(1);
+        Ok(Done)
+    }
+
+    fn refused(error: BridgeError) -> anyhow::Error {
+        refused(error)
+    }
+
+    fn ready(&self, bridged: &Bridged) -> anyhow::Result<String> {
+        ready(bridged, self.metrics.as_ref())
+    }
+
+    fn line(&self, bridged: &Bridged, last: &Bridged) -> String {
+        line(last, bridged)
+    }
+
+    fn lines(&self, json: bool) -> Lines {
+        match (self.stats, json) {
+            (false, _) => Lines::Hidden,
+            (true, false) => Lines::Output,
+            (true, true) => Lines::Error,
         }
     }
-    Ok(())
+
+    fn summary(bridged: &Bridged) -> String {
+        render(bridged)
+    }
+
+    fn look(&mut self, bridge: &mut Bridge) -> Outcome {
+        if self.hangup.swap(false, Ordering::Relaxed) {
+            bridge.reload();
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.answer(|| bridge.bridged());
+        }
+        Ok(Done)
+    }
 }
 
 fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
@@ -218,30 +206,23 @@ fn refused(error: BridgeError) -> anyhow::Error {
     }
 }
 
-fn announce(bridged: &Bridged, metrics: Option<&Metrics>) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+fn ready(bridged: &Bridged, metrics: Option<&Metrics>) -> anyhow::Result<String> {
     let links: Vec<&str> = bridged.links.iter().map(|link| link.link.as_str()).collect();
-    writeln!(
-        out,
-        "bridging {}, {} workers",
-        links.join(" and "),
-        bridged.workers
-    )?;
+    let mut text = format!("bridging {}, {} workers\n", links.join(" and "), bridged.workers);
     for table in &bridged.tables {
-        writeln!(
-            out,
-            "{}: {} entries in {}, read in {}, {} lines skipped",
+        text.push_str(&format!(
+            "{}: {} entries in {}, read in {}, {} lines skipped\n",
             table.file.display(),
             quantity::count(table.entries),
             quantity::bytes(table.memory_bytes),
             quantity::duration(table.load_s * 1e9),
             quantity::count(table.skipped_lines),
-        )?;
+        ));
     }
     if let Some(metrics) = metrics {
-        writeln!(out, "counts at {}", metrics.address()?)?;
+        text.push_str(&format!("counts at {}\n", metrics.address()?));
     }
-    Ok(())
+    Ok(text)
 }
 
 /// What happened in the last second.

@@ -1,10 +1,12 @@
 //! Flags that several verbs share, and what they mean there.
 
-use crate::outcome::usage;
+use crate::outcome::{Done, Outcome, usage};
 use clap::Args;
 use corelane_host::memory::{self, MemoryPolicy};
 use corelane_rss::Key;
 use corelane_worker::engine::{EngineKind, EngineSettings};
+use serde::Serialize;
+use std::io::{self, Write};
 
 /// Key, table and buckets: how a hash becomes a bucket.
 #[derive(Debug, Args)]
@@ -18,6 +20,36 @@ pub struct RuleArguments {
     /// Buckets that the table maps to, round robin [default: one a CPU]
     #[arg(long, value_name = "N")]
     pub buckets: Option<usize>,
+}
+
+/// What is printed.
+#[derive(Debug, Args)]
+pub struct OutputArguments {
+    /// Print the plan and end
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON document on standard output, at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl OutputArguments {
+    /// Prints a document.
+    pub fn document(document: &impl Serialize) -> Outcome {
+        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(document)?)?;
+        Ok(Done)
+    }
+
+    /// Prints a report: the document, or the text of it.
+    pub fn report<D: Serialize>(&self, found: &D, text: impl Fn(&D) -> String) -> Outcome {
+        if self.json {
+            return Self::document(found);
+        }
+        let mut out = io::stdout().lock();
+        write!(out, "{}", text(found))?;
+        out.flush()?;
+        Ok(Done)
+    }
 }
 
 /// How datagrams are moved.

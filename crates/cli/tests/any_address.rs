@@ -1,9 +1,8 @@
 //! Servers on any address of a prefix that is routed to them, and generators from addresses that they made their own:
 //! through the command, in network namespaces.
 
-mod common;
-
-use common::{Server, corelane};
+use crate::common;
+use crate::common::{Server, corelane};
 use corelane_host::bed::{self, Bed, BedPlan};
 use serde_json::Value;
 use std::io::{Read, Write};

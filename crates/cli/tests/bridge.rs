@@ -1,7 +1,6 @@
 //! `corelane bridge` end to end: captures through tables, refusals, signals, counts for Prometheus; nothing left on a device.
 
-mod common;
-
+use crate::common;
 use corelane_host::bed::Bed;
 use corelane_link::capture::CaptureWriter;
 use serde_json::Value;

@@ -1,8 +1,7 @@
 //! `lab classify` as a user runs it: the whole matrix small, what the document promises, and refusals.
 
-mod common;
-
-use common::{corelane, refused, run, run_json};
+use crate::common;
+use crate::common::{corelane, refused, run, run_json};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

@@ -1,8 +1,6 @@
 //! `lab engines` as a user runs it: every way is in the document beside its reference, with figures that can be.
 
-mod common;
-
-use common::{refused, run, run_json};
+use crate::common::{refused, run, run_json};
 use serde_json::Value;
 
 const QUICK: [&str; 6] = ["lab", "engines", "--duration", "200ms", "--rounds", "2"];

@@ -1,8 +1,7 @@
 //! `corelane explain` names the CPU that a packet is then seen on: a packet is sent, and observed where it is received.
 
-mod common;
-
-use common::{refused, run_json};
+use crate::common;
+use crate::common::{refused, run_json};
 use corelane_host::bed::{Bed, Side};
 use corelane_host::{cpus, pin};
 use corelane_worker::locality::{Direction, Observer, ObserverError, ObserverSettings};

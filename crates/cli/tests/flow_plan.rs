@@ -1,8 +1,6 @@
 //! `corelane plan --flows` as a user runs it.
 
-mod common;
-
-use common::{host_with_rss, refused, run, run_json};
+use crate::common::{host_with_rss, refused, run, run_json};
 use corelane_rss::{Steering, Tuple};
 use std::fs;
 

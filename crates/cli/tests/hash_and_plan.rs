@@ -1,8 +1,6 @@
 //! The calculator and the planner against the published vectors.
 
-mod common;
-
-use common::{refused, run_json};
+use crate::common::{refused, run_json};
 use std::collections::HashSet;
 
 /// Rows of a vector file: fields by tabs, comments left out.

@@ -1,8 +1,7 @@
 //! `corelane host`: every device with its facts and their sources, partial where the machine does not tell, and the check.
 
-mod common;
-
-use common::{refused, run, run_json};
+use crate::common;
+use crate::common::{refused, run, run_json};
 use corelane_host::bed::Bed;
 use serde_json::Value;
 use std::process::Command;

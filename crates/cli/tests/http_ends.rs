@@ -1,11 +1,10 @@
 //! How HTTP runs end that do not go as planned: descriptors run out under way, or the user interrupts at any moment. What
 //! was measured is told, and the rest goes on.
 
-mod common;
-#[path = "common/raw_http.rs"]
-mod raw_http;
+use crate::common;
+use crate::raw_http;
 
-use common::{Server, corelane};
+use crate::common::{Server, corelane};
 use raw_http::RawServer;
 use serde_json::Value;
 use std::io::{Read, Write};

@@ -1,10 +1,9 @@
 //! `load http` against servers of raw bytes that behave, and that do not, as processes on loopback.
 
-mod common;
-#[path = "common/raw_http.rs"]
-mod raw_http;
+use crate::common;
+use crate::raw_http;
 
-use common::{Server, corelane, refused, run, run_json};
+use crate::common::{Server, corelane, refused, run, run_json};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
 use raw_http::{Answer, RawServer};
 use serde_json::Value;

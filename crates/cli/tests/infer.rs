@@ -1,8 +1,6 @@
 //! `corelane infer` as a user runs it: samples of devices made up for the test.
 
-mod common;
-
-use common::{refused, run, run_json};
+use crate::common::{refused, run, run_json};
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
 use serde_json::Value;
 use std::fs;

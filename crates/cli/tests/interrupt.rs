@@ -1,7 +1,6 @@
 //! SIGINT ends a run early; it still reports what it measured.
 
-mod common;
-
+use crate::common;
 use std::net::UdpSocket;
 use std::process::Stdio;
 use std::thread;

@@ -1,7 +1,6 @@
 //! Killed at any moment, the lab leaves nothing: no process, no namespace, no device, no file.
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;

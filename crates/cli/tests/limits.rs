@@ -1,7 +1,6 @@
 //! More sockets than a descriptor table holds, and no privilege at all.
 
-mod common;
-
+use crate::common;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

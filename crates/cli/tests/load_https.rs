@@ -1,11 +1,9 @@
 //! `load http` over TLS against `serve http --tls` and Debian's nginx, as processes on loopback: same counts on both sides,
 //! who is believed, what is resumed; and bodies that wait to be asked for.
 
-mod common;
-#[path = "common/stream_server.rs"]
-mod stream_server;
+use crate::stream_server;
 
-use common::{refused, run, run_json};
+use crate::common::{refused, run, run_json};
 use serde_json::Value;
 use std::fs;
 use std::net::{TcpListener, TcpStream};

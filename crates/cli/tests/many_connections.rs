@@ -1,7 +1,5 @@
 //! More connections than one descriptor table holds, opened, held, asked and closed: the million in small.
 
-mod common;
-
 use serde_json::Value;
 use std::process::{Command, Stdio};
 

@@ -1,9 +1,7 @@
 //! `--memory` and `--buffer-memory`: refused where the node is not there; and in a guest with two nodes the buffers of
 //! every worker really lie where the policy says.
 
-mod common;
-
-use common::{refused, run_json};
+use crate::common::{refused, run_json};
 use corelane_guest::{GuestError, GuestParts, GuestPlan, boot, kernel_directories};
 use serde_json::Value;
 use std::collections::BTreeMap;

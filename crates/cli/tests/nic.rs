@@ -1,9 +1,7 @@
 //! `corelane lab nic`: on an emulated NIC that really does RSS every frame has the hash, the queue and the CPU that were
 //! computed, and wrong rules are caught. In the same guest, `host` and `explain` speak of the device as it is.
 
-mod common;
-
-use common::{run, run_json};
+use crate::common::{run, run_json};
 use serde_json::Value;
 
 /// What the experiment found, or `None` after saying what this machine lacks.

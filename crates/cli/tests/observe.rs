@@ -1,7 +1,6 @@
 //! `lab scale udp --profile --locks --softnet`: what is observed with permission, and what is said without.
 
-mod common;
-
+use crate::common;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

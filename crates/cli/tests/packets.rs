@@ -1,7 +1,6 @@
 //! `corelane load packets` and `corelane serve packets` end to end: what one sends, the other accounts for.
 
-mod common;
-
+use crate::common;
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_link::capture::{CaptureLink, CaptureReader};
 use corelane_link::{FaultPlan, Faulty, FrameLayout, Link};

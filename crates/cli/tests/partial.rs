@@ -1,9 +1,7 @@
 //! Machines that tell little: no NIC, no privilege, a device that goes, a driver that nobody knows. Whatever is asked, what is
 //! known is told, what is missing is said, and nothing crashes or waits for ever.
 
-mod common;
-
-use common::{refused, run, run_json};
+use crate::common::{refused, run, run_json};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Output};

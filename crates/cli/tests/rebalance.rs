@@ -1,8 +1,6 @@
 //! `corelane lab rebalance` as a user runs it.
 
-mod common;
-
-use common::{refused, run, run_json};
+use crate::common::{refused, run, run_json};
 use serde_json::Value;
 
 const QUICK: [&str; 11] = [

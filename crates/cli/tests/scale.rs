@@ -1,8 +1,6 @@
 //! `lab scale udp` as a user runs it: the invariants of its report, in namespaces and on loopback, under either engine.
 
-mod common;
-
-use common::{refused, run, run_json};
+use crate::common::{refused, run, run_json};
 use serde_json::Value;
 
 /// What is held to here is true of every trial, whoever had the CPUs meanwhile.

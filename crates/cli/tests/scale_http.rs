@@ -1,8 +1,6 @@
 //! `corelane lab scale http`, end to end, as briefly as it goes.
 
-mod common;
-
-use common::{namespaces_for, number, refused, run, run_json, told_again};
+use crate::common::{namespaces_for, number, refused, run, run_json, told_again};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

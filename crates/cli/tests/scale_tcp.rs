@@ -1,8 +1,6 @@
 //! `corelane lab scale tcp`, end to end, as briefly as it goes.
 
-mod common;
-
-use common::{namespaces_for, number, refused, run_json, told_again};
+use crate::common::{namespaces_for, number, refused, run_json, told_again};
 use serde_json::Value;
 
 /// What is held to here is true of every trial, whoever had the CPUs meanwhile.

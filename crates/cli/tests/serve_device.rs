@@ -2,9 +2,8 @@
 //! machine. Its `host --json` is what connections are planned by; each has to reach the bucket of its queue, before and after
 //! ethtool changes the table under the servers.
 
-mod common;
-
-use common::run_json;
+use crate::common;
+use crate::common::run_json;
 use corelane_guest::{GuestError, GuestOutput, GuestParts, GuestPlan, boot, kernel_directories};
 use corelane_host::bed::{Bed, BedPlan};
 use serde_json::{Value, json};

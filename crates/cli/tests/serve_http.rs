@@ -1,10 +1,8 @@
 //! `serve http` and `serve tcp` under the clients that people use, as processes on loopback: same counts on both sides.
 
-mod common;
-#[path = "common/stream_server.rs"]
-mod stream_server;
+use crate::stream_server;
 
-use common::{refused, run, run_json};
+use crate::common::{refused, run, run_json};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

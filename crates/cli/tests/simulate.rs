@@ -1,8 +1,6 @@
 //! `corelane lab simulate` as a user runs it.
 
-mod common;
-
-use common::{refused, run, run_json};
+use crate::common::{refused, run, run_json};
 
 #[test]
 fn the_human_form_fits_100_columns_and_ends_with_the_conclusion() {

@@ -1,8 +1,7 @@
 //! `corelane steer` on a server that knows nothing of it: Debian's nginx with two pinned workers, on loopback and over veth.
 
-mod common;
-
-use common::{corelane, refused, run_json};
+use crate::common;
+use crate::common::{corelane, refused, run_json};
 use corelane_host::bed::Bed;
 use corelane_rss::{Steering, Tuple};
 use serde_json::Value;

@@ -1,11 +1,10 @@
 //! A server under test in the lab's keeping: Debian's nginx, and servers that do not start.
 
-mod common;
-
+use crate::common;
 use corelane_host::bed::Bed;
 use corelane_host::counters::Family;
 use corelane_host::cpus;
-use corelane_lab::child::{SubjectPlan, SubjectProcess};
+use corelane_lab::child::{ServerProcess, Subject, SubjectPlan};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
@@ -24,9 +23,9 @@ fn plan(bed: &Bed, command: &str) -> SubjectPlan {
     }
 }
 
-fn start(bed: &Bed, plan: &SubjectPlan) -> Result<SubjectProcess, String> {
+fn start(bed: &Bed, plan: &SubjectPlan) -> Result<ServerProcess<Subject>, String> {
     let program = Path::new(env!("CARGO_BIN_EXE_corelane"));
-    SubjectProcess::start(program, &bed.server, plan).map_err(|error| error.to_string())
+    ServerProcess::<Subject>::start(program, &bed.server, plan).map_err(|error| error.to_string())
 }
 
 /// nginx with its files in `folder`; `None` after saying that there is none.
@@ -48,7 +47,7 @@ fn nginx(folder: &Path, daemon: &str) -> Option<String> {
 }
 
 /// The processes of the subject, without its keeper.
-fn members(subject: &SubjectProcess) -> BTreeSet<u32> {
+fn members(subject: &ServerProcess<Subject>) -> BTreeSet<u32> {
     let members: BTreeSet<u32> = Family::below(subject.pid())
         .unwrap()
         .members

@@ -1,8 +1,6 @@
 //! `table` as a user runs it: lists of every kind become snapshots, answer alike, and are refused by file and line.
 
-mod common;
-
-use common::{corelane, refused, run, run_json};
+use crate::common::{corelane, refused, run, run_json};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;

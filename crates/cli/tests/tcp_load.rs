@@ -1,8 +1,6 @@
 //! `load tcp` against sockets of the test, as a process on loopback.
 
-mod common;
-
-use common::{refused, run};
+use crate::common::{refused, run};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,8 +1,7 @@
 //! `serve udp` and `load udp` against each other and against a bare socket, as processes on loopback.
 
-mod common;
-
-use common::{Server, refused, run, run_json};
+use crate::common;
+use crate::common::{Server, refused, run, run_json};
 use std::io::Write;
 use std::net::UdpSocket;
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! `corelane verify` as a user runs it: logs, captures, and both.
 
-mod common;
-
-use common::{host_with_rss, refused, run, run_json};
+use crate::common;
+use crate::common::{host_with_rss, refused, run, run_json};
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use pcap_file::pcapng::PcapNgWriter;

@@ -1,9 +1,7 @@
 //! Specifications and capture files of any bytes: what fuzzing found worth keeping, and random ones.
 
-#[path = "common/any_capture.rs"]
-mod any_capture;
-#[path = "common/any_spec.rs"]
-mod any_spec;
+use crate::any_capture;
+use crate::any_spec;
 
 use proptest::prelude::*;
 use std::fs;

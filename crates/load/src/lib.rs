@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
-mod crew;
 mod failure;
+mod generate;
 pub mod http;
 mod lag;
 mod needs;
@@ -16,7 +16,7 @@ pub mod sources;
 pub mod tcp;
 pub mod udp;
 
-pub use crew::CrewError;
 pub use failure::{Failure, Failures};
+pub use generate::{Generator, Moment};
 pub use needs::{Need, Needs};
 pub use showing::Seen;

@@ -1,5 +1,6 @@
 //! A run that is stopped while it waits for its last answers ends at once, and says which never came.
 
+use corelane_load::Generator;
 use corelane_load::http::{
     Behaviour, HttpLoad, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange,
     Timeouts, Until,

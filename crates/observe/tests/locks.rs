@@ -1,7 +1,5 @@
 //! Contention made on purpose is found where it was made. Needs root, or `kernel.perf_event_paranoid` of -1 and tracefs.
 
-mod common;
-
 use std::io::{ErrorKind, Read, Write, pipe};
 use std::net::UdpSocket;
 use std::process::id;
@@ -11,7 +9,7 @@ use std::thread;
 use corelane_observe::ObserveError;
 use corelane_observe::locks::{LockKind, LockReport, LockWatch, SpinCoverage};
 
-use common::{alone, cpus};
+use crate::common::{alone, cpus};
 
 /// `None`, with the reason told, where the machine does not permit it or has one CPU only.
 fn start(cpus: &[u32]) -> Option<LockWatch> {

@@ -8,6 +8,8 @@ use std::process::{Command, id};
 use corelane_observe::locks::LockWatch;
 use corelane_observe::profile::{Profiler, Settings, Target};
 
+use crate::common::alone;
+
 /// Set for the child.
 const CHILD: &str = "CORELANE_OBSERVE_UNPRIVILEGED_CHILD";
 
@@ -19,6 +21,7 @@ fn without_permission_the_errors_name_what_to_allow() {
     if env::var_os(CHILD).is_some() {
         return speak_as_nobody();
     }
+    let _alone = alone();
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
     let paranoid: i32 = paranoid.trim().parse().unwrap();
     if paranoid < 1 {
@@ -32,7 +35,7 @@ fn without_permission_the_errors_name_what_to_allow() {
     let output = Command::new("/proc/self/exe")
         .args([
             "--exact",
-            "without_permission_the_errors_name_what_to_allow",
+            "permission::without_permission_the_errors_name_what_to_allow",
             "--nocapture",
         ])
         .env(CHILD, "1")

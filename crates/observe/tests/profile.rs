@@ -1,14 +1,12 @@
 //! Known work is found in its profile, where it belongs. Needs root, or `kernel.perf_event_paranoid` of 0 or less.
 
-mod common;
-
 use std::hint::black_box;
 use std::process::id;
 
 use corelane_observe::ObserveError;
 use corelane_observe::profile::{Profile, Profiler, Settings, Target};
 
-use common::{alone, cpus, flood};
+use crate::common::{alone, cpus, flood};
 
 /// Some tenths of a second: a few hundred samples.
 const ROUNDS: u64 = 400_000_000;
@@ -60,7 +58,7 @@ fn a_busy_loop_is_at_the_top_of_its_process() {
     let text = functions.table(5).render(100);
     assert!(top.function.ends_with("::spin_on_purpose"), "{text}");
     assert!(top.share_percent > 50.0, "{text}");
-    assert!(top.image.starts_with("profile-"), "{text}");
+    assert!(top.image.starts_with("all-"), "{text}");
     assert_eq!(profile.lost_samples, 0);
 }
 

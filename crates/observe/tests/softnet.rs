@@ -1,14 +1,12 @@
 //! The receive path's counters of this machine, read through the parser of another room.
 
-mod common;
-
 use std::error::Error;
 use std::time::Duration;
 
 use corelane_host::counters::Softnet;
 use corelane_observe::softnet::{SoftnetReading, SoftnetReport, SoftnetWatch};
 
-use common::flood;
+use crate::common::{alone, flood};
 
 fn read() -> Result<Vec<SoftnetReading>, Box<dyn Error + Send + Sync>> {
     let table = Softnet::read()?;
@@ -26,6 +24,7 @@ fn read() -> Result<Vec<SoftnetReading>, Box<dyn Error + Send + Sync>> {
 
 #[test]
 fn a_flood_is_processed_and_the_table_tells_on_which_cpus() {
+    let _alone = alone();
     const DATAGRAMS: u32 = 20_000;
     let watch = SoftnetWatch::start(Duration::from_millis(10), read).unwrap();
     flood(DATAGRAMS);

@@ -3,9 +3,7 @@
 //! The captures are built here and kept beside in `captures/`, together with what tshark printed of them: where there is no
 //! tshark, that is compared with.
 
-mod common;
-
-use common::frames::{self, V4, V6};
+use crate::common::frames::{self, V4, V6};
 use corelane_packet::{Dissection, Fragment, Transport, ethernet, tunnel};
 use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
 use std::fs;

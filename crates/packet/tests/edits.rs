@@ -1,9 +1,7 @@
 //! A frame edited into another is, byte for byte, the other as built from scratch: every checksum followed.
 
-mod common;
-
-use common::built::{self, Ends, Shape, Transport};
-use common::frames::{self, V4, V6};
+use crate::common::built::{self, Ends, Shape, Transport};
+use crate::common::frames::{self, V4, V6};
 use corelane_packet::ethernet::{self, MacAddress};
 use corelane_packet::{EditError, Editor, checksum};
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! What `etherparse` slices out of a frame is what dissection says of it, whatever the frame is made of.
 
-mod common;
-
-use common::built::{self, Shape};
+use crate::common::built::{self, Shape};
 use corelane_packet::{Dissection, Fragment, Ports, Transport, ethernet};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;

@@ -1,10 +1,8 @@
 //! Frames of every kind, damaged byte by byte, cut and spliced: nothing panics, nothing reads past the frame, and what is
 //! promised of a dissection holds.
 
-mod common;
-
-use common::frames::{self, V4, V6};
-use common::invariants;
+use crate::common::frames::{self, V4, V6};
+use crate::common::invariants;
 use proptest::prelude::*;
 
 /// A frame of each kind that dissection tells apart.

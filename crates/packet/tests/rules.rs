@@ -1,8 +1,6 @@
 //! Which bytes of which packets are hashed, as which type: one table of packets and what each policy takes of it.
 
-mod common;
-
-use common::frames::{self, V4, V6};
+use crate::common::frames::{self, V4, V6};
 use corelane_packet::{Dissection, Fragment, HashTypes, Ports, Refusal, Transport};
 use corelane_rss::{HashType, Key, Toeplitz};
 

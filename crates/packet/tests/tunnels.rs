@@ -1,8 +1,6 @@
 //! What travels inside a tunnel hashes as it would outside.
 
-mod common;
-
-use common::frames::{self, V4, V6};
+use crate::common::frames::{self, V4, V6};
 use corelane_packet::tunnel::{self, Tunnel};
 use corelane_packet::{Dissection, HashTypes};
 use corelane_rss::{Key, Toeplitz};

@@ -1,9 +1,7 @@
 //! Devices that go wrong in every way there is a name for, and what the verifier says of them.
 
-mod common;
-
-use common::built;
-use common::frames::{self, V4};
+use crate::common::built;
+use crate::common::frames::{self, V4};
 use corelane_packet::verify::{Cause, CauseCount, Dialect, Observed, Queue, Report, Rule, Verifier, log};
 use corelane_packet::{Dissection, HashTypes};
 use corelane_rss::{Bucket, HashFields, Key, Toeplitz, Tuple, oracle};

@@ -1,11 +1,7 @@
 //! Requests and answers of any bytes: what fuzzing found worth keeping.
 
-#[path = "common/answers.rs"]
-mod answers;
-#[path = "common/any_request.rs"]
-mod any_request;
-#[path = "common/any_response.rs"]
-mod any_response;
+use crate::any_request;
+use crate::any_response;
 
 use std::fs;
 

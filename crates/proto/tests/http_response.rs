@@ -1,7 +1,6 @@
 //! The parser of answers against `httparse`: every split gives the same, and what is read is what `httparse` reads.
 
-#[path = "common/answers.rs"]
-mod answers;
+use crate::answers;
 
 use answers::{answers, httparse_head};
 use corelane_proto::http::response::{Framing, Item, Limits, Parser, ResponseError};

@@ -1,8 +1,6 @@
 //! Plans of flows, held to the hash: every flow lands where it was planned, none twice, and as many as wanted.
 
-mod common;
-
-use common::random::Draws;
+use crate::common::random::Draws;
 use corelane_rss::plan::{Ends, FlowsError, Shape, flows};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering};
 use std::collections::{HashMap, HashSet};

@@ -1,8 +1,6 @@
 //! Inference against devices made up for the test: what each does is recovered from few samples, or said to be unknown.
 
-mod common;
-
-use common::random::Draws;
+use crate::common::random::Draws;
 use corelane_rss::infer::{
     Field, Relation, Sample, Transform, Verdict, contradicting, infer, infer_tolerating,
 };

@@ -6,9 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-
-use common::sockets::{
+use crate::common::sockets::{
     LOOPBACK_V4, LOOPBACK_V6, WILDCARD, group, ipv4_sources, ipv6_sources, irregular,
     random_steerings_meet_the_oracle, round_robin, send_ipv4_options, sources_meet_the_oracle, steering,
 };

@@ -1,9 +1,7 @@
 //! Published values come out of every way of hashing, and out of the planner.
 
-mod common;
-
-use common::packet::{Transport, packet};
-use common::vectors::{post_buckets, post_wrong_ring, suite};
+use crate::common::packet::{Transport, packet};
+use crate::common::vectors::{post_buckets, post_wrong_ring, suite};
 use corelane_rss::steer::{self, Families, interpreter};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Toeplitz, Way, oracle, plan};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,8 +1,6 @@
 //! Every way of hashing that this CPU has equals the oracle on millions of random inputs, single and in batches.
 
-mod common;
-
-use common::random::Draws;
+use crate::common::random::Draws;
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple, Way, oracle};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 

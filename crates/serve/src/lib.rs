@@ -8,9 +8,10 @@ mod causes;
 pub mod http;
 mod listeners;
 pub mod packets;
+mod server;
+mod service;
 pub mod tcp;
 pub mod udp;
-mod workers;
 
 pub use listeners::ListenError;
-pub use workers::WorkersError;
+pub use server::{Server, TableError};

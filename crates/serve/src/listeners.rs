@@ -1,11 +1,18 @@
 //! The listeners of a server of connections: where and how steered in, one listener a bucket out, and the group that they
 //! are, whose table may change.
 
+use crate::server::TableError;
+use crate::service::{self, Service};
+use corelane_rss::Steering;
 use corelane_rss::steer::{self, Families, SteerError};
-use corelane_rss::{IndirectionTable, Steering};
+use corelane_worker::WorkerSettings;
+use corelane_worker::crew::{Crew, CrewError};
+use corelane_worker::engine::{EngineKind, EngineSettings, Ops};
 use corelane_worker::group::{self, GroupError, GroupSettings};
-use corelane_worker::steered::{ChangeError, SteeredGroup};
+use corelane_worker::steered::SteeredGroup;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use thiserror::Error;
 
 /// Where connections come to.
@@ -31,15 +38,9 @@ pub enum ListenError {
     /// No steering program for this table.
     #[error(transparent)]
     Steer(#[from] SteerError),
-    /// A listener cannot be duplicated, to change the table by.
-    #[error("cannot duplicate a listener: {0}")]
-    Duplicate(std::io::Error),
-    /// Nothing that a table steers.
-    #[error("there is no indirection table to change: give two buckets or more, steered by the exact hash")]
-    NoTable,
-    /// A table that does not fit the group.
+    /// The table could not be changed later.
     #[error(transparent)]
-    Change(#[from] ChangeError),
+    Table(#[from] TableError),
     /// Buckets without a CPU each.
     #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU a bucket")]
     Cpus {
@@ -78,6 +79,33 @@ fn families(address: SocketAddr) -> Families {
     }
 }
 
+/// Starts one thread a listener, on the CPUs of the document, and returns when every one of them serves.
+pub(crate) fn serve<S: Service + Send + 'static>(
+    steering: &Steering,
+    own_descriptors: bool,
+    engine: &(EngineKind, EngineSettings),
+    listeners: Vec<TcpListener>,
+    service: impl Fn(usize) -> S,
+) -> Result<Crew<()>, CrewError> {
+    let mut crew = Crew::new();
+    for (bucket, listener) in listeners.into_iter().enumerate() {
+        let thread = WorkerSettings {
+            own_descriptors,
+            ..WorkerSettings::new(format!("bucket {bucket}"), steering.cpus[bucket])
+        };
+        let sockets = vec![OwnedFd::from(listener)];
+        service::start(&mut crew, thread, engine.clone(), sockets, service(bucket))?;
+    }
+    crew.begin_when_ready()?;
+    Ok(crew)
+}
+
+/// Registers the listeners that were handed over.
+pub(crate) fn register(ops: &mut Ops, sockets: Vec<OwnedFd>) -> io::Result<()> {
+    let mut listeners = sockets.into_iter().map(TcpListener::from);
+    listeners.try_for_each(|listener| ops.listen(listener).map(drop))
+}
+
 /// The group that these listeners are, where a program chooses among several.
 pub(crate) fn steered(
     listening: Listening<'_>,
@@ -88,14 +116,5 @@ pub(crate) fn steered(
     }
     let (families, steering) = (families(listening.address), listening.steering.clone());
     let group = SteeredGroup::new(&listeners[0], listeners.len(), families, steering);
-    group.map(Some).map_err(ListenError::Duplicate)
-}
-
-/// Steers by another table from now on, and tells how many entries moved. Connections stay where they were accepted, and
-/// those that wait to be, where they wait.
-pub(crate) fn change_table(
-    group: Option<&mut SteeredGroup>,
-    table: IndirectionTable,
-) -> Result<usize, ListenError> {
-    Ok(group.ok_or(ListenError::NoTable)?.change(table)?)
+    Ok(group.map(Some).map_err(TableError::Duplicate)?)
 }

@@ -1,9 +1,8 @@
 //! Servers whose table changes under their clients: no request is lost, and each worker gets what the table in force says.
 
-mod common;
-
-use common::{Answer, anywhere, connect, engines, steering};
+use crate::common::{Answer, anywhere, connect, engines, steering};
 use corelane_rss::{Bucket, IndirectionTable, Tuple};
+use corelane_serve::Server;
 use corelane_serve::http::{HttpPlan, HttpServer};
 use corelane_serve::udp::{UdpPlan, UdpServer};
 use std::io::Write;

@@ -1,8 +1,7 @@
 //! `serve::http` as clients see it: objects, framing, limits, deadlines.
 
-mod common;
-
-use common::{Answer, anywhere, connect, engines, exchange, steering};
+use crate::common::{Answer, anywhere, connect, engines, exchange, steering};
+use corelane_serve::Server;
 use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, pattern_byte};
 use corelane_worker::engine::EngineKind;
 use std::io::{Read, Write};

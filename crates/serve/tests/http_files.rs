@@ -1,8 +1,7 @@
 //! `serve::http` with a folder: whole files, parts, conditions, and nothing outside.
 
-mod common;
-
-use common::{Answer, anywhere, connect, engines, steering};
+use crate::common::{Answer, anywhere, connect, engines, steering};
+use corelane_serve::Server;
 use corelane_serve::http::{HttpPlan, HttpServer};
 use std::io::Write;
 use std::path::Path;

@@ -1,8 +1,7 @@
 //! `serve::http` over TLS, with certificates of its own and given ones.
 
-mod common;
-
-use common::{Answer, anywhere, connect, engines, exchange, steering};
+use crate::common::{Answer, anywhere, connect, engines, exchange, steering};
+use corelane_serve::Server;
 use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan, pattern_byte};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream, StreamOwned};

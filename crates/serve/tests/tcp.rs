@@ -1,8 +1,7 @@
 //! `serve::tcp` as clients see it: sink, source and echo, and what the receiver counts.
 
-mod common;
-
-use common::{anywhere, connect, engines, steering};
+use crate::common::{anywhere, connect, engines, steering};
+use corelane_serve::Server;
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::io::{Read, Write};
 use std::net::Shutdown;

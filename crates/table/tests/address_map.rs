@@ -1,8 +1,6 @@
 //! Maps of both families: longest matches over hosts and prefixes, replacement as one, snapshots.
 
-mod common;
-
-use common::{SEED, value};
+use crate::common::{SEED, value};
 use corelane_table::{
     AddressMap, BadLines, IpPrefix, ListOptions, LoadError, Loaded, Lookup, Pages, Placement, Prefetch,
     SnapshotError, SnapshotMemory, Value,

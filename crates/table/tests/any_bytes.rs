@@ -1,9 +1,7 @@
 //! Lists and snapshots of any bytes: what fuzzing found worth keeping, and random ones.
 
-#[path = "common/any_list.rs"]
-mod any_list;
-#[path = "common/any_snapshot.rs"]
-mod any_snapshot;
+use crate::any_list;
+use crate::any_snapshot;
 
 use proptest::prelude::*;
 use std::fs;

@@ -1,8 +1,6 @@
 //! Exact maps against the standard library's, alone and with concurrent readers.
 
-mod common;
-
-use common::{SEED, address, value};
+use crate::common::{SEED, address, value};
 use corelane_table::{Address, ExactMap, Lookup, Placement, Prefetch, Value};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

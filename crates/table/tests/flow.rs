@@ -1,8 +1,6 @@
 //! Flow maps against the standard library's, alone and with concurrent readers.
 
-mod common;
-
-use common::SEED;
+use crate::common::SEED;
 use corelane_table::{FlowKey, FlowMap, Lookup, Placement, Prefetch};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -1,8 +1,6 @@
 //! Prefix maps against a search by every length, alone and with concurrent readers.
 
-mod common;
-
-use common::value;
+use crate::common::value;
 use corelane_table::{Address, Lookup, Placement, Prefetch, Prefix, PrefixMap, Value};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -128,12 +128,7 @@ fn measure(way: &Way) -> f64 {
         burst: way.burst,
         stop: client_stop,
     };
-    let on = |cpu, name: &str| WorkerSettings {
-        name: name.to_owned(),
-        cpu,
-        memory: Default::default(),
-        own_descriptors: false,
-    };
+    let on = |cpu, name: &str| WorkerSettings::new(name, cpu);
     let server = way.server.clone();
     let server = spawn(on(cpus[0], way.name), move || serve(server, socket)).expect("a server");
     let client = spawn(on(cpus[cpus.len() - 1], "client"), move || {

@@ -1,6 +1,6 @@
 //! One pinned thread a bucket: engines, per-bucket socket groups, counters.
 //!
-//! [`spawn`] starts a thread on one CPU; there [`run_engine`](engine::run_engine) builds the engine that moves its
+//! A [`crew`] is the threads of one server or generator; [`spawn`] starts one thread on one CPU; there [`run_engine`](engine::run_engine) builds the engine that moves its
 //! datagrams; [`group::udp`] gives each bucket its socket of one address, [`adopt`] takes those of a server that runs
 //! already, [`program`] steers either and [`steered`] lets their table change; [`locality`] observes on which CPU the kernel
 //! received, [`received`] reads frames with the hash and queue that a device gave them, [`memory`] on which node the buffers
@@ -10,6 +10,7 @@
 
 pub mod adopt;
 mod counter;
+pub mod crew;
 pub mod engine;
 pub mod group;
 pub mod locality;

@@ -19,13 +19,26 @@ const TIMER_SLACK: u64 = 1;
 pub struct WorkerSettings {
     /// The thread's name; the kernel shows its first 15 bytes.
     pub name: String,
-    /// The CPU it is pinned to.
-    pub cpu: u32,
+    /// The CPU it is pinned to; `None` leaves it where the thread that starts it may run.
+    pub cpu: Option<u32>,
     /// From which node all memory that it touches first comes.
     pub memory: MemoryPolicy,
     /// Gives the thread a descriptor table of its own, so that the limit of open descriptors holds for it alone. See
     /// [`spawn`].
     pub own_descriptors: bool,
+}
+
+impl WorkerSettings {
+    /// A thread on that CPU, with everything else at its default.
+    #[must_use]
+    pub fn new(name: impl Into<String>, cpu: u32) -> Self {
+        Self {
+            name: name.into(),
+            cpu: Some(cpu),
+            memory: MemoryPolicy::default(),
+            own_descriptors: false,
+        }
+    }
 }
 
 /// Why a worker could not be started.
@@ -67,7 +80,6 @@ pub enum SpawnError {
 #[derive(Debug)]
 pub struct Worker<R> {
     name: String,
-    cpu: u32,
     thread: thread::JoinHandle<Option<R>>,
 }
 
@@ -76,12 +88,6 @@ impl<R> Worker<R> {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The CPU it is pinned to.
-    #[must_use]
-    pub fn cpu(&self) -> u32 {
-        self.cpu
     }
 
     /// Whether its body has returned.
@@ -161,19 +167,21 @@ pub fn spawn_with<R: Send + 'static>(
         .expect("the thread reports before it runs anything that panics");
     // The worker has its own copies by now, if it has its own table.
     drop(kept);
-    outcome.map(|()| Worker { name, cpu, thread })
+    outcome.map(|()| Worker { name, thread })
 }
 
 /// Pins the thread, sets where its memory comes from, and settles its descriptors: the handed ones, or copies of them in a table of its own.
 fn prepare(
     name: String,
-    cpu: u32,
+    cpu: Option<u32>,
     policy: MemoryPolicy,
     own_descriptors: bool,
     numbers: Vec<RawFd>,
     shared: Vec<OwnedFd>,
 ) -> Result<Vec<OwnedFd>, SpawnError> {
-    corelane_host::pin::current_thread(cpu)?;
+    if let Some(cpu) = cpu {
+        corelane_host::pin::current_thread(cpu)?;
+    }
     if let Err(source) = memory::set_of_thread(policy) {
         return Err(SpawnError::Memory { name, policy, source });
     }
@@ -195,21 +203,20 @@ mod tests {
         let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
         let cpu = (0..nix::sched::CpuSet::count()).find(|cpu| allowed.is_set(*cpu).unwrap());
         WorkerSettings {
-            name: "worker 0".to_owned(),
-            cpu: cpu.unwrap() as u32,
-            memory: MemoryPolicy::FirstTouch,
             own_descriptors,
+            ..WorkerSettings::new("worker 0", cpu.unwrap() as u32)
         }
     }
 
     #[test]
     fn a_worker_runs_on_its_cpu_under_its_name() {
-        let worker = spawn(settings(false), || {
+        let settings = settings(false);
+        let cpu = settings.cpu.unwrap();
+        let worker = spawn(settings, || {
             let name = thread::current().name().map(str::to_owned);
             (nix::sched::sched_getcpu().unwrap(), name)
         })
         .unwrap();
-        let cpu = worker.cpu();
         assert_eq!(
             worker.join().unwrap(),
             (cpu as usize, Some("worker 0".to_owned()))
@@ -219,7 +226,7 @@ mod tests {
     #[test]
     fn a_worker_that_cannot_be_pinned_never_starts() {
         let absent = WorkerSettings {
-            cpu: 1_023,
+            cpu: Some(1_023),
             ..settings(false)
         };
         let error = spawn(absent, || panic!("the body must not run")).unwrap_err();

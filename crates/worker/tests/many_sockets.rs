@@ -2,7 +2,6 @@
 //! tables of their own, and what a socket costs in memory.
 
 use corelane_host::cpus;
-use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::Waker;
 use corelane_worker::engine::{
     DatagramOptions, Engine, EngineBody, EngineKind, EngineSettings, Event, Id, Ops, choose, run_engine,
@@ -108,10 +107,8 @@ fn resident_bytes() -> usize {
 fn worker(name: &str, index: usize) -> WorkerSettings {
     let cpus = cpus::allowed().unwrap().cpus;
     WorkerSettings {
-        name: name.to_owned(),
-        cpu: cpus[index % cpus.len()],
-        memory: MemoryPolicy::FirstTouch,
         own_descriptors: true,
+        ..WorkerSettings::new(name, cpus[index % cpus.len()])
     }
 }
 

@@ -1,17 +1,14 @@
 //! What the generators of sockets share: the flags that say where they run and what is printed, and the foreground that they
 //! run in.
 
-use super::live::{self, Watched};
+use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
-use crate::outcome::{CannotRun, Done, Outcome};
-use crate::shared::{MemoryArguments, check_memory};
+use crate::outcome::CannotRun;
+use crate::shared::{MemoryArguments, OutputArguments, check_memory};
 use crate::steering::{self, Asking};
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
-use corelane_load::Needs;
 use corelane_rss::Steering;
-use serde::Serialize;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Where a generator runs, and what it prints.
@@ -50,30 +47,23 @@ impl ForegroundArguments {
         Ok((steering, cpus))
     }
 
-    /// Prints the plan, as `--dry-run` asks; or starts the generator and watches it until `finish` tells what it found. That
+    /// Prints the plan, as `--dry-run` asks; or starts the generator and watches it to its end. What it found
     /// is returned with what was said about the machine.
-    pub fn run<P: Serialize, G: Watched, D>(
-        &self,
-        plan: P,
-        needs: impl Fn(&P) -> Needs,
-        start: impl FnOnce(P) -> anyhow::Result<G>,
-        finish: impl FnOnce(G) -> anyhow::Result<D>,
-    ) -> anyhow::Result<Option<(D, Vec<String>)>> {
+    pub fn run<G: Shown>(&self, plan: G::Plan) -> anyhow::Result<Option<(G::Loaded, Vec<String>)>> {
         if self.dry_run {
-            let document = serde_json::json!({ "plan": plan, "needs": needs(&plan) });
-            writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&document)?)?;
+            OutputArguments::document(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }))?;
             return Ok(None);
         }
         // Before anything is changed that has to be put back.
         let interrupt = Interrupt::catch()?;
-        let mut lacking = needs(&plan);
+        let mut lacking = G::needs(&plan);
         let (mut own, mut notes) = (None, Vec::new());
         if self.own_namespace {
             let changes = lacking.changes();
             let changed = OwnNamespace::change(&changes);
             own = Some(changed.map_err(|error| CannotRun(format!("--own-namespace: {error}")))?);
             notes.extend(changes.iter().map(|change| format!("for this run: {change}")));
-            lacking = needs(&plan);
+            lacking = G::needs(&plan);
         }
         for need in lacking.lacking() {
             let remedy = need.remedy.as_deref().unwrap_or_default();
@@ -86,22 +76,18 @@ impl ForegroundArguments {
         for note in &notes {
             eprintln!("corelane: {note}");
         }
-        let mut generator = start(plan)?;
-        live::attend(&mut generator, &interrupt);
-        let found = finish(generator)?;
+        let mut generator = G::start(plan).map_err(G::refused)?;
+        live::attend(&mut generator, &interrupt, !self.json)?;
+        let found = generator.finish()?;
         drop(own);
         Ok(Some((found, notes)))
     }
 
-    /// Prints what was found: the document, or the text of it.
-    pub fn tell<D: Serialize>(&self, found: &D, text: impl Fn(&D) -> String) -> Outcome {
-        let mut out = std::io::stdout().lock();
-        if self.json {
-            writeln!(out, "{}", serde_json::to_string_pretty(found)?)?;
-        } else {
-            write!(out, "{}", text(found))?;
+    /// What of it an output with or without `--json` is.
+    pub fn output(&self) -> OutputArguments {
+        OutputArguments {
+            dry_run: self.dry_run,
+            json: self.json,
         }
-        out.flush()?;
-        Ok(Done)
     }
 }

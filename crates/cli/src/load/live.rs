@@ -3,25 +3,28 @@
 
 use super::words::{bits, percentiles};
 use crate::interrupt::Interrupt;
-use corelane_load::{Failures, Seen};
+use crate::outcome::{Done, Outcome};
+use corelane_load::{Failures, Generator, Seen};
 use corelane_measure::quantity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// Between two views: quick enough to see a change come, slow enough to be read.
 const RENEWAL: Duration = Duration::from_millis(250);
 
-/// A generator that runs in the foreground, as its view and the wait for its end need it.
-pub trait Watched {
-    /// Waits at most `timeout` for its end; says whether it has ended.
-    fn wait(&mut self, timeout: Duration) -> bool;
+/// What is shown of a generator that runs in the foreground.
+pub trait Shown: Generator {
+    /// Names the flag at fault.
+    fn refused(error: Self::Error) -> anyhow::Error;
 
-    /// Ends it early.
-    fn stop(&self);
+    /// Everything that the view shows; nothing where there is no view.
+    fn view(&mut self) -> Option<View>;
 
-    /// Everything that the view shows.
-    fn view(&mut self) -> View;
+    /// The count of a line each second on standard output, and what is counted; nothing where there are no lines.
+    fn line(&self) -> Option<(&'static str, u64)> {
+        None
+    }
 }
 
 /// What is shown; nothing of it where there is nothing to tell.
@@ -59,24 +62,43 @@ pub enum Unit {
 /// How often the running generator is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until the generator has ended, or ends it when the user asks; shows it meanwhile.
-pub fn attend(generator: &mut impl Watched, interrupt: &Interrupt) {
+/// Between two lines.
+const LINE: Duration = Duration::from_secs(1);
+
+/// Waits until the generator has ended, or ends it when the user asks; shows it meanwhile, and with `lines` prints its lines.
+pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) -> Outcome {
     let shown = io::stderr().is_terminal();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
         .with_style(ProgressStyle::with_template("{msg}").expect("a template of known fields"));
     let (mut last, mut renewed) = (Vec::new(), Instant::now());
+    let (mut last_count, mut line_at) = (0, Instant::now());
     while !generator.wait(LOOK) {
         if interrupt.asked() {
             generator.stop();
         }
         if shown && renewed.elapsed() >= RENEWAL {
-            let view = generator.view();
-            bar.set_message(view.render(&last, renewed.elapsed()));
-            (last, renewed) = (view.growing, Instant::now());
+            if let Some(view) = generator.view() {
+                bar.set_message(view.render(&last, renewed.elapsed()));
+                last = view.growing;
+            }
+            renewed = Instant::now();
+        }
+        if lines
+            && line_at.elapsed() >= LINE
+            && let Some((what, count)) = generator.line()
+        {
+            let rate = quantity::rate((count - last_count) as f64 / line_at.elapsed().as_secs_f64());
+            writeln!(
+                io::stdout(),
+                "{what} {rate:>12}  in all {:>13}",
+                quantity::count(count)
+            )?;
+            (last_count, line_at) = (count, Instant::now());
         }
     }
     // What it came to is told by the summary.
     bar.finish_and_clear();
+    Ok(Done)
 }
 
 impl View {

@@ -1,12 +1,15 @@
 //! `corelane load packets`: frames on any link, made or replayed.
 
+use super::live::{self, Shown, View};
 use crate::faults;
 use crate::interrupt::Interrupt;
-use crate::outcome::{CannotRun, Done, Outcome, usage};
+use crate::outcome::{CannotRun, Outcome, usage};
+use crate::shared::OutputArguments;
 use crate::steering::{self, Asking};
 use crate::values::{count, duration, port_range, rate};
 use clap::Args;
 use corelane_link::LinkError;
+use corelane_load::Generator;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
     FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoaded, PacketsPlan, ReplayPace, ReplayPlan,
@@ -14,7 +17,6 @@ use corelane_load::packets::{
 };
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -86,55 +88,38 @@ pub struct LoadPacketsArguments {
     /// CPUs to use, such as 0-3,6 [default: those that this process may use; no more than the link has queues]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// Print the plan and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
 
-/// Lines a second: one.
-const LINE: Duration = Duration::from_secs(1);
-/// How soon an interrupt is noticed.
-const LOOK: Duration = Duration::from_millis(50);
 /// Without `--duration`, `--count` and `--replay`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// `corelane load packets`.
 pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
     let plan = plan(arguments)?;
-    if arguments.dry_run {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
-        return Ok(Done);
+    let output = &arguments.output;
+    if output.dry_run {
+        return OutputArguments::document(&plan);
     }
     let interrupt = Interrupt::catch()?;
-    let load = PacketsLoad::start(plan).map_err(name_flag)?;
-    let (mut told, mut waited) = (0, Duration::ZERO);
-    while !load.wait(LOOK) {
-        if interrupt.asked() {
-            load.stop();
-        }
-        waited += LOOK;
-        if !arguments.json && waited >= LINE {
-            let sent = load.sent();
-            let rate = quantity::rate((sent - told) as f64 / waited.as_secs_f64());
-            writeln!(
-                std::io::stdout(),
-                "sent {rate:>12}  in all {:>13}",
-                quantity::count(sent)
-            )?;
-            (told, waited) = (sent, Duration::ZERO);
-        }
+    let mut load = PacketsLoad::start(plan).map_err(PacketsLoad::refused)?;
+    live::attend(&mut load, &interrupt, !output.json)?;
+    output.report(&load.finish()?, summary)
+}
+
+impl Shown for PacketsLoad {
+    fn refused(error: PacketsError) -> anyhow::Error {
+        name_flag(error)
     }
-    let loaded = load.finish()?;
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&loaded)?)?;
-    } else {
-        write!(out, "{}", summary(&loaded))?;
+
+    fn view(&mut self) -> Option<View> {
+        None
     }
-    Ok(Done)
+
+    fn line(&self) -> Option<(&'static str, u64)> {
+        Some(("sent", self.sent()))
+    }
 }
 
 fn plan(arguments: &LoadPacketsArguments) -> anyhow::Result<PacketsPlan> {

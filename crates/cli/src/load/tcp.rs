@@ -2,7 +2,7 @@
 
 use crate::load::foreground::ForegroundArguments;
 use crate::load::http::AlignArgument;
-use crate::load::live::{Growing, Unit, View, Watched};
+use crate::load::live::{Growing, Shown, Unit, View};
 use crate::outcome::{Done, Outcome, usage};
 use crate::values::{count, duration, size, write_size};
 use clap::{Args, ValueEnum};
@@ -90,29 +90,23 @@ pub struct LoadTcpArguments {
 /// `corelane load tcp`.
 pub fn run(arguments: &LoadTcpArguments) -> Outcome {
     let plan = request(arguments)?.resolve().map_err(name_flag)?;
-    let start = |plan| TcpLoad::start(plan).map_err(name_flag);
-    let finish = |load: TcpLoad| Ok(load.finish()?);
     let foreground = &arguments.foreground;
-    let Some((loaded, _)) = foreground.run(plan, TcpPlan::needs, start, finish)? else {
+    let Some((loaded, _)) = foreground.run::<TcpLoad>(plan)? else {
         return Ok(Done);
     };
-    foreground.tell(&loaded, summary)?;
+    foreground.output().report(&loaded, summary)?;
     match &loaded.limited_by {
         Some(why) if loaded.total.opened == 0 => anyhow::bail!("{why}"),
         _ => Ok(Done),
     }
 }
 
-impl Watched for TcpLoad {
-    fn wait(&mut self, timeout: Duration) -> bool {
-        Self::wait(self, timeout)
+impl Shown for TcpLoad {
+    fn refused(error: TcpLoadError) -> anyhow::Error {
+        name_flag(error)
     }
 
-    fn stop(&self) {
-        Self::stop(self);
-    }
-
-    fn view(&mut self) -> View {
+    fn view(&mut self) -> Option<View> {
         let (progress, left) = (self.progress(), self.left());
         let counted = |name, count, unit| Growing { name, count, unit };
         let stage = match (progress.opening, left) {
@@ -129,7 +123,7 @@ impl Watched for TcpLoad {
             ]
         };
         let connections = quantity::count(self.plan().connections() as u64);
-        View {
+        Some(View {
             stage,
             left: left.filter(|left| !left.is_zero()),
             growing,
@@ -142,7 +136,7 @@ impl Watched for TcpLoad {
             ],
             measured: "opening",
             seen: self.seen(),
-        }
+        })
     }
 }
 

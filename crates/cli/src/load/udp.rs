@@ -1,7 +1,7 @@
 //! `corelane load udp`: the generator of datagrams in the foreground.
 
 use crate::load::foreground::ForegroundArguments;
-use crate::load::live::{Growing, Unit, View, Watched};
+use crate::load::live::{Growing, Shown, Unit, View};
 use crate::load::words::times;
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::{MovingArguments, moving};
@@ -75,25 +75,19 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// `corelane load udp`.
 pub fn run(arguments: &LoadUdpArguments) -> Outcome {
     let plan = request(arguments)?.resolve().map_err(name_flag)?;
-    let start = |plan| UdpLoad::start(plan).map_err(name_flag);
-    let finish = |load: UdpLoad| Ok(load.finish()?);
     let foreground = &arguments.foreground;
-    match foreground.run(plan, UdpPlan::needs, start, finish)? {
-        Some((loaded, _)) => foreground.tell(&loaded, summary),
+    match foreground.run::<UdpLoad>(plan)? {
+        Some((loaded, _)) => foreground.output().report(&loaded, summary),
         None => Ok(Done),
     }
 }
 
-impl Watched for UdpLoad {
-    fn wait(&mut self, timeout: Duration) -> bool {
-        Self::wait(self, timeout)
+impl Shown for UdpLoad {
+    fn refused(error: UdpLoadError) -> anyhow::Error {
+        name_flag(error)
     }
 
-    fn stop(&self) {
-        Self::stop(self);
-    }
-
-    fn view(&mut self) -> View {
+    fn view(&mut self) -> Option<View> {
         let progress = self.progress();
         let counted = |name, count| Growing {
             name,
@@ -101,7 +95,7 @@ impl Watched for UdpLoad {
             unit: Unit::Events,
         };
         let ended = self.sending_ended();
-        View {
+        Some(View {
             stage: if ended {
                 "waiting for the last answers"
             } else {
@@ -116,7 +110,7 @@ impl Watched for UdpLoad {
             facts: Vec::new(),
             measured: "round trip",
             seen: self.seen(),
-        }
+        })
     }
 }
 
@@ -175,7 +169,7 @@ fn name_flag(error: UdpLoadError) -> anyhow::Error {
         | UdpLoadError::Source { .. } => "--sources",
         UdpLoadError::Ports { .. } => "--sockets",
         UdpLoadError::NoSteering | UdpLoadError::Plan(_) => "--steering",
-        UdpLoadError::Spawn(_) | UdpLoadError::Worker { .. } => return error.into(),
+        UdpLoadError::Crew(_) => return error.into(),
     };
     usage(flag, error)
 }

@@ -1,25 +1,22 @@
-//! What the servers on buckets share: the flags that say by which steering they serve and for how long, those of connections
-//! where they listen, and the foreground that they run in.
+//! What the servers on buckets share: the flags that say by which steering they serve and for how long, and those of
+//! connections where they listen.
 
 use super::device::Followed;
-use crate::interrupt::Interrupt;
-use crate::outcome::{Done, Outcome, usage};
-use crate::shared::RuleArguments;
+use super::foreground::{self, Foreground, Plan};
+use crate::outcome::{Outcome, usage};
+use crate::shared::{OutputArguments, RuleArguments};
 use crate::steering::{self, Asking};
 use crate::values::duration;
 use clap::Args;
 use corelane_host::ethtool::FlowType;
 use corelane_measure::quantity;
-use corelane_rss::{HashFields, IndirectionTable, Protocol, Steering};
+use corelane_rss::{HashFields, Protocol, Steering};
 use corelane_serve::ListenError;
 use corelane_worker::engine::EngineKind;
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// By which steering to serve, and for how long.
 #[derive(Debug, Args)]
@@ -48,15 +45,16 @@ pub struct ServingArguments {
     /// End after so long [default: on SIGINT]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Print the plan and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
 
 impl ServingArguments {
+    /// Runs a server by these flags.
+    pub fn serve<F: Foreground>(&self, shown: F, plan: Plan<F>, followed: Option<Followed>) -> Outcome {
+        foreground::serve(shown, plan, &self.output, self.duration, followed)
+    }
+
     /// The device that is followed, if one is, for flows of `protocol` to `address`.
     pub fn followed(&self, protocol: Protocol, address: SocketAddr) -> anyhow::Result<Option<Followed>> {
         let Some(device) = &self.dev else {
@@ -105,40 +103,6 @@ impl BucketArguments {
     }
 }
 
-/// A running server, as its foreground sees it.
-pub trait Foreground: Sized {
-    /// The document that it ends with.
-    type Served: Serialize;
-
-    /// The counts so far.
-    fn served(&mut self) -> Self::Served;
-
-    /// What is said of it at its start.
-    fn listening(served: &Self::Served) -> Listening<'_>;
-
-    /// What happened since `last` was told: the line of one second.
-    fn line(served: &Self::Served, last: &Self::Served) -> String;
-
-    /// Steers by another table from now on; tells how many entries moved.
-    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize>;
-
-    /// The end of the story.
-    fn table(served: &Self::Served) -> String;
-
-    /// Does what is due now and then, and what signals have asked for since the last look.
-    fn look(&mut self) -> Outcome {
-        Ok(Done)
-    }
-
-    /// Whether its counts are only told at the end.
-    fn is_quiet(&self) -> bool {
-        false
-    }
-
-    /// Ends it.
-    fn stop(self) -> anyhow::Result<Self::Served>;
-}
-
 /// Names the flag at fault.
 pub fn cannot_listen(error: ListenError) -> anyhow::Error {
     match error {
@@ -148,13 +112,18 @@ pub fn cannot_listen(error: ListenError) -> anyhow::Error {
     }
 }
 
-/// Where a server listens, and how.
-pub struct Listening<'a> {
-    pub address: SocketAddr,
-    pub engine: &'a str,
-    /// Why it is not the engine asked for.
-    pub engine_reason: Option<&'a str>,
-    pub steering: &'a Steering,
+/// Where a server listens, how, and why not with the engine asked for.
+pub fn listening(
+    address: SocketAddr,
+    engine: &str,
+    engine_reason: Option<&String>,
+    steering: &Steering,
+) -> anyhow::Result<String> {
+    let reason = engine_reason.map_or_else(String::new, |reason| format!("({reason})\n"));
+    let steering = serde_json::to_string(steering)?;
+    Ok(format!(
+        "listening on {address}, engine {engine}\n{reason}steering {steering}\n"
+    ))
 }
 
 /// A line for each cause.
@@ -164,85 +133,4 @@ pub fn errors(counts: &BTreeMap<String, u64>) -> String {
         format!("error, {cause}: {}\n", quantity::count(*count))
     };
     counts.iter().map(line).collect()
-}
-
-/// Prints the plan, as `--dry-run` asks; or starts the server, says where it listens, and runs it to its end.
-pub fn serve<P: Serialize, S: Foreground>(
-    arguments: &ServingArguments,
-    followed: Option<Followed>,
-    plan: P,
-    start: impl FnOnce(P) -> anyhow::Result<S>,
-) -> Outcome {
-    if arguments.dry_run {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
-        return Ok(Done);
-    }
-    // A socket a bucket and more beside each: more than the usual soft limit for many buckets.
-    corelane_host::limits::open_descriptors()?;
-    let interrupt = Interrupt::catch()?;
-    let mut server = start(plan)?;
-    if !arguments.json {
-        announce(S::listening(&server.served()))?;
-    }
-    attend(server, followed, arguments, &interrupt)
-}
-
-/// Says where a server listens, as one who starts it waits for.
-fn announce(listening: Listening<'_>) -> Outcome {
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "listening on {}, engine {}",
-        listening.address, listening.engine
-    )?;
-    if let Some(reason) = listening.engine_reason {
-        writeln!(out, "({reason})")?;
-    }
-    writeln!(out, "steering {}", serde_json::to_string(listening.steering)?)?;
-    Ok(Done)
-}
-
-/// Runs a server until its time is over, it is interrupted, or the device that it follows becomes another; tells what it
-/// did.
-fn attend<S: Foreground>(
-    mut server: S,
-    mut followed: Option<Followed>,
-    arguments: &ServingArguments,
-    interrupt: &Interrupt,
-) -> Outcome {
-    /// How often the end is looked for.
-    const LOOK: Duration = Duration::from_millis(50);
-    let started = Instant::now();
-    let mut line_due = started + Duration::from_secs(1);
-    let (mut last, mut lost) = (server.served(), None);
-    let over = |duration| started.elapsed() >= duration;
-    while !interrupt.asked() && !arguments.duration.is_some_and(over) {
-        thread::sleep(LOOK);
-        server.look()?;
-        match followed.as_mut().map_or(Ok(None), Followed::changed) {
-            Ok(None) => {}
-            Ok(Some(table)) => {
-                let moved = server.change_table(table)?;
-                followed.iter().for_each(|followed| followed.announce(moved));
-            }
-            Err(reason) => {
-                lost = Some(reason);
-                break;
-            }
-        }
-        if !arguments.json && !server.is_quiet() && Instant::now() >= line_due {
-            let served = server.served();
-            writeln!(std::io::stdout(), "{}", S::line(&served, &last))?;
-            last = served;
-            line_due += Duration::from_secs(1);
-        }
-    }
-    let served = server.stop()?;
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&served)?)?;
-    } else {
-        write!(out, "{}", S::table(&served))?;
-    }
-    lost.map_or(Ok(Done), Err)
 }

@@ -1,13 +1,13 @@
 //! `corelane serve http`: the HTTP server in the foreground.
 
-use super::buckets::{self, BucketArguments, Foreground, Listening};
+use super::buckets::{self, BucketArguments};
+use super::foreground::{Foreground, Lines};
 use crate::interrupt::Asked;
 use crate::outcome::{Done, Outcome, usage};
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
-use corelane_rss::IndirectionTable;
 use corelane_serve::http::{
     AccessLogged, BucketHttp, HttpLimits, HttpPlan, HttpServeError, HttpServed, HttpServer, TlsError, TlsPlan,
 };
@@ -109,7 +109,7 @@ impl LimitArguments {
 /// `corelane serve http`.
 pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     let lines_shown = arguments.access_log.as_deref() == Some(Path::new("-"));
-    if lines_shown && arguments.buckets.serving.json {
+    if lines_shown && arguments.buckets.serving.output.json {
         return Err(usage(
             "--access-log",
             "standard output has the document of --json: name a file",
@@ -130,49 +130,53 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
             arguments.buckets.serving.steering(followed.as_ref())?,
         )
     };
-    buckets::serve(&arguments.buckets.serving, followed, plan, |plan| {
-        let reopen = plan.access_log.as_ref().map(|_| Asked::catch()).transpose()?;
-        let server = HttpServer::start(plan).map_err(|error| match error {
-            HttpServeError::Listen(error) => buckets::cannot_listen(error),
-            HttpServeError::Tls(error @ TlsError::Write { .. }) => usage("--write-certificate", error),
-            HttpServeError::Tls(error) => usage("--certificate", error),
-            HttpServeError::AccessLog(error) => usage("--access-log", error),
-            error => error.into(),
-        })?;
-        Ok(Logging {
-            server,
-            reopen,
-            lines_shown,
-        })
-    })
+    let shown = Shown {
+        keeps_log: plan.access_log.is_some(),
+        reopen: None,
+        lines_shown,
+    };
+    arguments.buckets.serving.serve(shown, plan, followed)
 }
 
-/// The server, and what its access log asks of the foreground.
-struct Logging {
-    server: HttpServer,
+/// What is shown of the server, and what its access log asks of the foreground.
+struct Shown {
+    keeps_log: bool,
     /// Whether the file is to be opened again.
     reopen: Option<Asked>,
     /// Whether the log is what standard output shows.
     lines_shown: bool,
 }
 
-impl Foreground for Logging {
-    type Served = HttpServed;
+impl Foreground for Shown {
+    type Server = HttpServer;
 
-    fn served(&mut self) -> HttpServed {
-        self.server.served()
+    fn prepare(&mut self) -> Outcome {
+        if self.keeps_log {
+            self.reopen = Some(Asked::catch()?);
+        }
+        Ok(Done)
     }
 
-    fn listening(served: &HttpServed) -> Listening<'_> {
-        Listening {
-            address: served.address,
-            engine: &served.engine,
-            engine_reason: served.engine_reason.as_deref(),
-            steering: &served.steering,
+    fn refused(error: HttpServeError) -> anyhow::Error {
+        match error {
+            HttpServeError::Listen(error) => buckets::cannot_listen(error),
+            HttpServeError::Tls(error @ TlsError::Write { .. }) => usage("--write-certificate", error),
+            HttpServeError::Tls(error) => usage("--certificate", error),
+            HttpServeError::AccessLog(error) => usage("--access-log", error),
+            error => error.into(),
         }
     }
 
-    fn line(served: &HttpServed, last: &HttpServed) -> String {
+    fn ready(&self, served: &HttpServed) -> anyhow::Result<String> {
+        buckets::listening(
+            served.address,
+            &served.engine,
+            served.engine_reason.as_ref(),
+            &served.steering,
+        )
+    }
+
+    fn line(&self, served: &HttpServed, last: &HttpServed) -> String {
         format!(
             "{:>12}  requests {:>13}  open {:>10}  errors {:>8}",
             quantity::rate((served.requests() - last.requests()) as f64),
@@ -182,7 +186,7 @@ impl Foreground for Logging {
         )
     }
 
-    fn table(served: &HttpServed) -> String {
+    fn summary(served: &HttpServed) -> String {
         let headers = [
             "bucket", "cpu", "accepted", "requests", "received", "sent", "errors",
         ];
@@ -224,23 +228,19 @@ impl Foreground for Logging {
         text
     }
 
-    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize> {
-        Ok(self.server.change_table(table)?)
+    fn lines(&self, json: bool) -> Lines {
+        if json || self.lines_shown {
+            Lines::Hidden
+        } else {
+            Lines::Output
+        }
     }
 
-    fn stop(self) -> anyhow::Result<HttpServed> {
-        Ok(self.server.stop()?)
-    }
-
-    fn look(&mut self) -> Outcome {
+    fn look(&mut self, server: &mut HttpServer) -> Outcome {
         if self.reopen.as_ref().is_some_and(Asked::taken) {
-            self.server.reopen_access_log();
+            server.reopen_access_log();
         }
         Ok(Done)
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.lines_shown
     }
 }
 

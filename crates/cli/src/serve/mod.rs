@@ -2,6 +2,7 @@
 
 mod buckets;
 mod device;
+pub mod foreground;
 mod http;
 mod packets;
 mod tcp;

@@ -1,17 +1,16 @@
 //! `corelane serve packets`: what came of the packets that `corelane load packets` sent.
 
+use super::foreground::{self, Foreground};
 use crate::faults;
-use crate::interrupt::Interrupt;
 use crate::outcome::{CannotRun, Done, Outcome, usage};
+use crate::shared::OutputArguments;
 use crate::steering::{self, Asking};
 use crate::values::duration;
 use clap::Args;
 use corelane_link::LinkError;
 use corelane_measure::quantity;
 use corelane_serve::packets::{ReceiveError, ReceivePlan, Received, Receiver};
-use std::io::Write;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane serve packets ring:right --duration 200ms --json\n  \
@@ -32,16 +31,9 @@ pub struct ServePacketsArguments {
     /// End after so long [default: on SIGINT, or at the end of the file]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Print the plan and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
-
-/// How often the running receiver is looked at.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// `corelane serve packets`.
 pub fn run(arguments: &ServePacketsArguments) -> Outcome {
@@ -53,52 +45,46 @@ pub fn run(arguments: &ServePacketsArguments) -> Outcome {
             None => steering::usable_cpus()?,
         },
     };
-    if arguments.dry_run {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
-        return Ok(Done);
-    }
-    let interrupt = Interrupt::catch()?;
-    let receiver = Receiver::start(plan).map_err(|error| match error {
-        ReceiveError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
-            CannotRun(format!("LINK: {error}")).into()
-        }
-        ReceiveError::Spec(_) | ReceiveError::NothingSent | ReceiveError::Link(_) => usage("LINK", error),
-        error => error.into(),
-    })?;
-    if !arguments.json {
-        writeln!(std::io::stdout(), "receiving on {}", arguments.link)?;
-    }
-    let started = Instant::now();
-    let (mut told, mut line_due) = (0, started + Duration::from_secs(1));
-    while !interrupt.asked()
-        && !receiver.is_finished()
-        && arguments
-            .duration
-            .is_none_or(|duration| started.elapsed() < duration)
-    {
-        thread::sleep(LOOK);
-        if !arguments.json && Instant::now() >= line_due {
-            let received = receiver.received();
-            let rate = quantity::rate((received - told) as f64);
-            writeln!(
-                std::io::stdout(),
-                "received {rate:>12}  in all {:>13}",
-                quantity::count(received)
-            )?;
-            told = received;
-            line_due += Duration::from_secs(1);
+    foreground::serve(Shown, plan, &arguments.output, arguments.duration, None)
+}
+
+/// What is shown of the receiver.
+struct Shown;
+
+impl Foreground for Shown {
+    type Server = Receiver;
+
+    fn refused(error: ReceiveError) -> anyhow::Error {
+        match error {
+            ReceiveError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
+                CannotRun(format!("LINK: {error}")).into()
+            }
+            ReceiveError::Spec(_) | ReceiveError::NothingSent | ReceiveError::Link(_) => usage("LINK", error),
+            error => error.into(),
         }
     }
-    let received = receiver.stop()?;
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&received)?)?;
-    } else {
-        write!(out, "{}", summary(&received))?;
+
+    fn ready(&self, received: &Received) -> anyhow::Result<String> {
+        Ok(format!("receiving on {}\n", received.link))
     }
-    match received.ended_because {
-        Some(why) => Err(anyhow::anyhow!("LINK: {why}; what came before is reported")),
-        None => Ok(Done),
+
+    fn line(&self, received: &Received, last: &Received) -> String {
+        let rate = quantity::rate((received.received - last.received) as f64);
+        format!(
+            "received {rate:>12}  in all {:>13}",
+            quantity::count(received.received)
+        )
+    }
+
+    fn summary(received: &Received) -> String {
+        summary(received)
+    }
+
+    fn verdict(received: &Received) -> Outcome {
+        match &received.ended_because {
+            Some(why) => Err(anyhow::anyhow!("LINK: {why}; what came before is reported")),
+            None => Ok(Done),
+        }
     }
 }
 

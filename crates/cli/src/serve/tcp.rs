@@ -1,12 +1,12 @@
 //! `corelane serve tcp`: a sink, a source or an echo in the foreground.
 
-use super::buckets::{self, BucketArguments, Foreground, Listening};
+use super::buckets::{self, BucketArguments};
+use super::foreground::Foreground;
 use crate::outcome::Outcome;
 use crate::values::{duration, write_size};
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
-use corelane_rss::IndirectionTable;
 use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServeError, TcpServed, TcpServer};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,31 +43,32 @@ pub fn run(arguments: &ServeTcpArguments) -> Outcome {
             arguments.buckets.serving.steering(followed.as_ref())?,
         )
     };
-    buckets::serve(&arguments.buckets.serving, followed, plan, |plan| {
-        TcpServer::start(plan).map_err(|error| match error {
-            TcpServeError::Listen(error) => buckets::cannot_listen(error),
-            error => error.into(),
-        })
-    })
+    arguments.buckets.serving.serve(Shown, plan, followed)
 }
 
-impl Foreground for TcpServer {
-    type Served = TcpServed;
+/// What is shown of the server.
+struct Shown;
 
-    fn served(&mut self) -> TcpServed {
-        Self::served(self)
-    }
+impl Foreground for Shown {
+    type Server = TcpServer;
 
-    fn listening(served: &TcpServed) -> Listening<'_> {
-        Listening {
-            address: served.address,
-            engine: &served.engine,
-            engine_reason: served.engine_reason.as_deref(),
-            steering: &served.steering,
+    fn refused(error: TcpServeError) -> anyhow::Error {
+        match error {
+            TcpServeError::Listen(error) => buckets::cannot_listen(error),
+            error => error.into(),
         }
     }
 
-    fn line(served: &TcpServed, last: &TcpServed) -> String {
+    fn ready(&self, served: &TcpServed) -> anyhow::Result<String> {
+        buckets::listening(
+            served.address,
+            &served.engine,
+            served.engine_reason.as_ref(),
+            &served.steering,
+        )
+    }
+
+    fn line(&self, served: &TcpServed, last: &TcpServed) -> String {
         let second = |count: fn(&corelane_serve::tcp::BucketTcp) -> u64| {
             let bytes = served.sum(count).saturating_sub(last.sum(count));
             format!("{} Gb/s", quantity::fixed(bytes as f64 * 8.0 / 1e9, 3))
@@ -81,7 +82,7 @@ impl Foreground for TcpServer {
         )
     }
 
-    fn table(served: &TcpServed) -> String {
+    fn summary(served: &TcpServed) -> String {
         let headers = [
             "bucket",
             "cpu",
@@ -112,13 +113,5 @@ impl Foreground for TcpServer {
         let mut text = table.render(100);
         text.push_str(&buckets::errors(&errors));
         text
-    }
-
-    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize> {
-        Ok(Self::change_table(self, table)?)
-    }
-
-    fn stop(self) -> anyhow::Result<TcpServed> {
-        Ok(Self::stop(self)?)
     }
 }

@@ -1,6 +1,7 @@
 //! `corelane serve udp`: the echo and the sink in the foreground.
 
-use super::buckets::{self, Foreground, Listening, ServingArguments};
+use super::buckets::{self, ServingArguments};
+use super::foreground::Foreground;
 use crate::interrupt::Asked;
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
@@ -10,7 +11,8 @@ use corelane_host::memory::MemoryPolicy;
 use corelane_host::transmit_queues;
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
-use corelane_rss::{IndirectionTable, Protocol, Steering};
+use corelane_rss::{Protocol, Steering};
+use corelane_serve::Server;
 use corelane_serve::udp::{Answers, Mode, Model};
 use corelane_serve::udp::{FlowCount, UdpPlan, UdpServeError, UdpServed, UdpServer};
 use std::io::Write;
@@ -57,40 +59,48 @@ pub fn run(arguments: &ServeUdpArguments) -> Outcome {
     let serving = &arguments.serving;
     let followed = serving.followed(Protocol::Udp, arguments.address)?;
     let plan = plan(arguments, serving.steering(followed.as_ref())?)?;
-    buckets::serve(serving, followed, plan, |plan| {
-        Ok(Telling {
-            flows_asked: Asked::catch()?,
-            server: UdpServer::start(plan).map_err(name_flag)?,
-            json: serving.json,
-        })
-    })
+    let shown = Shown {
+        flows_asked: None,
+        json: serving.output.json,
+    };
+    serving.serve(shown, plan, followed)
 }
 
-/// The server, and what it tells of flows when it is asked.
-struct Telling {
-    server: UdpServer,
-    flows_asked: Asked,
+/// What is shown of the server, and of flows when it is asked for.
+struct Shown {
+    flows_asked: Option<Asked>,
     /// Whether standard output is the one document's.
     json: bool,
 }
 
-impl Foreground for Telling {
-    type Served = UdpServed;
+impl Foreground for Shown {
+    type Server = UdpServer;
 
-    fn served(&mut self) -> UdpServed {
-        self.server.served()
+    fn prepare(&mut self) -> Outcome {
+        self.flows_asked = Some(Asked::catch()?);
+        Ok(Done)
     }
 
-    fn listening(served: &UdpServed) -> Listening<'_> {
-        Listening {
-            address: served.address,
-            engine: &served.engine,
-            engine_reason: served.engine_reason.as_deref(),
-            steering: &served.steering,
+    fn refused(error: UdpServeError) -> anyhow::Error {
+        match error {
+            UdpServeError::Group(error) => usage("ADDRESS", error),
+            UdpServeError::Steer(error) => usage("--table-size", error),
+            error @ UdpServeError::Answers { .. } => usage("--answers", error),
+            error @ UdpServeError::NoTuple { .. } => usage("ADDRESS", error),
+            error => error.into(),
         }
     }
 
-    fn line(served: &UdpServed, last: &UdpServed) -> String {
+    fn ready(&self, served: &UdpServed) -> anyhow::Result<String> {
+        buckets::listening(
+            served.address,
+            &served.engine,
+            served.engine_reason.as_ref(),
+            &served.steering,
+        )
+    }
+
+    fn line(&self, served: &UdpServed, last: &UdpServed) -> String {
         let share = |share: Option<f64>| quantity::or_missing(share, quantity::percent);
         format!(
             "{:>12}  seen {:>13}  answered {:>13}  steering {:>6}  locality {:>6}",
@@ -102,18 +112,13 @@ impl Foreground for Telling {
         )
     }
 
-    fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize> {
-        Ok(self.server.change_table(table)?)
-    }
-
-    fn table(served: &UdpServed) -> String {
+    fn summary(served: &UdpServed) -> String {
         table(served)
     }
 
-    fn look(&mut self) -> Outcome {
-        self.server.collect_samples();
-        if self.flows_asked.taken()
-            && let Some(counts) = self.server.flows()
+    fn look(&mut self, server: &mut UdpServer) -> Outcome {
+        if self.flows_asked.as_ref().is_some_and(Asked::taken)
+            && let Some(counts) = server.flows()
         {
             let text = flow_table(&counts.flows, counts.uncounted);
             if self.json {
@@ -123,21 +128,6 @@ impl Foreground for Telling {
             }
         }
         Ok(Done)
-    }
-
-    fn stop(self) -> anyhow::Result<UdpServed> {
-        Ok(self.server.stop()?)
-    }
-}
-
-/// Says which flag a server could not be started with.
-fn name_flag(error: UdpServeError) -> anyhow::Error {
-    match error {
-        UdpServeError::Group(error) => usage("ADDRESS", error),
-        UdpServeError::Steer(error) => usage("--table-size", error),
-        error @ UdpServeError::Answers { .. } => usage("--answers", error),
-        error @ UdpServeError::NoTuple { .. } => usage("ADDRESS", error),
-        error => error.into(),
     }
 }
 

@@ -1,7 +1,5 @@
 //! What the tests of the command line share: running it, and reading what it prints.
 
-#![allow(dead_code, reason = "each test file uses its part of it")]
-
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};

@@ -1,8 +1,6 @@
 //! A server of raw bytes: it takes requests apart by their empty lines alone, counts them, and answers what the test says,
 //! however wrong.
 
-#![allow(dead_code, reason = "each test file uses its part of it")]
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,9 @@
 //! A generator as a child process.
 
 use super::process::Child;
-use super::{Answer, ChildError, Order, as_value, read_plan, write_line};
+use super::{Answer, ChildError, Order, as_value, read_plan, words, write_line};
 use corelane_host::bed::Side;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use corelane_load::{Generator, Moment};
 use serde_json::value::RawValue;
 use std::io::Write;
 use std::path::Path;
@@ -16,54 +15,13 @@ use std::time::Duration;
 /// of the shortest trials that tests run.
 const SENDING_LOOK: Duration = Duration::from_millis(2);
 
-/// A point of a generator's run at which counters are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Moment {
-    /// Every connection that can be is open; measuring begins.
-    Opened,
-    /// The last datagram or request is sent; it may still wait for answers. Of bytes, the last has arrived.
-    Sent,
-}
-
-/// A kind of generator that can be a child.
-pub trait Loading: Sized {
-    /// What it is started with.
-    type Plan: Serialize + DeserializeOwned;
-    /// Its report.
-    type Loaded: Serialize + DeserializeOwned;
-    /// Its name between parent and child.
-    const KIND: &'static str;
-
-    /// Starts generating.
-    ///
-    /// # Errors
-    /// Why it cannot, in words.
-    fn start(plan: Self::Plan) -> Result<Self, String>;
-
-    /// Waits until all is done, at most this long; tells whether it is.
-    fn wait(&mut self, longest: Duration) -> bool;
-
-    /// The last point that it has come to.
-    fn reached(&self) -> Option<Moment>;
-
-    /// Asks it to end early.
-    fn stop(&self);
-
-    /// Its report.
-    ///
-    /// # Errors
-    /// What went wrong, in words.
-    fn finish(self) -> Result<Self::Loaded, String>;
-}
-
 /// A generator in a process of its own.
-pub struct LoadProcess<L: Loading> {
+pub struct LoadProcess<G: Generator> {
     child: Child,
-    kind: std::marker::PhantomData<L>,
+    kind: std::marker::PhantomData<G>,
 }
 
-impl<L: Loading> LoadProcess<L> {
+impl<G: Generator> LoadProcess<G> {
     /// Starts `program` as a generator on `side`, which waits for its plan.
     ///
     /// # Errors
@@ -88,11 +46,11 @@ impl<L: Loading> LoadProcess<L> {
     /// When it is gone, and what it said when it could not send.
     pub fn run(
         mut self,
-        plan: &L::Plan,
+        plan: &G::Plan,
         interrupt: &AtomicBool,
         mut reached: impl FnMut(Moment),
-    ) -> Result<L::Loaded, ChildError> {
-        self.child.be(L::KIND, plan)?;
+    ) -> Result<G::Loaded, ChildError> {
+        self.child.be(G::KIND, plan)?;
         loop {
             match self.child.answer_unless(interrupt)? {
                 Answer::Reached(moment) => reached(moment),
@@ -104,12 +62,12 @@ impl<L: Loading> LoadProcess<L> {
 }
 
 /// The child's side.
-pub(super) fn attend<L: Loading>(
+pub(super) fn attend<G: Generator>(
     plan: Box<RawValue>,
     orders: &mpsc::Receiver<Order>,
     output: &mut impl Write,
 ) -> Result<(), String> {
-    let mut load = L::start(read_plan(plan)?)?;
+    let mut load = G::start(read_plan(plan)?).map_err(words)?;
     let mut tell = |answer: &Answer| write_line(output, answer).map_err(|error| error.to_string());
     let mut told = None;
     loop {
@@ -127,10 +85,14 @@ pub(super) fn attend<L: Loading>(
         match orders.try_recv() {
             Err(mpsc::TryRecvError::Empty) => {}
             Ok(_) => load.stop(),
-            Err(mpsc::TryRecvError::Disconnected) => return Ok(()),
+            Err(mpsc::TryRecvError::Disconnected) => {
+                // Nobody takes its report: the process ends without waiting for the last answers.
+                std::mem::forget(load);
+                return Ok(());
+            }
         }
     }
-    let loaded = as_value(&load.finish()?)?;
+    let loaded = as_value(&load.finish().map_err(words)?)?;
     if told != Some(Moment::Sent) {
         tell(&Answer::Reached(Moment::Sent))?;
     }

@@ -2,28 +2,23 @@
 //! input and output, one JSON document a line. The end of the child's input ends the child, so whatever happens to the
 //! parent, no child stays.
 //!
-//! [`ServerProcess`] and [`LoadProcess`] are the parent's side. [`attend`] is the child's. What a child can be is named by
-//! the [`Serving`] and [`Loading`] types: one file a protocol.
+//! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`attend`] is the child's.
 
 mod generator;
-mod http;
 mod process;
 mod server;
 mod subject;
-mod tcp;
-mod udp;
 
-pub use generator::{LoadProcess, Loading, Moment};
-pub use http::{HttpLoadProcess, HttpServerProcess};
-pub use server::{ServerProcess, Serving};
-pub use subject::{Subject, SubjectPlan, SubjectProcess, SubjectReady};
-pub use tcp::{TcpLoadProcess, TcpServerProcess};
-pub use udp::{UdpLoadProcess, UdpServerProcess};
+pub use generator::LoadProcess;
+pub use server::ServerProcess;
+pub use subject::{Subject, SubjectError, SubjectPlan, SubjectReady};
 
 use corelane_load::http::HttpLoad;
 use corelane_load::tcp::TcpLoad;
 use corelane_load::udp::UdpLoad;
+use corelane_load::{Generator, Moment};
 use corelane_rss::IndirectionTable;
+use corelane_serve::Server;
 use corelane_serve::http::HttpServer;
 use corelane_serve::tcp::TcpServer;
 use corelane_serve::udp::UdpServer;
@@ -53,7 +48,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 enum Order {
     /// Be this, by this plan.
     Be {
-        /// [`Serving::KIND`] or [`Loading::KIND`].
+        /// [`Server::KIND`] or [`Generator::KIND`].
         kind: String,
         /// As text: values of a plan for a million connections would leave the child with ten times the memory that it needs.
         plan: Box<RawValue>,
@@ -189,6 +184,11 @@ fn read_plan<Plan: DeserializeOwned>(text: Box<RawValue>) -> Result<Plan, String
     let plan = serde_json::from_str(text.get()).map_err(|error| format!("the plan: {error}"));
     drop(text);
     plan
+}
+
+/// What went wrong, as the parent is told.
+fn words(error: impl std::error::Error) -> String {
+    error.to_string()
 }
 
 fn as_value(document: &impl Serialize) -> Result<Value, String> {

@@ -1,75 +1,24 @@
 //! A server as a child process.
 
 use super::process::Child;
-use super::{Answer, ChildError, LOOK_INTERVAL, Order, as_value, read_plan, write_line};
+use super::{Answer, ChildError, LOOK_INTERVAL, Order, as_value, read_plan, words, write_line};
 use corelane_host::bed::Side;
 use corelane_rss::IndirectionTable;
-use serde::Serialize;
+use corelane_serve::Server;
+use corelane_serve::udp::FlowCounts;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc;
 
-/// A kind of server that can be a child.
-pub trait Serving: Sized {
-    /// What it is started with.
-    type Plan: Serialize + DeserializeOwned;
-    /// What it tells: first that it is ready, then its counts.
-    type Served: Serialize + DeserializeOwned;
-    /// Its name between parent and child.
-    const KIND: &'static str;
-    /// Whether it starts processes, which must end with it.
-    const STARTS_PROCESSES: bool = false;
-
-    /// Starts serving; returns when it is ready to receive.
-    ///
-    /// # Errors
-    /// Why it cannot, in words.
-    fn start(plan: Self::Plan) -> Result<Self, String>;
-
-    /// Its counts so far.
-    fn served(&mut self) -> Self::Served;
-
-    /// Steers by another table from now on; tells how many entries moved.
-    ///
-    /// # Errors
-    /// Why it cannot, in words.
-    fn change_table(&mut self, _table: IndirectionTable) -> Result<usize, String> {
-        Err(format!("a {} has no table that may change", Self::KIND))
-    }
-
-    /// Its packets by flow so far, as a document of its own.
-    ///
-    /// # Errors
-    /// Why it does not know them, in words.
-    fn flows(&mut self) -> Result<Value, String> {
-        Err(format!("a {} does not count flows", Self::KIND))
-    }
-
-    /// Called every so often while nobody asks anything.
-    ///
-    /// # Errors
-    /// Why it cannot go on, in words.
-    fn look(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// Ends it.
-    ///
-    /// # Errors
-    /// What went wrong while it served, in words.
-    fn stop(self) -> Result<(), String>;
-}
-
 /// A server in a process of its own.
-pub struct ServerProcess<S: Serving> {
+pub struct ServerProcess<S: Server> {
     child: Child,
     ready: S::Served,
 }
 
-impl<S: Serving> ServerProcess<S> {
+impl<S: Server> ServerProcess<S> {
     /// Starts `program` as a server on `side`; returns when it is ready to receive.
     ///
     /// # Errors
@@ -122,11 +71,11 @@ impl<S: Serving> ServerProcess<S> {
         }
     }
 
-    /// Its packets by flow so far, as its kind tells them.
+    /// Its packets by flow so far.
     ///
     /// # Errors
     /// When it is gone, and what it said when it does not know them.
-    pub fn flows<T: DeserializeOwned>(&mut self) -> Result<T, ChildError> {
+    pub fn flows(&mut self) -> Result<FlowCounts, ChildError> {
         self.child.tell(&Order::TellFlows)?;
         match self.child.answer()? {
             Answer::Flows(flows) => self.child.read(flows),
@@ -136,26 +85,29 @@ impl<S: Serving> ServerProcess<S> {
 }
 
 /// The child's side.
-pub(super) fn attend<S: Serving>(
+pub(super) fn attend<S: Server>(
     plan: Box<RawValue>,
     orders: &mpsc::Receiver<Order>,
     output: &mut impl Write,
 ) -> Result<(), String> {
-    let mut server = S::start(read_plan(plan)?)?;
+    let mut server = S::start(read_plan(plan)?).map_err(words)?;
     let mut tell = |answer: Answer| write_line(output, &answer).map_err(|error| error.to_string());
     tell(Answer::Served(as_value(&server.served())?))?;
-    loop {
+    while !server.is_finished() {
         match orders.recv_timeout(LOOK_INTERVAL) {
             Ok(Order::Tell) => tell(Answer::Served(as_value(&server.served())?))?,
-            Ok(Order::TellFlows) => tell(Answer::Flows(server.flows()?))?,
-            Ok(Order::ChangeTable(table)) => {
-                tell(Answer::TableChanged(server.change_table(table)?))?;
-                // Changes may come faster than anything else is waited for.
-                server.look()?;
+            Ok(Order::TellFlows) => {
+                let flows = server.flows().ok_or("its plan does not have it count flows")?;
+                tell(Answer::Flows(as_value(&flows)?))?;
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => server.look()?,
+            Ok(Order::ChangeTable(table)) => {
+                tell(Answer::TableChanged(server.change_table(table).map_err(words)?))?;
+                // Changes may come faster than anything else is waited for.
+                server.poll().map_err(words)?;
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => server.poll().map_err(words)?,
             Ok(_) | Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
     }
-    server.stop()
+    server.stop().map(drop).map_err(words)
 }

@@ -4,9 +4,10 @@
 //! In: a [`SubjectPlan`]. Out: a server at its address, which no longer runs when the keeper ends, however that happens:
 //! where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server leaves behind.
 
-use super::{ServerProcess, Serving};
+use corelane_host::HostError;
 use corelane_host::processes::{self, Ended};
 use corelane_host::{cpus, pin};
+use corelane_serve::Server;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io::Read;
@@ -52,11 +53,8 @@ pub struct SubjectReady {
     pub after_ms: u64,
 }
 
-/// A server under test in a process of its own, below its keeper. Counters of the server are those of the family of
-/// [`ServerProcess::pid`] without that process itself.
-pub type SubjectProcess = ServerProcess<Subject>;
-
-/// The keeper's side: the server that it started.
+/// The keeper's side: the server that it started. Counters of the server are those of the family of
+/// [`ServerProcess::pid`](super::ServerProcess::pid) without the keeper itself.
 pub struct Subject {
     process: Child,
     words: LastWords,
@@ -65,21 +63,36 @@ pub struct Subject {
     ended: Option<Ended>,
 }
 
-impl Serving for Subject {
+/// Why there is no server under test, in words.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SubjectError(String);
+
+impl From<String> for SubjectError {
+    fn from(words: String) -> Self {
+        Self(words)
+    }
+}
+
+impl From<HostError> for SubjectError {
+    fn from(error: HostError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Server for Subject {
     type Plan = SubjectPlan;
     type Served = SubjectReady;
     const KIND: &'static str = "subject";
     const STARTS_PROCESSES: bool = true;
 
-    fn start(plan: SubjectPlan) -> Result<Self, String> {
+    fn start(plan: SubjectPlan) -> Result<Self, SubjectError> {
         if accepts(plan.address) {
-            return Err(format!(
-                "{} is taken: something listens there already",
-                plan.address
-            ));
+            let taken = format!("{} is taken: something listens there already", plan.address);
+            return Err(SubjectError(taken));
         }
-        processes::adopt_orphans().map_err(|error| error.to_string())?;
-        pin::current_thread_to(&plan.cpus).map_err(|error| error.to_string())?;
+        processes::adopt_orphans()?;
+        pin::current_thread_to(&plan.cpus)?;
         let started = Instant::now();
         let mut process = command(&plan).spawn().map_err(|error| format!("sh: {error}"))?;
         let words = LastWords::of(&mut process);
@@ -100,7 +113,7 @@ impl Serving for Subject {
                 if let Ok(true) = processes::end_descendants(GRACE) {
                     subject.words.await_end();
                 }
-                return Err(subject.why_not(&plan, alive, waited));
+                return Err(SubjectError(subject.why_not(&plan, alive, waited)));
             }
             thread::sleep(ACCEPT_LOOK);
         }
@@ -112,23 +125,21 @@ impl Serving for Subject {
         self.ready.clone()
     }
 
-    fn look(&mut self) -> Result<(), String> {
+    fn poll(&mut self) -> Result<(), SubjectError> {
         if self.reap()? {
             return Ok(());
         }
         self.words.await_end();
-        Err(format!(
-            "the subject ended by itself ({}){}",
-            self.how(),
-            self.words.told()
-        ))
+        let (how, words) = (self.how(), self.words.told());
+        Err(SubjectError(format!(
+            "the subject ended by itself ({how}){words}"
+        )))
     }
 
-    fn stop(self) -> Result<(), String> {
-        match processes::end_descendants(GRACE) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err("the subject does not end, though killed".to_owned()),
-            Err(error) => Err(error.to_string()),
+    fn stop(self) -> Result<SubjectReady, SubjectError> {
+        match processes::end_descendants(GRACE)? {
+            true => Ok(self.ready),
+            false => Err(SubjectError("the subject does not end, though killed".to_owned())),
         }
     }
 }

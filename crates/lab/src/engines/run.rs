@@ -9,7 +9,6 @@ use crate::documents::engines::{EnginesReport, LeftOut, Plan, SCHEMA, UdpTrial};
 use crate::runner::{Moment, now_unix_s, reported_bed, tool};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
-use corelane_host::memory::MemoryPolicy;
 use corelane_load::udp::UdpLoadError;
 use corelane_rss::{Key, TableError, Toeplitz};
 use corelane_worker::engine::choose;
@@ -145,12 +144,7 @@ impl Comparison {
         ways: &[HashWay],
         round: u32,
     ) -> Result<Vec<crate::documents::engines::ToeplitzTrial>, EnginesError> {
-        let settings = WorkerSettings {
-            name: "toeplitz".to_owned(),
-            cpu: self.request.server_cpu,
-            memory: MemoryPolicy::default(),
-            own_descriptors: false,
-        };
+        let settings = WorkerSettings::new("toeplitz", self.request.server_cpu);
         let (ways, seed) = (ways.to_vec(), self.request.seed);
         let worker = spawn(settings, move || hashes::round(&ways, round, seed))?;
         Ok(worker

@@ -3,16 +3,16 @@
 
 use super::run::{Comparison, EnginesError};
 use super::ways::UdpWay;
-use crate::child::{UdpLoadProcess, UdpServerProcess};
+use crate::child::{LoadProcess, ServerProcess};
 use crate::documents::engines::UdpTrial;
 use corelane_host::counters::ProcessCpu;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
-use corelane_load::udp::Skew;
+use corelane_load::udp::{Skew, UdpLoad};
 use corelane_load::udp::{Spread, UdpPlan as UdpLoadPlan, UdpRequest, Until};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
-use corelane_serve::udp::Mode;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
+use corelane_serve::udp::{Mode, UdpServer};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
@@ -40,7 +40,7 @@ pub(super) fn trial(
 ) -> Result<UdpTrial, EnginesError> {
     let (bed, program) = (&comparison.bed, &comparison.program);
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
-    let mut server = UdpServerProcess::start(program, &bed.server, &serve)?;
+    let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve)?;
     let warm_up = UdpLoadPlan {
         until: Until {
             duration_s: Some(WARM_UP_S),
@@ -48,9 +48,9 @@ pub(super) fn trial(
         },
         ..load.clone()
     };
-    UdpLoadProcess::start(program, &bed.client)?.run(&warm_up, interrupt, |_| ())?;
+    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, interrupt, |_| ())?;
     let (answered_before, cpu_before) = reading(&mut server)?;
-    let loaded = UdpLoadProcess::start(program, &bed.client)?.run(&load, interrupt, |_| ())?;
+    let loaded = LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&load, interrupt, |_| ())?;
     // The client ended once everything had come back, or nothing more came: the server is idle.
     let (answered, cpu) = reading(&mut server)?;
     let answered = answered.saturating_sub(answered_before);
@@ -68,7 +68,7 @@ pub(super) fn trial(
     })
 }
 
-fn reading(server: &mut UdpServerProcess) -> Result<(u64, ProcessCpu), EnginesError> {
+fn reading(server: &mut ServerProcess<UdpServer>) -> Result<(u64, ProcessCpu), EnginesError> {
     let served = server.served()?;
     Ok((served.answered(), ProcessCpu::read(server.pid())?))
 }

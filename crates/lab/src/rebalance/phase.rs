@@ -2,10 +2,10 @@
 
 use super::document::{Phase, PhaseName};
 use super::{Rebalance, RebalanceError, flows};
-use crate::child::{UdpLoadProcess, UdpServerProcess};
-use corelane_load::udp::UdpLoaded;
+use crate::child::{LoadProcess, ServerProcess};
+use corelane_load::udp::{UdpLoad, UdpLoaded};
 use corelane_rss::IndirectionTable;
-use corelane_serve::udp::{FlowCounts, UdpPlan, UdpServed};
+use corelane_serve::udp::{FlowCounts, UdpPlan, UdpServed, UdpServer};
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ pub(super) enum Changes {
 pub(super) struct Bench<'a> {
     experiment: &'a Rebalance,
     round: u32,
-    server: UdpServerProcess,
+    server: ServerProcess<UdpServer>,
 }
 
 impl<'a> Bench<'a> {
@@ -54,7 +54,7 @@ impl<'a> Bench<'a> {
         Ok(Bench {
             experiment,
             round,
-            server: UdpServerProcess::start(&experiment.program, side, &plan)?,
+            server: ServerProcess::<UdpServer>::start(&experiment.program, side, &plan)?,
         })
     }
 
@@ -76,7 +76,7 @@ impl<'a> Bench<'a> {
     ) -> Result<Phase, RebalanceError> {
         let experiment = self.experiment;
         let load = flows::load(&experiment.request, self.server.ready().address, self.round)?;
-        let generator = UdpLoadProcess::start(&experiment.program, &experiment.bed.client)?;
+        let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
         let before = self.server.served()?;
         let (sent, started) = (AtomicBool::new(false), Instant::now());
         let (loaded, entries_moved) = thread::scope(|scope| {

@@ -6,12 +6,13 @@ use super::collect::{self, SideReading, Sides, Spent};
 use super::document::Trial;
 use super::observe::{Observation, Processes, Seen};
 use super::run::{Scale, ScaleError};
-use crate::child::{UdpLoadProcess, UdpServerProcess};
+use crate::child::{LoadProcess, ServerProcess};
 use crate::document::TrialStatus;
 use crate::experiment::Trying;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
-use corelane_serve::udp::UdpServed;
+use corelane_load::udp::UdpLoad;
+use corelane_serve::udp::{UdpServed, UdpServer};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,10 +33,10 @@ pub(super) fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial,
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
     plan.prepare(step, bed)?;
-    let mut server = UdpServerProcess::start(program, &bed.server, &plan.server(step))?;
-    UdpLoadProcess::start(program, &bed.client)?.run(&plan.warm_up(&load), interrupt, |_| ())?;
+    let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
+    LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&plan.warm_up(&load), interrupt, |_| ())?;
     let served_before = settle(bed, &mut server)?;
-    let generator = UdpLoadProcess::start(program, &bed.client)?;
+    let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
     let processes = Processes {
         server: server.pid(),
         generator: generator.pid(),
@@ -75,7 +76,7 @@ pub(super) fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial,
 }
 
 /// Waits until the server has read what its host received and its counts stand still; tells them.
-fn settle(bed: &Bed, server: &mut UdpServerProcess) -> Result<UdpServed, ScaleError> {
+fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed, ScaleError> {
     let started = Instant::now();
     let mut changed = started;
     let mut served = server.served()?;

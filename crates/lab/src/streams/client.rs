@@ -1,14 +1,14 @@
 //! The clients of a trial: a generator of requests or of bytes, and what either counted in one form.
 
 use super::run::StreamsError;
-use crate::child::{ChildError, HttpLoadProcess, Moment, TcpLoadProcess};
+use crate::child::{ChildError, LoadProcess};
 use crate::documents::streams::{Connections, Segments};
 use crate::runner::as_json;
 use corelane_host::bed::Side;
-use corelane_load::Failure;
-use corelane_load::http::{HttpLoaded, HttpPlan, PoolLoaded};
+use corelane_load::http::{HttpLoad, HttpLoaded, HttpPlan, PoolLoaded};
 use corelane_load::sources::LeasedPorts;
-use corelane_load::tcp::{TcpLoaded, TcpPlan};
+use corelane_load::tcp::{TcpLoad, TcpLoaded, TcpPlan};
+use corelane_load::{Failure, Moment};
 use corelane_measure::histogram::Histogram;
 use corelane_rss::{Steering, Tuple};
 use serde_json::Value;
@@ -27,8 +27,8 @@ pub(super) enum ClientPlan {
 
 /// A generator that waits for its plan.
 pub(super) enum ClientOfTrial {
-    Http(HttpLoadProcess, Box<HttpPlan>),
-    Tcp(TcpLoadProcess, Box<TcpPlan>),
+    Http(LoadProcess<HttpLoad>, Box<HttpPlan>),
+    Tcp(LoadProcess<TcpLoad>, Box<TcpPlan>),
 }
 
 /// What the clients counted.
@@ -81,8 +81,8 @@ impl ClientOfTrial {
     /// Starts the generator of `plan`.
     pub(super) fn start(plan: ClientPlan, program: &Path, side: &Side) -> Result<Self, ChildError> {
         Ok(match plan {
-            ClientPlan::Http(plan) => Self::Http(HttpLoadProcess::start(program, side)?, plan),
-            ClientPlan::Tcp(plan) => Self::Tcp(TcpLoadProcess::start(program, side)?, plan),
+            ClientPlan::Http(plan) => Self::Http(LoadProcess::<HttpLoad>::start(program, side)?, plan),
+            ClientPlan::Tcp(plan) => Self::Tcp(LoadProcess::<TcpLoad>::start(program, side)?, plan),
         })
     }
 

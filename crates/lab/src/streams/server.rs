@@ -1,14 +1,14 @@
 //! The server of a trial: ours, or any other.
 
 use super::run::StreamsError;
-use crate::child::{HttpServerProcess, SubjectPlan, SubjectProcess, TcpServerProcess};
+use crate::child::{ServerProcess, Subject, SubjectPlan};
 use crate::documents::streams::Segments;
 use crate::runner::as_json;
 use corelane_host::HostError;
 use corelane_host::bed::Side;
 use corelane_host::counters::Family;
-use corelane_serve::http::{HttpPlan, HttpServed};
-use corelane_serve::tcp::{TcpPlan, TcpServed};
+use corelane_serve::http::{HttpPlan, HttpServed, HttpServer};
+use corelane_serve::tcp::{TcpPlan, TcpServed, TcpServer};
 use serde_json::Value;
 use std::path::Path;
 
@@ -24,9 +24,9 @@ pub(super) enum ServerPlan {
 
 /// A server that is ready.
 pub(super) enum ServerOfTrial {
-    Http(Box<HttpServerProcess>),
-    Tcp(Box<TcpServerProcess>),
-    Subject(SubjectProcess),
+    Http(Box<ServerProcess<HttpServer>>),
+    Tcp(Box<ServerProcess<TcpServer>>),
+    Subject(ServerProcess<Subject>),
 }
 
 /// The processes of a server, which can be asked about from anywhere.
@@ -69,9 +69,13 @@ impl ServerOfTrial {
     /// Starts the server of a step; returns when it accepts connections.
     pub(super) fn start(plan: &ServerPlan, program: &Path, side: &Side) -> Result<Self, StreamsError> {
         Ok(match plan {
-            ServerPlan::Http(plan) => Self::Http(Box::new(HttpServerProcess::start(program, side, plan)?)),
-            ServerPlan::Tcp(plan) => Self::Tcp(Box::new(TcpServerProcess::start(program, side, plan)?)),
-            ServerPlan::Subject(plan) => Self::Subject(SubjectProcess::start(program, side, plan)?),
+            ServerPlan::Http(plan) => {
+                Self::Http(Box::new(ServerProcess::<HttpServer>::start(program, side, plan)?))
+            }
+            ServerPlan::Tcp(plan) => {
+                Self::Tcp(Box::new(ServerProcess::<TcpServer>::start(program, side, plan)?))
+            }
+            ServerPlan::Subject(plan) => Self::Subject(ServerProcess::<Subject>::start(program, side, plan)?),
         })
     }
 

@@ -11,8 +11,8 @@ fn diff(before: &ScaleReport, after: &ScaleReport) -> String {
 fn a_change_within_the_spread_is_none() {
     // Rounds span two percent, so half a percent more is noise.
     let (before, after) = (
-        crate::support::report(2, 215_000.0),
-        crate::support::report(2, 216_000.0),
+        crate::documents::support::report(2, 215_000.0),
+        crate::documents::support::report(2, 216_000.0),
     );
     let expected = include_str!("expected/diff_within.txt");
     let text = diff(&before, &after);
@@ -22,8 +22,8 @@ fn a_change_within_the_spread_is_none() {
 #[test]
 fn a_change_beyond_the_spread_is_said_with_its_size() {
     let (before, mut after) = (
-        crate::support::report(2, 215_000.0),
-        crate::support::report(2, 250_000.0),
+        crate::documents::support::report(2, 215_000.0),
+        crate::documents::support::report(2, 250_000.0),
     );
     after.head.conditions["conditions"][1]["value"] = "off".into();
     for trial in &mut after.trials {
@@ -42,8 +42,8 @@ fn one_round_tells_nothing_from_noise() {
         report
     };
     let text = diff(
-        &first_round(crate::support::report(2, 215_000.0)),
-        &first_round(crate::support::report(2, 100_000.0)),
+        &first_round(crate::documents::support::report(2, 215_000.0)),
+        &first_round(crate::documents::support::report(2, 100_000.0)),
     );
     assert!(text.contains("unknown, one trial has no spread"), "{text}");
     assert!(text.contains("run more rounds"), "{text}");
@@ -53,8 +53,8 @@ fn one_round_tells_nothing_from_noise() {
 #[test]
 fn steps_of_one_run_only_are_counted() {
     let text = diff(
-        &crate::support::report(2, 215_000.0),
-        &crate::support::report(3, 215_000.0),
+        &crate::documents::support::report(2, 215_000.0),
+        &crate::documents::support::report(3, 215_000.0),
     );
     let sentence = "\
 No step is in both runs, so nothing was compared. 6 steps are only in the run before. 8 steps are
@@ -66,8 +66,8 @@ only in the run after.
 #[test]
 fn no_line_is_wider_than_100_columns() {
     let text = diff(
-        &crate::support::report(64, 215_000.0),
-        &crate::support::report(64, 12_345_678.0),
+        &crate::documents::support::report(64, 215_000.0),
+        &crate::documents::support::report(64, 12_345_678.0),
     );
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");

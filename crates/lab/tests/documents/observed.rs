@@ -11,7 +11,7 @@ use corelane_serve::udp::Model;
 
 /// A report whose every step was observed, with functions of hostile name and great length.
 fn observed_report() -> ScaleReport {
-    let mut report = crate::support::report(2, 215_000.0);
+    let mut report = crate::documents::support::report(2, 215_000.0);
     let long = "a_function_whose_name_is_longer_than_any_column_that_fits_on_a_terminal_of_the_usual_width_";
     let functions = ProfileTable {
         samples: 10,
@@ -84,7 +84,7 @@ fn what_was_observed_survives_the_document() {
 
 #[test]
 fn a_report_without_observations_has_no_such_fields_and_no_such_section() {
-    let report = crate::support::report(2, 215_000.0);
+    let report = crate::documents::support::report(2, 215_000.0);
     let json = report.to_json().unwrap();
     assert!(!json.contains("observed") && !json.contains("lock_comparisons"));
     assert!(!report.page().to_text().contains("where the time went"));
@@ -120,7 +120,7 @@ fn the_text_shows_exact_steering_at_all_buckets_in_100_columns() {
 
 #[test]
 fn what_could_not_be_had_is_told_once_though_every_step_lacks_it() {
-    let mut report = crate::support::report(2, 215_000.0);
+    let mut report = crate::documents::support::report(2, 215_000.0);
     for step in &mut report.steps {
         let mut observed = Observed::default();
         observed

@@ -1,9 +1,9 @@
 //! Why an HTTP generator could not be planned, started or finished.
 
 use super::tls::TlsLoadError;
-use crate::crew::CrewError;
 use crate::sources::SourceError;
 use corelane_proto::http::outgoing::OutgoingError;
+use corelane_worker::crew::CrewError;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;

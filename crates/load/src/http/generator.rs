@@ -10,13 +10,13 @@ use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
 use super::tls::TlsPool;
 use super::tls::session::{Buffers, Session};
-use crate::crew::Duty;
 use crate::failure::{Failure, Failures};
 use crate::showing::{Showing, Shown};
 use crate::sources::Release;
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
 use corelane_measure::histogram::Histogram;
+use corelane_worker::crew::Job;
 use corelane_worker::engine::{Engine, Ops};
 use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Counter, Time};
@@ -395,7 +395,7 @@ impl Generator {
     }
 }
 
-impl Duty for Generator {
+impl Job for Generator {
     type Outcome = Outcome;
 
     /// Opens every connection, or finds out why not.

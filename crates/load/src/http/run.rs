@@ -2,20 +2,20 @@
 //! their progress, and adds up what they found.
 
 use super::error::HttpLoadError;
-use super::generator::{Common, Generator, LiveCounters, Outcome};
+use super::generator::{Common, Generator as WorkerGenerator, LiveCounters, Outcome};
 use super::group;
 use super::loaded::{HttpLoaded, PhaseLoaded};
 use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
 use super::sum::Run;
 use super::tls;
-use crate::crew::{Crew, News};
 use crate::showing::Seen;
+use crate::{Generator, Moment, Needs};
 use corelane_host::usage;
+use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::engine::Chosen;
-use corelane_worker::{CachePadded, Time};
+use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often the counts that may end a phase are looked at.
@@ -55,22 +55,28 @@ pub struct HttpProgress {
     pub received_bytes: u64,
 }
 
-impl HttpLoad {
-    /// Starts every worker; they begin to open their connections at once.
-    ///
-    /// # Errors
-    /// See [`HttpLoadError`]; nothing is left running then.
-    pub fn start(plan: HttpPlan) -> Result<Self, HttpLoadError> {
+impl Generator for HttpLoad {
+    type Plan = HttpPlan;
+    type Loaded = HttpLoaded;
+    type Error = HttpLoadError;
+    const KIND: &'static str = "http_generator";
+
+    fn needs(plan: &HttpPlan) -> Needs {
+        plan.needs()
+    }
+
+    fn start(plan: Self::Plan) -> Result<Self, HttpLoadError> {
+        let crew = Crew::new();
         let mut load = Self {
             engine: plan.choose_engine(),
             common: Common {
                 requests: group::prepare(&plan)?,
                 tls: tls::pools(&plan)?,
                 phases: Arc::new(PhaseTimes::new(plan.phases.len())),
-                stop: Arc::default(),
+                stop: crew.stop_flag(),
                 plan: Arc::new(plan),
             },
-            crew: Crew::new(),
+            crew,
             live: Vec::new(),
             resident_before: usage::resident_bytes(),
             resident_open: None,
@@ -79,18 +85,71 @@ impl HttpLoad {
             phase: None,
             phases: Vec::new(),
         };
-        let common = load.common.clone();
-        let plan = Arc::clone(&common.plan);
-        let seats = plan
-            .workers
-            .iter()
-            .map(|worker| (worker.cpu, worker.own_descriptors));
-        let engine = (load.engine.kind, plan.engine_settings());
-        let make = move |place, live, now| Generator::new(common.clone(), place, live, now);
-        load.live = load.crew.start(seats, plan.memory, &engine, make)?;
+        let plan = Arc::clone(&load.common.plan);
+        for (place, worker) in plan.workers.iter().enumerate() {
+            let thread = WorkerSettings {
+                memory: plan.memory,
+                own_descriptors: worker.own_descriptors,
+                ..WorkerSettings::new(format!("load {place}"), worker.cpu)
+            };
+            let (common, live) = (load.common.clone(), Arc::default());
+            load.live.push(Arc::clone(&live));
+            let make = move |_, now| WorkerGenerator::new(common, place, live, now);
+            let engine = (load.engine.kind, plan.engine_settings());
+            load.crew.start(thread, Vec::new(), engine, make)?;
+        }
         Ok(load)
     }
 
+    fn wait(&mut self, timeout: Duration) -> bool {
+        let deadline = Time::now() + timeout;
+        loop {
+            self.watch_phases(Time::now());
+            let left = deadline.since(Time::now());
+            let look = if self.watches_counts() {
+                left.min(PHASE_LOOK)
+            } else {
+                left
+            };
+            match self.crew.wait(look) {
+                CrewEvent::AllReady => self.begin(),
+                CrewEvent::AllEnded => return true,
+                CrewEvent::Nothing if look < left => {}
+                CrewEvent::Nothing => return false,
+            }
+        }
+    }
+
+    fn reached(&self) -> Option<Moment> {
+        let progress = self.progress();
+        match (progress.opening, progress.draining) {
+            (true, _) => None,
+            (false, false) => Some(Moment::Opened),
+            (false, true) => Some(Moment::Sent),
+        }
+    }
+
+    fn stop(&self) {
+        self.crew.stop();
+    }
+
+    fn finish(mut self) -> Result<HttpLoaded, HttpLoadError> {
+        while !self.wait(Duration::from_secs(1)) {}
+        self.end_phase(Time::now().min(self.common.phases.end()));
+        let outcomes = self.crew.finish()?;
+        let run = Run {
+            plan: &self.common.plan,
+            engine: &self.engine,
+            opening: self.opening.unwrap_or_else(|| self.began.elapsed()),
+            resident_before: self.resident_before,
+            resident_open: self.resident_open,
+            phases: std::mem::take(&mut self.phases),
+        };
+        Ok(run.add_up(outcomes))
+    }
+}
+
+impl HttpLoad {
     /// What happened so far, over all workers.
     #[must_use]
     pub fn progress(&self) -> HttpProgress {
@@ -135,27 +194,6 @@ impl HttpLoad {
     #[must_use]
     pub fn plan(&self) -> &HttpPlan {
         &self.common.plan
-    }
-
-    /// Waits at most `timeout` for the run's end; says whether it has ended. This is what starts the requests when all
-    /// connections are open, and the phases that begin when counts are reached: call it again and again.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
-        let deadline = Time::now() + timeout;
-        loop {
-            self.watch_phases(Time::now());
-            let left = deadline.since(Time::now());
-            let look = if self.watches_counts() {
-                left.min(PHASE_LOOK)
-            } else {
-                left
-            };
-            match self.crew.wait(look) {
-                News::AllReady => self.begin(),
-                News::AllEnded => return true,
-                News::Nothing if look < left => {}
-                News::Nothing => return false,
-            }
-        }
     }
 
     /// Whether the phase that runs may be ended by counts.
@@ -218,36 +256,5 @@ impl HttpLoad {
         let (phases, plan) = (&self.common.phases, &self.common.plan);
         self.crew.begin(|start| phases.begin(0, start, &plan.phases));
         self.phase = Some((0, HttpProgress::default()));
-    }
-
-    /// Ends the requests; answers under way are still waited for.
-    pub fn stop(&self) {
-        self.common.stop.store(true, Ordering::Relaxed);
-        self.crew.wake();
-    }
-
-    /// Waits for the end and adds up.
-    ///
-    /// # Errors
-    /// What ended a worker early.
-    pub fn finish(mut self) -> Result<HttpLoaded, HttpLoadError> {
-        while !self.wait(Duration::from_secs(1)) {}
-        self.end_phase(Time::now().min(self.common.phases.end()));
-        let outcomes = std::mem::replace(&mut self.crew, Crew::new()).finish()?;
-        let run = Run {
-            plan: &self.common.plan,
-            engine: &self.engine,
-            opening: self.opening.unwrap_or_else(|| self.began.elapsed()),
-            resident_before: self.resident_before,
-            resident_open: self.resident_open,
-            phases: std::mem::take(&mut self.phases),
-        };
-        Ok(run.add_up(outcomes))
-    }
-}
-
-impl Drop for HttpLoad {
-    fn drop(&mut self) {
-        self.stop();
     }
 }

@@ -5,7 +5,7 @@ use crate::pace::Pace;
 use crate::pool::Pool;
 use corelane_link::{Direction, LinkError, LinkSpec, SpecError};
 use corelane_rss::Steering;
-use corelane_worker::SpawnError;
+use corelane_worker::crew::CrewError;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use thiserror::Error;
@@ -158,15 +158,15 @@ pub enum PacketsError {
     /// A window, where nothing is answered.
     #[error("packets are not answered: send them at a rate or as a flood")]
     Window,
-    /// A worker could not be started.
+    /// A worker could not start or go on.
     #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// A worker died.
-    #[error("worker {worker} of the generator panicked: its message is above")]
-    Worker {
-        /// Its number.
-        worker: usize,
-    },
+    Crew(CrewError),
+}
+
+impl From<CrewError> for PacketsError {
+    fn from(error: CrewError) -> Self {
+        error.downcast().map_or_else(Self::Crew, Self::Link)
+    }
 }
 
 impl PacketsPlan {

@@ -8,15 +8,17 @@ use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::pace::{Pace, Schedule};
-use corelane_host::memory::MemoryPolicy;
-use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener};
+use crate::{Generator, Moment, Needs};
+use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_out};
 use corelane_measure::histogram::Histogram;
-use corelane_worker::{CachePadded, Counter, Time, Worker, WorkerSettings, spawn};
+use corelane_worker::crew::{Crew, CrewEvent};
+use corelane_worker::{CachePadded, Counter, Time, WorkerSettings};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Waits longer than this are slept; timers are exact to about 50 µs (`timer_slack_ns`, proc(5)).
 const SLEEP_OVER: Duration = Duration::from_micros(200);
@@ -31,9 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct PacketsLoad {
     plan: PacketsPlan,
     link: Opener,
-    stop: Arc<AtomicBool>,
     sent: Vec<Arc<CachePadded<Counter>>>,
-    workers: Vec<Worker<Result<Vec<Outcome>, LinkError>>>,
+    crew: Crew<Vec<Outcome>>,
 }
 
 /// What sends on one queue.
@@ -53,12 +54,17 @@ struct Outcome {
     refused: u64,
 }
 
-impl PacketsLoad {
-    /// Opens the link in the calling thread's network namespace, and starts to send.
-    ///
-    /// # Errors
-    /// See [`PacketsError`]; nothing is sent then.
-    pub fn start(plan: PacketsPlan) -> Result<PacketsLoad, PacketsError> {
+impl Generator for PacketsLoad {
+    type Plan = PacketsPlan;
+    type Loaded = PacketsLoaded;
+    type Error = PacketsError;
+    const KIND: &'static str = "packets_generator";
+
+    fn needs(_plan: &PacketsPlan) -> Needs {
+        Needs::default()
+    }
+
+    fn start(plan: Self::Plan) -> Result<Self, PacketsError> {
         let spec = plan.spec()?;
         let delay = spec.faults.map_or(Duration::ZERO, |faults| faults.delay);
         if let Traffic::Replayed(replay) = &plan.traffic
@@ -83,14 +89,9 @@ impl PacketsLoad {
             sources.push((queue, source));
         }
         let workers = plan.cpus.len().clamp(1, used);
-        let mut shares: Vec<Vec<(AnyLink, Source)>> = (0..workers).map(|_| Vec::new()).collect();
-        for (number, source) in sources.into_iter().enumerate() {
-            shares[number % workers].push(source);
-        }
         let mut load = PacketsLoad {
-            stop: Arc::new(AtomicBool::new(false)),
             sent: (0..workers).map(|_| Arc::default()).collect(),
-            workers: Vec::new(),
+            crew: Crew::new(),
             link,
             plan,
         };
@@ -98,57 +99,31 @@ impl PacketsLoad {
             .plan
             .duration_s
             .map_or(Time::NEVER, |seconds| start + Duration::from_secs_f64(seconds));
-        for (number, share) in shares.into_iter().enumerate() {
-            let (stop, sent) = (Arc::clone(&load.stop), Arc::clone(&load.sent[number]));
-            let settings = WorkerSettings {
-                name: format!("packets {number}"),
-                cpu: load.plan.cpus.get(number).copied().unwrap_or(0),
-                memory: MemoryPolicy::default(),
-                own_descriptors: false,
-            };
-            load.workers
-                .push(spawn(settings, move || run(share, end, delay, &stop, &sent))?);
+        for (number, share) in share_out(sources, workers).into_iter().enumerate() {
+            let (stop, sent) = (load.crew.stop_flag(), Arc::clone(&load.sent[number]));
+            let settings = WorkerSettings::new(format!("packets {number}"), load.cpu(number));
+            let body = move || run(share, end, delay, &stop, &sent).map_err(io::Error::other);
+            load.crew.spawn(settings, body)?;
         }
         Ok(load)
     }
 
-    /// Frames sent until now.
-    #[must_use]
-    pub fn sent(&self) -> u64 {
-        self.sent.iter().map(|sent| sent.get()).sum()
+    fn wait(&mut self, time: Duration) -> bool {
+        self.crew.wait(time) == CrewEvent::AllEnded
     }
 
-    /// Waits so long, or until all is sent; says whether it is.
-    #[must_use]
-    pub fn wait(&self, time: Duration) -> bool {
-        /// How often the workers are looked at.
-        const LOOK: Duration = Duration::from_millis(5);
-        let started = Instant::now();
-        while !self.workers.iter().all(Worker::is_finished) {
-            if started.elapsed() >= time {
-                return false;
-            }
-            thread::sleep(LOOK.min(time));
-        }
-        true
+    fn reached(&self) -> Option<Moment> {
+        self.crew.is_finished().then_some(Moment::Sent)
     }
 
-    /// Ends it early.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+    fn stop(&self) {
+        self.crew.stop();
     }
 
-    /// Waits until all is sent, and tells what was.
-    ///
-    /// # Errors
-    /// When a link failed or a worker died.
-    pub fn finish(mut self) -> Result<PacketsLoaded, PacketsError> {
+    fn finish(mut self) -> Result<PacketsLoaded, PacketsError> {
         let mut outcomes = Vec::new();
-        for (number, worker) in self.workers.drain(..).enumerate() {
-            let cpu = worker.cpu();
-            let sent = worker
-                .join()
-                .map_err(|_| PacketsError::Worker { worker: number })??;
+        for (number, sent) in self.crew.finish()?.into_iter().enumerate() {
+            let cpu = self.cpu(number);
             outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
         }
         outcomes.sort_by_key(|(_, outcome)| outcome.stream);
@@ -156,12 +131,16 @@ impl PacketsLoad {
     }
 }
 
-impl Drop for PacketsLoad {
-    fn drop(&mut self) {
-        self.stop();
-        for worker in self.workers.drain(..) {
-            let _ = worker.join();
-        }
+impl PacketsLoad {
+    /// The CPU of a worker.
+    fn cpu(&self, number: usize) -> u32 {
+        self.plan.cpus.get(number).copied().unwrap_or(0)
+    }
+
+    /// Frames sent until now.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent.iter().map(|sent| sent.get()).sum()
     }
 }
 

@@ -5,12 +5,12 @@
 
 use super::loaded::{Stall, TcpCounts};
 use super::plan::{Direction, TcpPlan, WRITE_BYTES};
-use crate::crew::Duty;
 use crate::failure::Failure;
 use crate::showing::{Showing, Shown};
 use crate::sources::{PortPool, Release, Source};
 use corelane_host::usage::{self, Usage};
 use corelane_measure::histogram::Histogram;
+use corelane_worker::crew::Job;
 use corelane_worker::engine::{Cause, ConnectOptions, Engine, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
@@ -350,7 +350,7 @@ impl Generator {
     }
 }
 
-impl Duty for Generator {
+impl Job for Generator {
     type Outcome = Outcome;
 
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {

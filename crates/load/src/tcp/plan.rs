@@ -1,11 +1,11 @@
 //! What a TCP generator is to do, and how that is made from what a user asked for.
 
-use crate::crew::CrewError;
 use crate::needs::{Needs, Sockets};
 use crate::pool::Pool;
 use crate::sources::{Align, Lease, SourceError, SourceRequest, fit_descriptors};
 use corelane_host::memory::MemoryPolicy;
 use corelane_rss::Steering;
+use corelane_worker::crew::CrewError;
 use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,17 +1,17 @@
 //! The running TCP generator: starts its workers, tells their progress, and adds up what they found.
 
-use super::generator::{Generator, LiveCounters, Outcome};
+use super::generator::{Generator as WorkerGenerator, LiveCounters, Outcome};
 use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::{TcpLoadError, TcpPlan};
-use crate::crew::{Crew, News};
 use crate::failure::Failure;
 use crate::lag::late;
 use crate::showing::Seen;
+use crate::{Generator, Moment, Needs};
 use corelane_measure::histogram::Histogram;
+use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
-use corelane_worker::{CachePadded, Time};
+use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Stalls that the document names.
@@ -21,7 +21,6 @@ const STALLS_NAMED: usize = 256;
 pub struct TcpLoad {
     plan: Arc<TcpPlan>,
     engine: Chosen,
-    stop: Arc<AtomicBool>,
     crew: Crew<Outcome>,
     live: Vec<Arc<CachePadded<LiveCounters>>>,
     began: Instant,
@@ -46,34 +45,81 @@ pub struct TcpProgress {
     pub stalled: u64,
 }
 
-impl TcpLoad {
-    /// Starts every worker; they begin to open their connections at once.
-    ///
-    /// # Errors
-    /// When a worker cannot be started; nothing is left running then.
-    pub fn start(plan: TcpPlan) -> Result<Self, TcpLoadError> {
+impl Generator for TcpLoad {
+    type Plan = TcpPlan;
+    type Loaded = TcpLoaded;
+    type Error = TcpLoadError;
+    const KIND: &'static str = "tcp_generator";
+
+    fn needs(plan: &TcpPlan) -> Needs {
+        plan.needs()
+    }
+
+    fn start(plan: Self::Plan) -> Result<Self, TcpLoadError> {
         let mut load = Self {
             engine: choose(plan.engine),
             plan: Arc::new(plan),
-            stop: Arc::default(),
             crew: Crew::new(),
             live: Vec::new(),
             began: Instant::now(),
             opening: None,
             begun: None,
         };
-        let (plan, stop) = (Arc::clone(&load.plan), Arc::clone(&load.stop));
-        let seats = load
-            .plan
-            .workers
-            .iter()
-            .map(|worker| (worker.cpu, worker.own_descriptors));
-        let engine = (load.engine.kind, EngineSettings::default());
-        let make = move |place, live, _| Generator::new(Arc::clone(&plan), place, Arc::clone(&stop), live);
-        load.live = load.crew.start(seats, load.plan.memory, &engine, make)?;
+        for (place, worker) in load.plan.workers.iter().enumerate() {
+            let thread = WorkerSettings {
+                memory: load.plan.memory,
+                own_descriptors: worker.own_descriptors,
+                ..WorkerSettings::new(format!("load {place}"), worker.cpu)
+            };
+            let (plan, stop, live) = (Arc::clone(&load.plan), load.crew.stop_flag(), Arc::default());
+            load.live.push(Arc::clone(&live));
+            let make = move |_, _| WorkerGenerator::new(plan, place, stop, live);
+            let engine = (load.engine.kind, EngineSettings::default());
+            load.crew.start(thread, Vec::new(), engine, make)?;
+        }
         Ok(load)
     }
 
+    fn wait(&mut self, timeout: Duration) -> bool {
+        let deadline = Time::now() + timeout;
+        loop {
+            match self.crew.wait(deadline.since(Time::now())) {
+                CrewEvent::AllReady => {
+                    self.opening = Some(self.began.elapsed());
+                    if self.progress().open == 0 {
+                        // Nothing could be measured: the report says why.
+                        self.stop();
+                    }
+                    self.begun = Some(Instant::now());
+                    self.crew.begin(|_| {});
+                }
+                CrewEvent::AllEnded => return true,
+                CrewEvent::Nothing => return false,
+            }
+        }
+    }
+
+    fn reached(&self) -> Option<Moment> {
+        let progress = self.progress();
+        match (progress.opening, progress.drained) {
+            (true, _) => None,
+            (false, false) => Some(Moment::Opened),
+            (false, true) => Some(Moment::Sent),
+        }
+    }
+
+    fn stop(&self) {
+        self.crew.stop();
+    }
+
+    fn finish(mut self) -> Result<TcpLoaded, TcpLoadError> {
+        while !self.wait(Duration::from_secs(1)) {}
+        let outcomes = self.crew.finish()?;
+        Ok(self.add_up(outcomes))
+    }
+}
+
+impl TcpLoad {
     /// What happened so far, over all workers.
     #[must_use]
     pub fn progress(&self) -> TcpProgress {
@@ -109,43 +155,6 @@ impl TcpLoad {
     #[must_use]
     pub fn plan(&self) -> &TcpPlan {
         &self.plan
-    }
-
-    /// Waits at most `timeout` for the run's end; says whether it has ended. When all connections are open, this is what
-    /// lets them begin.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
-        let deadline = Time::now() + timeout;
-        loop {
-            match self.crew.wait(deadline.since(Time::now())) {
-                News::AllReady => {
-                    self.opening = Some(self.began.elapsed());
-                    if self.progress().open == 0 {
-                        // Nothing could be measured: the report says why.
-                        self.stop();
-                    }
-                    self.begun = Some(Instant::now());
-                    self.crew.begin(|_| {});
-                }
-                News::AllEnded => return true,
-                News::Nothing => return false,
-            }
-        }
-    }
-
-    /// Ends the run.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.crew.wake();
-    }
-
-    /// Waits for the end and adds up.
-    ///
-    /// # Errors
-    /// What ended a worker early.
-    pub fn finish(mut self) -> Result<TcpLoaded, TcpLoadError> {
-        while !self.wait(Duration::from_secs(1)) {}
-        let outcomes = std::mem::replace(&mut self.crew, Crew::new()).finish()?;
-        Ok(self.add_up(outcomes))
     }
 
     fn add_up(&self, mut outcomes: Vec<Outcome>) -> TcpLoaded {
@@ -209,12 +218,6 @@ impl TcpLoad {
             workers,
             plan: (*self.plan).clone(),
         }
-    }
-}
-
-impl Drop for TcpLoad {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 

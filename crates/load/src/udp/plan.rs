@@ -7,7 +7,7 @@ use crate::udp::Skew;
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::SizeError;
 use corelane_rss::plan::PlanError;
-use corelane_worker::SpawnError;
+use corelane_worker::crew::CrewError;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -223,17 +223,16 @@ pub enum UdpLoadError {
         /// What the system said.
         error: io::Error,
     },
-    /// A worker could not be started.
+    /// A worker could not start or go on.
     #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// An engine failed.
-    #[error("worker {worker}: {error}")]
-    Worker {
-        /// Which one.
-        worker: usize,
-        /// What the system said.
-        error: io::Error,
-    },
+    Crew(CrewError),
+}
+
+impl From<CrewError> for UdpLoadError {
+    /// What a worker found out about its sources is an error of the plan.
+    fn from(error: CrewError) -> Self {
+        error.downcast().unwrap_or_else(Self::Crew)
+    }
 }
 
 fn list(buckets: &[u16]) -> String {

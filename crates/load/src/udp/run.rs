@@ -1,46 +1,37 @@
 //! The running UDP generator: starts its workers together, tells their progress, and adds up what they found.
 
 use super::flow::Flow;
-use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
+use super::generator::{Generator as WorkerGenerator, LeaseCounts, LiveCounters, Outcome};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
 use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan};
 use crate::lag::late;
 use crate::pace::Pace;
 use crate::showing::Seen;
+use crate::{Generator, Moment, Needs};
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_proto::probe::Stamp;
-use corelane_worker::engine::{Chosen, DatagramOptions, Engine, EngineBody, Waker, choose, run_engine};
-use corelane_worker::memory::Buffers;
+use corelane_worker::crew::{Crew, CrewEvent, Job, ReadyCell};
+use corelane_worker::engine::{Chosen, DatagramOptions, Engine, Event, Handler, Id, Ops, choose};
 use corelane_worker::worker_memory::WorkerMemory;
-use corelane_worker::{CachePadded, Time, Worker, WorkerSettings, spawn};
+use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// From the last worker being ready to the first intended send, so that no worker starts late.
-const HEAD_START: Duration = Duration::from_millis(2);
 
 /// A UDP generator that is running. Dropping it ends it.
 pub struct UdpLoad {
     plan: Arc<UdpPlan>,
     engine: Chosen,
-    stop: Arc<AtomicBool>,
     /// What each worker publishes.
     lives: Arc<[CachePadded<LiveCounters>]>,
-    workers: Vec<Running>,
-    ended: mpsc::Receiver<()>,
-    ended_workers: usize,
+    crew: Crew<Outcome>,
+    /// Of each worker, where its memory is.
+    ready: Vec<ReadyCell>,
     /// When the sending begins.
     start: Time,
-}
-
-struct Running {
-    waker: Waker,
-    buffers: Buffers,
-    handle: Worker<Result<Outcome, UdpLoadError>>,
 }
 
 /// Datagrams so far.
@@ -52,86 +43,72 @@ pub struct Progress {
     pub returned: u64,
 }
 
-impl UdpLoad {
-    /// Opens every socket and, when all workers are ready, starts them together.
-    ///
-    /// # Errors
-    /// See [`UdpLoadError`]; nothing is left running then.
-    pub fn start(plan: UdpPlan) -> Result<Self, UdpLoadError> {
+impl Generator for UdpLoad {
+    type Plan = UdpPlan;
+    type Loaded = UdpLoaded;
+    type Error = UdpLoadError;
+    const KIND: &'static str = "udp_generator";
+
+    fn needs(plan: &UdpPlan) -> Needs {
+        plan.needs()
+    }
+
+    fn start(plan: Self::Plan) -> Result<Self, UdpLoadError> {
         Stamp::new(plan.payload_bytes)?;
-        let (tell_ended, ended) = mpsc::channel();
         let engine = choose(plan.engine);
         let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
         let mut load = Self {
             plan: Arc::new(plan),
             engine,
-            stop: Arc::default(),
             lives,
-            workers: Vec::new(),
-            ended,
-            ended_workers: 0,
+            crew: Crew::new(),
+            ready: Vec::new(),
             start: Time::NEVER,
         };
-        let mut starts = Vec::new();
         for place in 0..load.plan.workers.len() {
-            let (running, start) = load.start_worker(place, tell_ended.clone())?;
-            load.workers.push(running);
-            starts.push(start);
+            load.start_worker(place)?;
         }
-        let start = Time::now() + HEAD_START;
-        load.start = start;
-        for sender in starts {
-            // A worker that is gone already tells why when it is joined.
-            let _ = sender.send(start);
-        }
+        load.start = load.crew.begin_when_ready()?;
         Ok(load)
     }
 
-    fn start_worker(
-        &self,
-        place: usize,
-        ended: mpsc::Sender<()>,
-    ) -> Result<(Running, mpsc::Sender<Time>), UdpLoadError> {
-        let fail = move |error| UdpLoadError::Worker { worker: place, error };
-        let (tell_ready, ready) = mpsc::channel();
-        let (tell_start, start) = mpsc::channel();
-        let (kind, settings) = (self.engine.kind, self.plan.engine_settings());
+    fn wait(&mut self, timeout: Duration) -> bool {
+        self.crew.wait(timeout) == CrewEvent::AllEnded
+    }
+
+    fn reached(&self) -> Option<Moment> {
+        self.sending_ended().then_some(Moment::Sent)
+    }
+
+    fn stop(&self) {
+        self.crew.stop();
+    }
+
+    fn finish(mut self) -> Result<UdpLoaded, UdpLoadError> {
+        let outcomes = self.crew.finish()?;
+        Ok(self.add_up(outcomes))
+    }
+}
+
+impl UdpLoad {
+    fn start_worker(&mut self, place: usize) -> Result<(), UdpLoadError> {
         let planned = &self.plan.workers[place];
         let thread = WorkerSettings {
-            name: format!("load {place}"),
-            cpu: planned.cpu,
             memory: self.plan.memory,
             own_descriptors: planned.own_descriptors,
+            ..WorkerSettings::new(format!("load {place}"), planned.cpu)
         };
         let sending = Sending {
             place,
             plan: Arc::clone(&self.plan),
-            stop: Arc::clone(&self.stop),
+            stop: self.crew.stop_flag(),
             lives: Arc::clone(&self.lives),
-            ready: tell_ready,
-            start,
+            generator: None,
         };
-        let body = move || {
-            let outcome = run_engine(kind, &settings, sending);
-            // The receiver is gone when the run was dropped.
-            let _ = ended.send(());
-            outcome.map_err(fail)?
-        };
-        let handle = spawn(thread, body)?;
-        match ready.recv() {
-            Ok(Ready { waker, buffers }) => {
-                let running = Running {
-                    waker,
-                    buffers,
-                    handle,
-                };
-                Ok((running, tell_start))
-            }
-            Err(_) => {
-                let ended_early = || fail(io::Error::other("the worker ended early"));
-                Err(joined(handle).err().unwrap_or_else(ended_early))
-            }
-        }
+        let engine = (self.engine.kind, self.plan.engine_settings());
+        let ready = self.crew.start(thread, Vec::new(), engine, move |_, _| sending)?;
+        self.ready.push(ready);
+        Ok(())
     }
 
     /// Datagrams so far, over all workers.
@@ -162,47 +139,19 @@ impl UdpLoad {
         self.lives.iter().all(|live| live.sending_ended.get() == 1)
     }
 
-    /// Waits at most `timeout` for the run's end; says whether it has ended.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
-        let deadline = Time::now() + timeout;
-        while self.ended_workers < self.workers.len() {
-            match self.ended.recv_timeout(deadline.since(Time::now())) {
-                Ok(()) => self.ended_workers += 1,
-                Err(_) => return false,
-            }
-        }
-        true
+    /// Where the memory of a worker is.
+    fn memory(&self, place: usize) -> Option<WorkerMemory> {
+        let ready = self.ready[place].get()?;
+        Some(ready.buffers.told(self.plan.memory, self.plan.buffer_memory))
     }
 
-    /// Ends the sending; answers under way are still waited for.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for worker in &self.workers {
-            worker.waker.wake();
-        }
-    }
-
-    /// Waits for the end and adds up.
-    ///
-    /// # Errors
-    /// What ended a worker early.
-    pub fn finish(mut self) -> Result<UdpLoaded, UdpLoadError> {
-        let mut outcomes = Vec::new();
-        for running in self.workers.drain(..) {
-            let outcome = joined(running.handle)?;
-            let memory = running.buffers.told(self.plan.memory, self.plan.buffer_memory);
-            outcomes.push((outcome, memory));
-        }
-        Ok(self.add_up(outcomes))
-    }
-
-    fn add_up(&self, outcomes: Vec<(Outcome, WorkerMemory)>) -> UdpLoaded {
+    fn add_up(&self, outcomes: Vec<Outcome>) -> UdpLoaded {
         let mut total = Counts::default();
         let (mut round_trip, mut lag) = (Histogram::new(), Histogram::new());
         let mut sending = Duration::ZERO;
         let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
         let mut workers = Vec::new();
-        for (planned, (outcome, memory)) in self.plan.workers.iter().zip(outcomes) {
+        for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
             round_trip.merge(&outcome.round_trip);
             lag.merge(&outcome.schedule_lag);
@@ -224,7 +173,7 @@ impl UdpLoad {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
                 counts: outcome.counts,
-                memory: Some(memory),
+                memory: self.memory(place),
             });
         }
         let lag = matches!(self.plan.pace, Pace::Rate { .. })
@@ -248,19 +197,6 @@ impl UdpLoad {
     }
 }
 
-/// A worker's result; its panic goes on here.
-fn joined<R>(worker: Worker<R>) -> R {
-    worker
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-impl Drop for UdpLoad {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
     if total.unsent > 0 {
         return Some(format!(
@@ -271,33 +207,44 @@ fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u
     late("datagrams", lag, cpus)
 }
 
-/// What a worker thread runs once it is pinned and has its engine.
+/// What a worker does: opens its sockets, then generates.
 struct Sending {
     place: usize,
     plan: Arc<UdpPlan>,
     stop: Arc<AtomicBool>,
     lives: Arc<[CachePadded<LiveCounters>]>,
-    ready: mpsc::Sender<Ready>,
-    start: mpsc::Receiver<Time>,
+    /// None before the sockets are open.
+    generator: Option<WorkerGenerator>,
 }
 
-impl EngineBody<Result<Outcome, UdpLoadError>> for Sending {
-    fn run<E: Engine>(self, mut engine: E) -> Result<Outcome, UdpLoadError> {
+impl Handler for Sending {
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
+        if let Some(generator) = &mut self.generator {
+            generator.event(ops, now, id, event);
+        }
+    }
+}
+
+impl Job for Sending {
+    type Outcome = Outcome;
+
+    fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let planned = &self.plan.workers[self.place];
         let mut flows = Vec::with_capacity(planned.sockets());
         let mut flow_of_slot = Vec::new();
         for (index, lease) in planned.leases.iter().enumerate() {
-            open_sockets(lease, self.plan.target, |socket| {
+            let opened = open_sockets(lease, self.plan.target, |socket| {
                 let id = engine.ops().datagrams(socket, DatagramOptions::default())?;
                 flow_of_slot.resize(flow_of_slot.len().max(id.slot() + 1), 0);
                 flow_of_slot[id.slot()] = flows.len() as u32;
                 flows.push(Flow::new(id, index as u32));
                 Ok(())
-            })?;
+            });
+            opened.map_err(io::Error::other)?;
         }
-        let generator = Generator {
-            stamp: Stamp::new(self.plan.payload_bytes)?,
-            stop: self.stop,
+        self.generator = Some(WorkerGenerator {
+            stamp: Stamp::new(self.plan.payload_bytes).map_err(io::Error::other)?,
+            stop: Arc::clone(&self.stop),
             lives: Arc::clone(&self.lives),
             place: self.place,
             flows,
@@ -311,31 +258,17 @@ impl EngineBody<Result<Outcome, UdpLoadError>> for Sending {
             cursor: 0,
             starved: Vec::new(),
             plan: Arc::clone(&self.plan),
-        };
-        let fail = |error| UdpLoadError::Worker {
-            worker: self.place,
-            error,
-        };
-        // Both ends of these channels outlive a start that goes well; otherwise the run is being given up.
-        let _ = self.ready.send(Ready {
-            waker: engine.waker(),
-            buffers: engine.buffers(),
         });
-        let start = self
-            .start
-            .recv()
-            .map_err(|_| fail(io::Error::other("the run was given up")))?;
-        let outcome = generator.run(&mut engine, start).map_err(fail);
+        Ok(())
+    }
+
+    fn run<E: Engine>(self, engine: &mut E, start: Time) -> io::Result<Outcome> {
+        let generator = self.generator.expect("prepare made it");
+        let outcome = generator.run(engine, start);
         // Also when it failed: the others may wait for it.
         self.lives[self.place].sending_ended.set(1);
         outcome
     }
-}
-
-/// What a worker hands out once its sockets are open.
-struct Ready {
-    waker: Waker,
-    buffers: Buffers,
 }
 
 /// This worker's share of a limited number of datagrams.

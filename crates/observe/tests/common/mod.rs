@@ -3,21 +3,18 @@
 use std::net::UdpSocket;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Tests of one program watch whole CPUs, so that they would see each other: one at a time.
-#[allow(dead_code, reason = "not every test program watches")]
+/// Some tests watch whole CPUs and would see the others: one at a time.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The CPUs that this process may run on.
-#[allow(dead_code, reason = "not every test program watches whole CPUs")]
 pub fn cpus() -> Vec<u32> {
     corelane_host::cpus::allowed().unwrap().cpus
 }
 
 /// Sends `count` datagrams over loopback to a socket that nobody reads.
-#[allow(dead_code, reason = "not every test program sends")]
 pub fn flood(count: u32) {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     let source = UdpSocket::bind("127.0.0.1:0").unwrap();

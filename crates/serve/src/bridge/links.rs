@@ -3,7 +3,7 @@
 //!
 //! All workers have to close a link before it is opened again, because its queues share what is on the device.
 
-use corelane_link::{AnyLink, Opener};
+use corelane_link::{AnyLink, Opener, share_out};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -156,13 +156,4 @@ impl Keeper {
             let _ = worker.send(order());
         }
     }
-}
-
-/// The queues of each worker: worker `w` has those whose number modulo the workers is `w`.
-pub(super) fn share_out(queues: Vec<AnyLink>, workers: usize) -> Vec<Vec<AnyLink>> {
-    let mut shares: Vec<Vec<AnyLink>> = (0..workers).map(|_| Vec::new()).collect();
-    for (number, queue) in queues.into_iter().enumerate() {
-        shares[number % workers].push(queue);
-    }
-    shares
 }

@@ -4,18 +4,18 @@ use super::classify::Classifier;
 use super::counts::WorkerCounts;
 use super::document::{Bridged, bridged};
 use super::forward::{Forwarder, Queues};
-use super::links::{Keeper, LinkStates, share_out};
+use super::links::{Keeper, LinkStates};
 use super::lists::{ListFileError, ListStates, Lists};
 use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
-use corelane_host::memory::MemoryPolicy;
-use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError};
-use corelane_worker::{CachePadded, SpawnError, Worker, WorkerSettings, spawn};
-use std::io;
+use crate::Server;
+use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError, share_out};
+use corelane_worker::crew::{Crew, CrewError};
+use corelane_worker::{CachePadded, WorkerSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Why there is no bridge.
@@ -34,13 +34,10 @@ pub enum BridgeError {
     /// A table's file is refused.
     #[error(transparent)]
     List(#[from] ListFileError),
-    /// A worker could not be started.
+    /// A thread could not start or go on.
     #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// A thread could not be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[source] io::Error),
-    /// A link failed in a way that waiting does not mend.
+    Crew(#[from] CrewError),
+    /// A link failed in a way that waiting does not fix.
     #[error("{0}")]
     Failed(String),
 }
@@ -49,70 +46,17 @@ pub enum BridgeError {
 pub struct Bridge {
     plan: BridgePlan,
     started: Instant,
-    stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
     counts: Vec<Arc<CachePadded<WorkerCounts>>>,
     links: LinkStates,
     openers: Vec<Opener>,
     lists: ListStates,
-    workers: Vec<Worker<()>>,
-    helpers: Vec<JoinHandle<()>>,
+    workers: Crew<()>,
+    /// The threads that open links again and that read files.
+    helpers: Crew<()>,
 }
 
 impl Bridge {
-    /// Reads the tables, opens the links in the calling thread's network namespace, and starts the workers.
-    ///
-    /// # Errors
-    /// See [`BridgeError`]; nothing runs then.
-    pub fn start(plan: BridgePlan) -> Result<Bridge, BridgeError> {
-        let specs: Vec<LinkSpec> = plan
-            .links
-            .iter()
-            .map(|link| link.parse())
-            .collect::<Result<_, _>>()?;
-        if specs.len() < 2 {
-            return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
-        }
-        LinkSpec::check_captures(&specs)?;
-        // Before anything is put on a device, so that a wrong list touches none.
-        let lists = Lists::load(&plan)?;
-        let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
-        let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
-        let workers = workers(&plan, &opened)?;
-        let links = LinkStates::new(opened.iter().map(Vec::len));
-        let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let counts: Vec<Arc<CachePadded<WorkerCounts>>> = (0..workers)
-            .map(|_| {
-                Arc::new(CachePadded::new(WorkerCounts::new(
-                    openers.len(),
-                    plan.tables.len(),
-                )))
-            })
-            .collect();
-        let mut bridge = Bridge {
-            started: Instant::now(),
-            stop,
-            reload,
-            counts,
-            links,
-            openers: openers.clone(),
-            lists: lists.states(),
-            workers: Vec::new(),
-            helpers: Vec::new(),
-            plan,
-        };
-        let (news, told) = mpsc::channel();
-        let mut orders = Vec::new();
-        for (worker, shares) in by_worker(opened, workers).into_iter().enumerate() {
-            let (order, ordered) = mpsc::channel();
-            orders.push(order);
-            bridge.start_worker(worker, shares, &lists, ordered, news.clone())?;
-        }
-        bridge.start_keeper(openers, told, orders)?;
-        bridge.start_refresher(lists)?;
-        Ok(bridge)
-    }
-
     /// The counts until now. Those of links are up to 50 ms old.
     #[must_use]
     pub fn bridged(&self) -> Bridged {
@@ -132,41 +76,6 @@ impl Bridge {
         self.reload.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing will ever come again: files are read to their ends.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.workers.iter().all(Worker::is_finished)
-    }
-
-    /// Why it cannot go on, if it cannot.
-    #[must_use]
-    pub fn failure(&self) -> Option<String> {
-        self.links.failure()
-    }
-
-    /// Stops it, and gives the final counts.
-    ///
-    /// # Errors
-    /// When a link failed in a way that waiting does not mend.
-    pub fn stop(mut self) -> Result<Bridged, BridgeError> {
-        self.end();
-        match self.failure() {
-            Some(why) => Err(BridgeError::Failed(why)),
-            None => Ok(self.bridged()),
-        }
-    }
-
-    fn end(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for worker in self.workers.drain(..) {
-            // A panic of a worker has been printed; its counts stand until then.
-            let _ = worker.join();
-        }
-        for helper in self.helpers.drain(..) {
-            let _ = helper.join();
-        }
-    }
-
     fn start_worker(
         &mut self,
         number: usize,
@@ -177,13 +86,8 @@ impl Bridge {
     ) -> Result<(), BridgeError> {
         let counts = Arc::clone(&self.counts[number]);
         let (rules, otherwise, not_ip) = (lists.rules(), self.plan.otherwise, self.plan.not_ip);
-        let (burst, stop) = (self.plan.burst, Arc::clone(&self.stop));
-        let settings = WorkerSettings {
-            name: format!("bridge {number}"),
-            cpu: self.plan.cpus[number],
-            memory: MemoryPolicy::default(),
-            own_descriptors: false,
-        };
+        let (burst, stop) = (self.plan.burst, self.workers.stop_flag());
+        let settings = WorkerSettings::new(format!("bridge {number}"), self.plan.cpus[number]);
         let body = move || {
             let classifier = Classifier::new(rules, otherwise, not_ip, Arc::clone(&counts));
             let queues = shares.into_iter().map(Queues::new).collect();
@@ -194,9 +98,9 @@ impl Bridge {
                 stop,
             };
             worker.run();
+            Ok(())
         };
-        self.workers.push(spawn(settings, body)?);
-        Ok(())
+        Ok(self.workers.spawn(settings, body)?)
     }
 
     fn start_keeper(
@@ -210,7 +114,7 @@ impl Bridge {
             states: self.links.clone(),
             news,
             orders,
-            stop: Arc::clone(&self.stop),
+            stop: self.helpers.stop_flag(),
         };
         self.help("bridge links", move || keeper.run())
     }
@@ -219,7 +123,7 @@ impl Bridge {
         /// How often the thread looks whether it is wanted.
         const LOOK: Duration = Duration::from_millis(20);
         let (stop, reload, every) = (
-            Arc::clone(&self.stop),
+            self.helpers.stop_flag(),
             Arc::clone(&self.reload),
             self.plan.reload_every,
         );
@@ -237,18 +141,90 @@ impl Bridge {
     }
 
     fn help(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), BridgeError> {
-        let thread = thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(body)
-            .map_err(BridgeError::Thread)?;
-        self.helpers.push(thread);
-        Ok(())
+        let settings = WorkerSettings {
+            cpu: None,
+            ..WorkerSettings::new(name, 0)
+        };
+        let body = || {
+            body();
+            Ok(())
+        };
+        Ok(self.helpers.spawn(settings, body)?)
     }
 }
 
-impl Drop for Bridge {
-    fn drop(&mut self) {
-        self.end();
+impl Server for Bridge {
+    type Plan = BridgePlan;
+    type Served = Bridged;
+    type Error = BridgeError;
+    const KIND: &'static str = "bridge";
+
+    /// Reads the tables and opens the links in the calling thread's network namespace.
+    fn start(plan: Self::Plan) -> Result<Self, BridgeError> {
+        let specs: Vec<LinkSpec> = plan
+            .links
+            .iter()
+            .map(|link| link.parse())
+            .collect::<Result<_, _>>()?;
+        if specs.len() < 2 {
+            return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
+        }
+        LinkSpec::check_captures(&specs)?;
+        // Before anything is put on a device, so that a wrong list touches none.
+        let lists = Lists::load(&plan)?;
+        let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
+        let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
+        let workers = workers(&plan, &opened)?;
+        let links = LinkStates::new(opened.iter().map(Vec::len));
+        let counts: Vec<Arc<CachePadded<WorkerCounts>>> = (0..workers)
+            .map(|_| {
+                Arc::new(CachePadded::new(WorkerCounts::new(
+                    openers.len(),
+                    plan.tables.len(),
+                )))
+            })
+            .collect();
+        let mut bridge = Bridge {
+            started: Instant::now(),
+            reload: Arc::default(),
+            counts,
+            links,
+            openers: openers.clone(),
+            lists: lists.states(),
+            workers: Crew::new(),
+            helpers: Crew::new(),
+            plan,
+        };
+        let (news, told) = mpsc::channel();
+        let mut orders = Vec::new();
+        for (worker, shares) in by_worker(opened, workers).into_iter().enumerate() {
+            let (order, ordered) = mpsc::channel();
+            orders.push(order);
+            bridge.start_worker(worker, shares, &lists, ordered, news.clone())?;
+        }
+        bridge.start_keeper(openers, told, orders)?;
+        bridge.start_refresher(lists)?;
+        Ok(bridge)
+    }
+
+    fn served(&mut self) -> Bridged {
+        self.bridged()
+    }
+
+    /// Files are read to their ends, or a link failed in a way that waiting does not fix.
+    fn is_finished(&self) -> bool {
+        self.workers.is_finished() || self.links.failure().is_some()
+    }
+
+    fn stop(mut self) -> Result<Bridged, BridgeError> {
+        self.workers.stop();
+        self.workers.finish()?;
+        self.helpers.stop();
+        self.helpers.finish()?;
+        match self.links.failure() {
+            Some(why) => Err(BridgeError::Failed(why)),
+            None => Ok(self.bridged()),
+        }
     }
 }
 

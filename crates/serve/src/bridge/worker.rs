@@ -4,21 +4,15 @@ use super::classify::Classifier;
 use super::forward::Forwarder;
 use super::links::{News, Order};
 use corelane_link::{AnyLink, Link};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Turns without a frame before the worker waits: a poll costs about as much.
 const IDLE_TURNS: u32 = 16;
 /// How often links are asked whether they are there, and counts are published.
 const REST_EVERY: Duration = Duration::from_millis(50);
-/// How long a wait may last without a look at orders: short enough that a bridge ends when it is told to.
-const WAIT_MS: u16 = 20;
-/// How long to wait where a link has nothing to wait on: a ring in memory.
-const PAUSE: Duration = Duration::from_micros(50);
 
 /// One worker.
 pub(super) struct BridgeWorker {
@@ -95,21 +89,6 @@ impl BridgeWorker {
             .queues()
             .filter(|queue| !queue.is_ended())
             .collect();
-        let mut waited: Vec<PollFd<'_>> = open
-            .iter()
-            .filter_map(|queue| queue.descriptor())
-            .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
-            .collect();
-        if waited.len() < open.len() {
-            thread::sleep(PAUSE);
-            return false;
-        }
-        match poll(&mut waited, PollTimeout::from(WAIT_MS)) {
-            Ok(0) | Err(_) => false,
-            Ok(_) => waited.iter().any(|one| {
-                let told = one.revents().unwrap_or(PollFlags::empty());
-                told.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL)
-            }),
-        }
+        corelane_link::wait(open.iter().copied())
     }
 }

@@ -8,7 +8,8 @@ use super::files::Files;
 use super::output::Output;
 use super::plan::HttpPlan;
 use super::tls;
-use crate::workers::Tenant;
+use crate::listeners;
+use crate::service::Service;
 use corelane_proto::http::request::{Head, Limits};
 use corelane_worker::engine::{Event, Handler, Id, Ops};
 use corelane_worker::timers::Wheel;
@@ -16,6 +17,7 @@ use corelane_worker::{CachePadded, Time};
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// One bucket.
@@ -230,8 +232,9 @@ impl Handler for Bucket {
     }
 }
 
-impl Tenant for Bucket {
-    fn begin(&mut self, _listener: Id, now: Time) -> io::Result<()> {
+impl Service for Bucket {
+    fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
+        listeners::register(ops, sockets)?;
         self.parts.wheel = Wheel::new(now);
         self.parts.stamp = Stamp::new(now);
         if let Some(log) = &mut self.parts.log {
@@ -262,11 +265,11 @@ impl Tenant for Bucket {
         }
     }
 
-    fn publish(&self, ops: &Ops) {
+    fn publish(&mut self, ops: &Ops, _last: bool) {
         self.parts.counters.publish(&ops.counters());
     }
 
-    fn end(&mut self, ops: &mut Ops) {
+    fn shutdown(&mut self, ops: &mut Ops) {
         for (connection, session) in self.connections.iter().zip(&mut self.sessions) {
             if let Some(connection) = connection {
                 connection.take_leave(&mut Output::new(ops, connection.id, session.as_deref_mut()));

@@ -4,9 +4,9 @@ use super::access::AccessLogError;
 use super::tls::TlsError;
 use super::tls::TlsPlan;
 use crate::listeners::ListenError;
-use crate::workers::WorkersError;
 use corelane_proto::http::request::Limits;
 use corelane_rss::Steering;
+use corelane_worker::crew::CrewError;
 use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -138,5 +138,5 @@ pub enum HttpServeError {
     AccessLog(#[from] AccessLogError),
     /// The threads could not start or go on.
     #[error(transparent)]
-    Workers(#[from] WorkersError),
+    Crew(#[from] CrewError),
 }

@@ -7,12 +7,13 @@ use super::output::QUEUE_BYTES;
 use super::plan::{HttpPlan, HttpServeError};
 use super::served::{BucketHttp, HttpServed};
 use super::tls;
+use crate::Server;
 use crate::listeners::{self, Listening};
-use crate::workers::{Workers, WorkersSettings};
-use corelane_rss::{IndirectionTable, Steering};
+use corelane_rss::Steering;
 use corelane_worker::CachePadded;
+use corelane_worker::crew::Crew;
 use corelane_worker::engine::{Chosen, EngineSettings, choose_batching};
-use corelane_worker::steered::{Moved, SteeredGroup};
+use corelane_worker::steered::SteeredGroup;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -23,88 +24,13 @@ pub struct HttpServer {
     engine: Chosen,
     /// One block a worker.
     counters: Vec<Arc<CachePadded<HttpCounters>>>,
-    workers: Workers,
+    crew: Crew<()>,
     log: Option<AccessLog>,
     /// None where no program steers.
     group: Option<SteeredGroup>,
 }
 
 impl HttpServer {
-    /// Opens the listeners, pins the threads, and returns when every one of them serves.
-    ///
-    /// # Errors
-    /// See [`HttpServeError`]; nothing is left running then.
-    pub fn start(plan: HttpPlan) -> Result<Self, HttpServeError> {
-        let listening = Listening {
-            address: plan.address,
-            steering: &plan.steering,
-            backlog: plan.backlog,
-            free_bind: plan.free_bind,
-            kernel_hash: plan.kernel_hash,
-        };
-        let (listeners, address) = listeners::open(listening)?;
-        let group = listeners::steered(listening, &listeners)?;
-        let tls = match &plan.tls {
-            Some(tls) => Some(tls::configuration(
-                tls,
-                address.ip(),
-                plan.write_certificate.as_deref(),
-            )?),
-            None => None,
-        };
-        let engine = choose_batching(plan.engine);
-        let settings = WorkersSettings {
-            kind: engine.kind,
-            engine: EngineSettings {
-                stream_queue_bytes: QUEUE_BYTES,
-                ..EngineSettings::default()
-            },
-            cpus: plan.steering.cpus.clone(),
-            own_descriptors: plan.own_descriptors,
-        };
-        let counters: Vec<_> = listeners.iter().map(|_| Arc::default()).collect();
-        let plan = Arc::new(plan);
-        let log = plan.access_log.as_deref();
-        let log = log
-            .map(|path| AccessLog::open(path, listeners.len()))
-            .transpose()?;
-        let bucket = |index: usize| {
-            let lines = log.as_ref().map(|log| log.lines(index));
-            Bucket::new(
-                Arc::clone(&plan),
-                tls.clone(),
-                Arc::clone(&counters[index]),
-                lines,
-            )
-        };
-        Ok(Self {
-            workers: Workers::start(&settings, listeners, bucket)?,
-            plan,
-            address,
-            engine,
-            counters,
-            log,
-            group,
-        })
-    }
-
-    /// Steers by another table from now on, and tells how many entries moved. Connections stay where they were accepted, and
-    /// those that wait to be, where they wait: none is refused or reset.
-    ///
-    /// # Errors
-    /// When nothing is steered by a table, or the table does not fit the server: see [`HttpServeError`].
-    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, HttpServeError> {
-        Ok(listeners::change_table(self.group.as_mut(), table)?)
-    }
-
-    /// Has `told` called whenever entries move from bucket to bucket, on the thread that changes the table. Nothing where no
-    /// table steers.
-    pub fn on_move(&mut self, told: impl FnMut(&Moved<'_>) + Send + 'static) {
-        if let Some(group) = &mut self.group {
-            group.on_move(told);
-        }
-    }
-
     /// The steering in force.
     #[must_use]
     pub fn steering(&self) -> &Steering {
@@ -124,20 +50,6 @@ impl HttpServer {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// The counts so far.
-    #[must_use]
-    pub fn served(&self) -> HttpServed {
-        HttpServed {
-            schema: "corelane/served-http/1".to_owned(),
-            address: self.address,
-            engine: self.engine.kind.to_string(),
-            engine_reason: self.engine.reason.clone(),
-            steering: self.steering().clone(),
-            buckets: (0..self.counters.len()).map(|index| self.bucket(index)).collect(),
-            access_log: self.log.as_ref().map(AccessLog::logged),
-        }
     }
 
     fn bucket(&self, index: usize) -> BucketHttp {
@@ -162,13 +74,88 @@ impl HttpServer {
             broken: counters.broken.named(),
         }
     }
+}
 
-    /// Stops the threads and tells the final counts.
-    ///
-    /// # Errors
-    /// What ended a thread before it was told to stop.
-    pub fn stop(mut self) -> Result<HttpServed, HttpServeError> {
-        self.workers.stop()?;
+impl Server for HttpServer {
+    type Plan = HttpPlan;
+    type Served = HttpServed;
+    type Error = HttpServeError;
+    const KIND: &'static str = "http_server";
+
+    fn start(plan: Self::Plan) -> Result<Self, HttpServeError> {
+        let listening = Listening {
+            address: plan.address,
+            steering: &plan.steering,
+            backlog: plan.backlog,
+            free_bind: plan.free_bind,
+            kernel_hash: plan.kernel_hash,
+        };
+        let (listeners, address) = listeners::open(listening)?;
+        let group = listeners::steered(listening, &listeners)?;
+        let tls = match &plan.tls {
+            Some(tls) => Some(tls::configuration(
+                tls,
+                address.ip(),
+                plan.write_certificate.as_deref(),
+            )?),
+            None => None,
+        };
+        let engine = choose_batching(plan.engine);
+        let settings = EngineSettings {
+            stream_queue_bytes: QUEUE_BYTES,
+            ..EngineSettings::default()
+        };
+        let settings = (engine.kind, settings);
+        let counters: Vec<_> = listeners.iter().map(|_| Arc::default()).collect();
+        let plan = Arc::new(plan);
+        let log = plan.access_log.as_deref();
+        let log = log
+            .map(|path| AccessLog::open(path, listeners.len()))
+            .transpose()?;
+        let bucket = |index: usize| {
+            let lines = log.as_ref().map(|log| log.lines(index));
+            Bucket::new(
+                Arc::clone(&plan),
+                tls.clone(),
+                Arc::clone(&counters[index]),
+                lines,
+            )
+        };
+        let (steering, own_descriptors) = (&plan.steering, plan.own_descriptors);
+        Ok(Self {
+            crew: listeners::serve(steering, own_descriptors, &settings, listeners, bucket)?,
+            plan,
+            address,
+            engine,
+            counters,
+            log,
+            group,
+        })
+    }
+
+    fn served(&mut self) -> HttpServed {
+        HttpServed {
+            schema: "corelane/served-http/1".to_owned(),
+            address: self.address,
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            steering: self.steering().clone(),
+            buckets: (0..self.counters.len()).map(|index| self.bucket(index)).collect(),
+            access_log: self.log.as_ref().map(AccessLog::logged),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.crew.is_finished()
+    }
+
+    fn group(&mut self) -> Option<&mut SteeredGroup> {
+        self.group.as_mut()
+    }
+
+    fn stop(mut self) -> Result<HttpServed, HttpServeError> {
+        self.crew.stop();
+        self.crew.finish()?;
         if let Some(log) = &mut self.log {
             log.stop();
         }

@@ -3,23 +3,21 @@
 use super::account::Account;
 use super::plan::ReceivePlan;
 use super::received::{Received, StreamReceived};
-use corelane_host::memory::MemoryPolicy;
-use corelane_link::{AnyLink, BareLink, Direction, Injected, Link, LinkError, LinkSpec, Opener, SpecError};
+use crate::Server;
+use corelane_link::{
+    AnyLink, BareLink, Direction, Injected, Link, LinkError, LinkSpec, Opener, SpecError, share_out,
+};
 use corelane_measure::histogram::Histogram;
-use corelane_worker::{CachePadded, Counter, SpawnError, Time, Worker, WorkerSettings, spawn};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use corelane_worker::crew::{Crew, CrewError};
+use corelane_worker::{CachePadded, Counter, Time, WorkerSettings};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a wait may last without a look whether to stop.
-const WAIT_MS: u16 = 20;
 /// The longest that what is there is taken for once it is to stop: under a flood there is always more.
 const LONGEST_DRAIN: Duration = Duration::from_secs(1);
-/// How long to wait where a link has nothing to wait on.
-const PAUSE: Duration = Duration::from_micros(50);
 
 /// Why nothing can be received.
 #[derive(Debug, thiserror::Error)]
@@ -34,24 +32,23 @@ pub enum ReceiveError {
     /// The link cannot be opened, or was lost.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A worker could not be started.
+    /// A worker could not start or go on.
     #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// A worker died.
-    #[error("worker {worker} of the receiver panicked: its message is above")]
-    Worker {
-        /// Its number.
-        worker: usize,
-    },
+    Crew(CrewError),
+}
+
+impl From<CrewError> for ReceiveError {
+    fn from(error: CrewError) -> Self {
+        error.downcast().map_or_else(Self::Crew, Self::Link)
+    }
 }
 
 /// A receiver that runs. Dropping it stops it.
 pub struct Receiver {
     plan: ReceivePlan,
     link: Opener,
-    stop: Arc<AtomicBool>,
     received: Vec<Arc<CachePadded<Counter>>>,
-    workers: Vec<Worker<Result<Counted, LinkError>>>,
+    crew: Crew<Counted>,
 }
 
 /// What one worker ends with.
@@ -63,12 +60,14 @@ struct Counted {
     lost: Option<String>,
 }
 
-impl Receiver {
-    /// Opens the link in the calling thread's network namespace, and starts to receive.
-    ///
-    /// # Errors
-    /// See [`ReceiveError`]; nothing runs then.
-    pub fn start(plan: ReceivePlan) -> Result<Receiver, ReceiveError> {
+impl Server for Receiver {
+    type Plan = ReceivePlan;
+    type Served = Received;
+    type Error = ReceiveError;
+    const KIND: &'static str = "packet_receiver";
+
+    /// Opens the link in the calling thread's network namespace.
+    fn start(plan: Self::Plan) -> Result<Self, ReceiveError> {
         let spec: LinkSpec = plan.link.parse()?;
         if spec
             .faults
@@ -79,69 +78,40 @@ impl Receiver {
         let link = Opener::new(spec);
         let queues = link.open()?;
         let workers = plan.cpus.len().clamp(1, queues.len());
-        let mut shares: Vec<Vec<AnyLink>> = (0..workers).map(|_| Vec::new()).collect();
-        for (number, queue) in queues.into_iter().enumerate() {
-            shares[number % workers].push(queue);
-        }
         let mut receiver = Receiver {
-            stop: Arc::new(AtomicBool::new(false)),
             received: (0..workers).map(|_| Arc::default()).collect(),
-            workers: Vec::new(),
+            crew: Crew::new(),
             link,
             plan,
         };
-        for (number, share) in shares.into_iter().enumerate() {
-            let (stop, received) = (Arc::clone(&receiver.stop), Arc::clone(&receiver.received[number]));
+        for (number, share) in share_out(queues, workers).into_iter().enumerate() {
+            let (stop, received) = (receiver.crew.stop_flag(), Arc::clone(&receiver.received[number]));
             let burst = receiver.plan.burst;
-            let settings = WorkerSettings {
-                name: format!("receiver {number}"),
-                cpu: receiver.plan.cpus.get(number).copied().unwrap_or(0),
-                memory: MemoryPolicy::default(),
-                own_descriptors: false,
-            };
-            receiver
-                .workers
-                .push(spawn(settings, move || run(share, burst, &stop, &received))?);
+            let cpu = receiver.plan.cpus.get(number).copied().unwrap_or(0);
+            let settings = WorkerSettings::new(format!("receiver {number}"), cpu);
+            let body = move || run(share, burst, &stop, &received).map_err(io::Error::other);
+            receiver.crew.spawn(settings, body)?;
         }
         Ok(receiver)
     }
 
-    /// Frames received until now.
-    #[must_use]
-    pub fn received(&self) -> u64 {
-        self.received.iter().map(|received| received.get()).sum()
-    }
-
-    /// Whether nothing will ever come again: a file is read to its end, or the link is lost or failed.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.workers.iter().all(Worker::is_finished)
-    }
-
-    /// Stops it, and tells what came.
-    ///
-    /// # Errors
-    /// When the link failed otherwise than by being lost, or a worker died.
-    pub fn stop(mut self) -> Result<Received, ReceiveError> {
-        self.stop.store(true, Ordering::Relaxed);
-        let mut counted = Vec::new();
-        for (number, worker) in self.workers.drain(..).enumerate() {
-            counted.push(
-                worker
-                    .join()
-                    .map_err(|_| ReceiveError::Worker { worker: number })??,
-            );
+    /// How many frames came; all else is known when it is stopped.
+    fn served(&mut self) -> Received {
+        Received {
+            received: self.received.iter().map(|received| received.get()).sum(),
+            ..received(&self.plan, &[], None)
         }
+    }
+
+    /// A file is read to its end, or the link is lost or failed.
+    fn is_finished(&self) -> bool {
+        self.crew.is_finished()
+    }
+
+    fn stop(mut self) -> Result<Received, ReceiveError> {
+        self.crew.stop();
+        let counted = self.crew.finish()?;
         Ok(received(&self.plan, &counted, self.link.injected()))
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for worker in self.workers.drain(..) {
-            let _ = worker.join();
-        }
     }
 }
 
@@ -215,7 +185,8 @@ fn take_all(
         if stopping && !queues.iter().any(holds) || queues.iter().all(Link::is_ended) {
             return Ok(());
         }
-        wait(queues);
+        // Errors show in the checks below.
+        corelane_link::wait(queues.iter());
         for queue in &mut *queues {
             // The other end of a ring may close it between the look above and this one.
             queue
@@ -223,20 +194,6 @@ fn take_all(
                 .or_else(|error| if queue.is_ended() { Ok(()) } else { Err(error) })?;
         }
     }
-}
-
-/// Waits until frames come, or a little while.
-fn wait(queues: &[AnyLink]) {
-    let descriptors = queues.iter().filter_map(Link::descriptor);
-    let mut waited: Vec<PollFd<'_>> = descriptors
-        .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
-        .collect();
-    if waited.len() < queues.len() {
-        thread::sleep(PAUSE);
-        return;
-    }
-    // Errors show when the link is used next.
-    let _ = poll(&mut waited, PollTimeout::from(WAIT_MS));
 }
 
 fn received(plan: &ReceivePlan, counted: &[Counted], injected: Option<Injected>) -> Received {

@@ -2,11 +2,13 @@
 
 use super::counters::TcpCounters;
 use super::plan::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan};
-use crate::workers::Tenant;
+use crate::listeners;
+use crate::service::Service;
 use corelane_worker::engine::{Event, Handler, Id, Ops, StreamInformation};
 use corelane_worker::timers::{Timer, Wheel};
 use corelane_worker::{CachePadded, Time};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -179,8 +181,9 @@ impl Handler for Bucket {
     }
 }
 
-impl Tenant for Bucket {
-    fn begin(&mut self, _listener: Id, now: Time) -> io::Result<()> {
+impl Service for Bucket {
+    fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
+        listeners::register(ops, sockets)?;
         self.wheel = Wheel::new(now);
         Ok(())
     }
@@ -195,11 +198,11 @@ impl Tenant for Bucket {
         }
     }
 
-    fn publish(&self, ops: &Ops) {
+    fn publish(&mut self, ops: &Ops, _last: bool) {
         self.counters.publish(&ops.counters());
     }
 
-    fn end(&mut self, ops: &mut Ops) {
+    fn shutdown(&mut self, ops: &mut Ops) {
         for slot in 0..self.connections.len() {
             if let Some(id) = self.connections[slot].as_ref().map(|connection| connection.id) {
                 self.sample(ops, id);

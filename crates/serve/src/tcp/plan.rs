@@ -1,8 +1,8 @@
 //! What a TCP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
 
 use crate::listeners::ListenError;
-use crate::workers::WorkersError;
 use corelane_rss::Steering;
+use corelane_worker::crew::CrewError;
 use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -113,5 +113,5 @@ pub enum TcpServeError {
     Listen(#[from] ListenError),
     /// The threads could not start or go on.
     #[error(transparent)]
-    Workers(#[from] WorkersError),
+    Crew(#[from] CrewError),
 }

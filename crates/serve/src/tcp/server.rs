@@ -4,10 +4,10 @@ use super::bucket::Bucket;
 use super::counters::TcpCounters;
 use super::plan::{TcpPlan, TcpServeError};
 use super::served::{BucketTcp, TcpServed};
+use crate::Server;
 use crate::listeners::{self, Listening};
-use crate::workers::{Workers, WorkersSettings};
-use corelane_rss::IndirectionTable;
 use corelane_worker::CachePadded;
+use corelane_worker::crew::Crew;
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
 use corelane_worker::steered::SteeredGroup;
 use std::net::SocketAddr;
@@ -20,76 +20,16 @@ pub struct TcpServer {
     engine: Chosen,
     /// One block a worker.
     counters: Vec<Arc<CachePadded<TcpCounters>>>,
-    workers: Workers,
+    crew: Crew<()>,
     /// None where no program steers.
     group: Option<SteeredGroup>,
 }
 
 impl TcpServer {
-    /// Opens the listeners, pins the threads, and returns when every one of them serves.
-    ///
-    /// # Errors
-    /// See [`TcpServeError`]; nothing is left running then.
-    pub fn start(plan: TcpPlan) -> Result<Self, TcpServeError> {
-        let listening = Listening {
-            address: plan.address,
-            steering: &plan.steering,
-            backlog: plan.backlog,
-            free_bind: plan.free_bind,
-            kernel_hash: plan.kernel_hash,
-        };
-        let (listeners, address) = listeners::open(listening)?;
-        let group = listeners::steered(listening, &listeners)?;
-        let engine = choose(plan.engine);
-        let settings = WorkersSettings {
-            kind: engine.kind,
-            engine: EngineSettings::default(),
-            cpus: plan.steering.cpus.clone(),
-            own_descriptors: plan.own_descriptors,
-        };
-        let counters: Vec<_> = listeners.iter().map(|_| Arc::default()).collect();
-        let bucket = |index: usize| Bucket::new(&plan, Arc::clone(&counters[index]));
-        let workers = Workers::start(&settings, listeners, bucket)?;
-        Ok(Self {
-            plan,
-            address,
-            engine,
-            counters,
-            workers,
-            group,
-        })
-    }
-
-    /// Steers new connections by another table from now on, and tells how many entries moved.
-    ///
-    /// # Errors
-    /// When nothing is steered by a table, or the table does not fit the server: see [`TcpServeError`].
-    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, TcpServeError> {
-        Ok(listeners::change_table(self.group.as_mut(), table)?)
-    }
-
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// The counts so far.
-    #[must_use]
-    pub fn served(&self) -> TcpServed {
-        TcpServed {
-            schema: "corelane/served-tcp/1".to_owned(),
-            address: self.address,
-            mode: self.plan.mode,
-            engine: self.engine.kind.to_string(),
-            engine_reason: self.engine.reason.clone(),
-            steering: self
-                .group
-                .as_ref()
-                .map_or(&self.plan.steering, SteeredGroup::steering)
-                .clone(),
-            buckets: (0..self.counters.len()).map(|index| self.bucket(index)).collect(),
-        }
     }
 
     fn bucket(&self, index: usize) -> BucketTcp {
@@ -110,13 +50,67 @@ impl TcpServer {
             broken: counters.broken.named(),
         }
     }
+}
 
-    /// Stops the threads and tells the final counts.
-    ///
-    /// # Errors
-    /// What ended a thread before it was told to stop.
-    pub fn stop(mut self) -> Result<TcpServed, TcpServeError> {
-        self.workers.stop()?;
+impl Server for TcpServer {
+    type Plan = TcpPlan;
+    type Served = TcpServed;
+    type Error = TcpServeError;
+    const KIND: &'static str = "tcp_server";
+
+    fn start(plan: Self::Plan) -> Result<Self, TcpServeError> {
+        let listening = Listening {
+            address: plan.address,
+            steering: &plan.steering,
+            backlog: plan.backlog,
+            free_bind: plan.free_bind,
+            kernel_hash: plan.kernel_hash,
+        };
+        let (listeners, address) = listeners::open(listening)?;
+        let group = listeners::steered(listening, &listeners)?;
+        let engine = choose(plan.engine);
+        let counters: Vec<_> = listeners.iter().map(|_| Arc::default()).collect();
+        let bucket = |index: usize| Bucket::new(&plan, Arc::clone(&counters[index]));
+        let settings = (engine.kind, EngineSettings::default());
+        let (steering, own_descriptors) = (&plan.steering, plan.own_descriptors);
+        let crew = listeners::serve(steering, own_descriptors, &settings, listeners, bucket)?;
+        Ok(Self {
+            plan,
+            address,
+            engine,
+            counters,
+            crew,
+            group,
+        })
+    }
+
+    fn served(&mut self) -> TcpServed {
+        TcpServed {
+            schema: "corelane/served-tcp/1".to_owned(),
+            address: self.address,
+            mode: self.plan.mode,
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            steering: self
+                .group
+                .as_ref()
+                .map_or(&self.plan.steering, SteeredGroup::steering)
+                .clone(),
+            buckets: (0..self.counters.len()).map(|index| self.bucket(index)).collect(),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.crew.is_finished()
+    }
+
+    fn group(&mut self) -> Option<&mut SteeredGroup> {
+        self.group.as_mut()
+    }
+
+    fn stop(mut self) -> Result<TcpServed, TcpServeError> {
+        self.crew.stop();
+        self.crew.finish()?;
         Ok(self.served())
     }
 }

@@ -87,12 +87,12 @@ impl BucketHandler {
     }
 
     /// Takes the sockets that there are once the engine has them; see [`Answering::begin`].
-    pub(super) fn begin(&mut self, own: Id, by_bucket: Vec<Id>) {
+    pub(super) fn begin_answering(&mut self, own: Id, by_bucket: Vec<Id>) {
         self.ways.answering.begin(own, by_bucket);
     }
 
     /// Shows what the engine has sent so far, and the flows' counts to who asked for them; in any case at the `last` time.
-    pub(super) fn publish(&mut self, engine: &EngineCounters, last: bool) {
+    pub(super) fn publish_counts(&mut self, engine: &EngineCounters, last: bool) {
         if let Some(describing) = &mut self.ways.describing {
             describing.tell(last);
         }
@@ -189,7 +189,7 @@ impl Handler for BucketHandler {
                 }
             }
             Event::Closed(_) => self.ways.answering.closed(id),
-            // Failures are counted by the engine, see `publish`.
+            // Failures are counted by the engine, see `publish_counts`.
             _ => {}
         }
     }

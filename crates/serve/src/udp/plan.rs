@@ -1,13 +1,13 @@
 //! What a UDP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
 
+use crate::server::TableError;
 use crate::udp::{Answers, Mode, Model};
 use corelane_host::memory::MemoryPolicy;
 use corelane_rss::Steering;
 use corelane_rss::steer::{Families, SteerError};
-use corelane_worker::SpawnError;
+use corelane_worker::crew::CrewError;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use corelane_worker::group::{GroupError, GroupSettings};
-use corelane_worker::steered::ChangeError;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -172,17 +172,9 @@ pub enum UdpServeError {
     /// No steering program for this table.
     #[error(transparent)]
     Steer(#[from] SteerError),
-    /// A worker could not be started.
+    /// A thread (`bucket 3`, or `reader`) could not start or go on.
     #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// An engine failed.
-    #[error("{thread}: {error}")]
-    Worker {
-        /// Which thread: `bucket 3`, or `reader`.
-        thread: String,
-        /// What the system said.
-        error: io::Error,
-    },
+    Crew(#[from] CrewError),
     /// A socket that was opened would not be used as the model needs it.
     #[error("cannot {what}: {error}")]
     Socket {
@@ -201,17 +193,9 @@ pub enum UdpServeError {
         /// The model asked for.
         model: Model,
     },
-    /// A model whose sockets no program chooses among.
-    #[error(
-        "the model {model} has no indirection table to change: give --model exact, and two buckets or more"
-    )]
-    NoTable {
-        /// The model that runs.
-        model: Model,
-    },
-    /// A table that does not fit the server.
+    /// The table could not be changed later.
     #[error(transparent)]
-    Change(#[from] ChangeError),
+    Table(#[from] TableError),
     /// A socket on all addresses does not know which of them a datagram was for.
     #[error(
         "the hash of a datagram takes the address that it was sent to: listen on one address, not on {address}"

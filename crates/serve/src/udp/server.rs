@@ -9,18 +9,19 @@ use super::mailbox;
 use super::plan::{UdpPlan, UdpServeError};
 use super::served::{BucketServed, UdpServed};
 use super::sockets::{Opened, SocketDrops};
-use super::worker::{Control, Farmed, Farming, Post, Reading, Ready, Serving};
+use super::worker::{Farmed, Farming, Post};
+use crate::service::{self, Service};
 use crate::udp::{Mode, Model};
-use corelane_rss::{Bucket, IndirectionTable, Steering};
-use corelane_worker::engine::{Chosen, EngineBody, FailureCounts, Waker, choose, run_engine};
+use crate::{Server, TableError};
+use corelane_rss::{Bucket, Steering};
+use corelane_worker::crew::{Crew, ReadyCell};
+use corelane_worker::engine::{Chosen, FailureCounts, choose};
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};
-use corelane_worker::memory::Buffers;
-use corelane_worker::steered::{Moved, SteeredGroup};
-use corelane_worker::{CachePadded, Counter, Worker, WorkerSettings, spawn};
+use corelane_worker::steered::SteeredGroup;
+use corelane_worker::{CachePadded, Counter, WorkerSettings};
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -41,8 +42,8 @@ pub struct UdpServer {
     engine: Chosen,
     /// One block a worker.
     counters: Vec<Arc<CachePadded<BucketCounters>>>,
-    /// Where each worker's memory is.
-    buffers: Vec<Buffers>,
+    /// Of each worker, where its memory is.
+    ready: Vec<ReadyCell>,
     /// What did not fit each worker's mailbox; empty where there are none.
     mailbox_full: Vec<Arc<CachePadded<Counter>>>,
     drops: SocketDrops,
@@ -53,55 +54,12 @@ pub struct UdpServer {
     flows: Flows,
     locality_unknown: Option<String>,
     tx_locality_unknown: Option<String>,
-    stop: Arc<AtomicBool>,
-    threads: Vec<Running>,
+    crew: Crew<()>,
     /// None where no program steers.
     group: Option<SteeredGroup>,
 }
 
-/// A thread of the server.
-struct Running {
-    name: String,
-    waker: Waker,
-    handle: Worker<io::Result<()>>,
-}
-
 impl UdpServer {
-    /// Opens the sockets, pins the threads, and returns when every one of them is ready.
-    ///
-    /// # Errors
-    /// See [`UdpServeError`]; nothing is left running then.
-    pub fn start(plan: UdpPlan) -> Result<Self, UdpServeError> {
-        plan.check()?;
-        let opened = Opened::of(&plan)?;
-        let (drops, address) = (opened.watch()?, opened.address()?);
-        let (received, locality_unknown) = told(observe(&plan, address));
-        let (sent, tx_locality_unknown) = told(observe_answers(&plan, address));
-        let mut server = Self {
-            engine: choose(plan.engine),
-            steerer: Arc::new(Current::new(&plan.steering)),
-            plan: Arc::new(plan),
-            address,
-            counters: Vec::new(),
-            buffers: Vec::new(),
-            mailbox_full: Vec::new(),
-            drops,
-            connected: mpsc::channel(),
-            counting: None,
-            flows: Flows::new(Taps::default(), Vec::new()),
-            locality_unknown,
-            tx_locality_unknown,
-            stop: Arc::default(),
-            threads: Vec::new(),
-            group: None,
-        };
-        server.group = server.steered(&opened)?;
-        server.counting = server.plan.flows.then(|| Counting::new(server.plan.workers()));
-        let sampled = server.start_threads(opened)?;
-        server.flows = Flows::new(Taps { received, sent }, sampled);
-        Ok(server)
-    }
-
     fn start_threads(&mut self, opened: Opened) -> Result<Vec<rtrb::Consumer<SocketAddr>>, UdpServeError> {
         let mut sampled = Vec::new();
         let mut for_answers = opened.for_answers(&self.plan)?.into_iter();
@@ -111,12 +69,8 @@ impl UdpServer {
                     let (handler, samples) = self.handler(index);
                     sampled.push(samples);
                     let by_bucket = for_answers.next().unwrap_or_default();
-                    self.start_worker(index, |control| Serving {
-                        socket,
-                        by_bucket,
-                        handler,
-                        control,
-                    })?;
+                    let sockets = [socket].into_iter().chain(by_bucket).collect();
+                    self.start_worker(index, sockets, handler)?;
                 }
             }
             Opened::Farmed { reader, answering } => {
@@ -127,16 +81,10 @@ impl UdpServer {
                     posts.push(self.start_farmed(index, socket, handler)?);
                 }
                 let farming = Farming::new(self.address, Arc::clone(&self.steerer), posts);
-                let cpu = self.plan.steering.cpus[0];
-                self.start_thread("reader".to_owned(), cpu, |control| Reading {
-                    socket: reader,
-                    farming,
-                    control,
-                })?;
-                // The reader ends first: its workers end when it has, and their mailboxes are empty.
-                self.threads.rotate_right(1);
+                self.start_thread("reader".to_owned(), 0, vec![reader], farming)?;
             }
         }
+        self.crew.begin_when_ready()?;
         Ok(sampled)
     }
 
@@ -174,56 +122,43 @@ impl UdpServer {
         handler: BucketHandler,
     ) -> Result<Post, UdpServeError> {
         let (outbox, inbox) = mailbox::new();
-        let waker = self.start_worker(index, |control| Farmed {
-            socket,
+        let farmed = Farmed {
             inbox,
             handler,
-            control,
-        })?;
+            socket: None,
+        };
+        let worker = self.start_worker(index, vec![socket], farmed)?;
         let full = Arc::<CachePadded<Counter>>::default();
         self.mailbox_full.push(Arc::clone(&full));
-        Ok(Post { outbox, waker, full })
+        Ok(Post { outbox, worker, full })
     }
 
-    fn start_worker<B: EngineBody<io::Result<()>> + Send + 'static>(
+    fn start_worker<S: Service + Send + 'static>(
         &mut self,
         index: usize,
-        body: impl FnOnce(Control) -> B,
-    ) -> Result<Waker, UdpServeError> {
-        let ready = self.start_thread(format!("bucket {index}"), self.plan.steering.cpus[index], body)?;
-        self.buffers.push(ready.buffers);
-        Ok(ready.waker)
+        sockets: Vec<UdpSocket>,
+        service: S,
+    ) -> Result<ReadyCell, UdpServeError> {
+        let ready = self.start_thread(format!("bucket {index}"), index, sockets, service)?;
+        self.ready.push(Arc::clone(&ready));
+        Ok(ready)
     }
 
-    /// Starts a pinned thread and waits until it is ready.
-    fn start_thread<B: EngineBody<io::Result<()>> + Send + 'static>(
+    /// Starts a thread on the CPU of a bucket.
+    fn start_thread<S: Service + Send + 'static>(
         &mut self,
         name: String,
-        cpu: u32,
-        body: impl FnOnce(Control) -> B,
-    ) -> Result<Ready, UdpServeError> {
-        let (ready, is_ready) = mpsc::channel();
-        let body = body(Control {
-            stop: Arc::clone(&self.stop),
-            ready,
-        });
-        let (kind, settings) = (self.engine.kind, self.plan.engine_settings());
-        let settings_of_thread = WorkerSettings {
-            name: name.clone(),
-            cpu,
+        bucket: usize,
+        sockets: Vec<UdpSocket>,
+        service: S,
+    ) -> Result<ReadyCell, UdpServeError> {
+        let thread = WorkerSettings {
             memory: self.plan.memory,
-            own_descriptors: false,
+            ..WorkerSettings::new(name, self.plan.steering.cpus[bucket])
         };
-        let handle = spawn(settings_of_thread, move || run_engine(kind, &settings, body)?)?;
-        let Ok(ready) = is_ready.recv() else {
-            // The thread ended before it was ready: its result says why.
-            let ended_early = || io::Error::other("the thread ended early");
-            let error = joined(handle).err().unwrap_or_else(ended_early);
-            return Err(UdpServeError::Worker { thread: name, error });
-        };
-        let waker = ready.waker.clone();
-        self.threads.push(Running { name, waker, handle });
-        Ok(ready)
+        let sockets = sockets.into_iter().map(OwnedFd::from).collect();
+        let engine = (self.engine.kind, self.plan.engine_settings());
+        Ok(service::start(&mut self.crew, thread, engine, sockets, service)?)
     }
 
     /// The group of sockets, where a program chooses among several.
@@ -236,31 +171,10 @@ impl UdpServer {
         }
         let (families, steering) = (self.plan.families(), self.plan.steering.clone());
         let group = SteeredGroup::new(&sockets[0], sockets.len(), families, steering);
-        let what = "duplicate the socket";
-        group
-            .map(Some)
-            .map_err(|error| UdpServeError::Socket { what, error })
-    }
-
-    /// Steers by another table from now on, and tells how many entries moved. Datagrams that wait are served where they
-    /// wait; none is lost.
-    ///
-    /// # Errors
-    /// When the model has no table, or the table does not fit the server: see [`UdpServeError`].
-    pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, UdpServeError> {
-        let model = self.plan.model;
-        let group = self.group.as_mut().ok_or(UdpServeError::NoTable { model })?;
-        let moved = group.change(table)?;
-        self.steerer.exchange(group.steering());
-        Ok(moved)
-    }
-
-    /// Has `told` called whenever entries move from bucket to bucket, on the thread that changes the table. Nothing where the
-    /// model has no table.
-    pub fn on_move(&mut self, told: impl FnMut(&Moved<'_>) + Send + 'static) {
-        if let Some(group) = &mut self.group {
-            group.on_move(told);
-        }
+        let mut group = group.map_err(TableError::Duplicate)?;
+        let current = Arc::clone(&self.steerer);
+        group.on_move(move |moved| current.exchange(moved.steering));
+        Ok(Some(group))
     }
 
     /// The steering in force.
@@ -277,47 +191,13 @@ impl UdpServer {
         self.address
     }
 
-    /// Takes in what was sampled; call it a few times a second, or samples are lost.
-    pub fn collect_samples(&mut self) {
+    /// Takes in what was sampled: samples are lost otherwise.
+    fn collect_samples(&mut self) {
         self.flows.collect();
         for (worker, socket) in self.connected.1.try_iter() {
             self.drops.add(worker, socket);
         }
         self.drops.look();
-    }
-
-    /// The datagrams so far by hash, hash type and bucket; `None` where the plan does not count them.
-    pub fn flows(&mut self) -> Option<FlowCounts> {
-        let wake = || self.threads.iter().for_each(|thread| thread.waker.wake());
-        Some(self.counting.as_mut()?.ask(wake, FLOWS_WITHIN))
-    }
-
-    /// The counts so far.
-    #[must_use]
-    pub fn served(&mut self) -> UdpServed {
-        self.collect_samples();
-        let workers = self.counters.len();
-        let cpus = &self.plan.steering.cpus[..workers];
-        let locality = self.flows.locality(cpus);
-        let departed = self.flows.departed(cpus, self.plan.transmit_queues.unwrap_or(1));
-        let shared = [("full_buffers", self.drops.shared())];
-        UdpServed {
-            schema: "corelane/served-udp/1".to_owned(),
-            address: self.address,
-            engine: self.engine.kind.to_string(),
-            engine_reason: self.engine.reason.clone(),
-            model: self.plan.model,
-            steering: self.steering().clone(),
-            answers: self.plan.answers,
-            buckets: (locality.into_iter().zip(departed).enumerate())
-                .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed))
-                .collect(),
-            shared_dropped: by_cause(shared.into_iter()),
-            locality_unknown: self.locality_unknown.clone(),
-            tx_locality_unknown: self.tx_locality_unknown.clone(),
-            flows: None,
-            flows_uncounted: None,
-        }
     }
 
     fn bucket_served(
@@ -359,50 +239,101 @@ impl UdpServer {
             tx_on_queue: departed.on_queue,
             tx_right: departed.right,
             answered_unconnected: counters.answered_unconnected.get(),
-            memory: Some(self.buffers[index].told(self.plan.memory, self.plan.buffer_memory)),
+            memory: (self.ready[index].get())
+                .map(|ready| ready.buffers.told(self.plan.memory, self.plan.buffer_memory)),
+        }
+    }
+}
+
+impl Server for UdpServer {
+    type Plan = UdpPlan;
+    type Served = UdpServed;
+    type Error = UdpServeError;
+    const KIND: &'static str = "udp_server";
+
+    fn start(plan: Self::Plan) -> Result<Self, UdpServeError> {
+        plan.check()?;
+        let opened = Opened::of(&plan)?;
+        let (drops, address) = (opened.watch()?, opened.address()?);
+        let (received, locality_unknown) = told(observe(&plan, address));
+        let (sent, tx_locality_unknown) = told(observe_answers(&plan, address));
+        let mut server = Self {
+            engine: choose(plan.engine),
+            steerer: Arc::new(Current::new(&plan.steering)),
+            plan: Arc::new(plan),
+            address,
+            counters: Vec::new(),
+            ready: Vec::new(),
+            mailbox_full: Vec::new(),
+            drops,
+            connected: mpsc::channel(),
+            counting: None,
+            flows: Flows::new(Taps::default(), Vec::new()),
+            locality_unknown,
+            tx_locality_unknown,
+            crew: Crew::new(),
+            group: None,
+        };
+        server.group = server.steered(&opened)?;
+        server.counting = server.plan.flows.then(|| Counting::new(server.plan.workers()));
+        let sampled = server.start_threads(opened)?;
+        server.flows = Flows::new(Taps { received, sent }, sampled);
+        Ok(server)
+    }
+
+    fn served(&mut self) -> UdpServed {
+        self.collect_samples();
+        let workers = self.counters.len();
+        let cpus = &self.plan.steering.cpus[..workers];
+        let locality = self.flows.locality(cpus);
+        let departed = self.flows.departed(cpus, self.plan.transmit_queues.unwrap_or(1));
+        let shared = [("full_buffers", self.drops.shared())];
+        UdpServed {
+            schema: "corelane/served-udp/1".to_owned(),
+            address: self.address,
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            model: self.plan.model,
+            steering: self.steering().clone(),
+            answers: self.plan.answers,
+            buckets: (locality.into_iter().zip(departed).enumerate())
+                .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed))
+                .collect(),
+            shared_dropped: by_cause(shared.into_iter()),
+            locality_unknown: self.locality_unknown.clone(),
+            tx_locality_unknown: self.tx_locality_unknown.clone(),
+            flows: None,
+            flows_uncounted: None,
         }
     }
 
-    /// Stops the threads and tells the final counts.
-    ///
-    /// # Errors
-    /// What ended a thread before it was told to stop.
-    pub fn stop(mut self) -> Result<UdpServed, UdpServeError> {
-        self.stop_threads()?;
+    fn poll(&mut self) -> Result<(), UdpServeError> {
+        self.collect_samples();
+        Ok(())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.crew.is_finished()
+    }
+
+    fn group(&mut self) -> Option<&mut SteeredGroup> {
+        self.group.as_mut()
+    }
+
+    fn flows(&mut self) -> Option<FlowCounts> {
+        let crew = &self.crew;
+        Some(self.counting.as_mut()?.ask(|| crew.wake(), FLOWS_WITHIN))
+    }
+
+    fn stop(mut self) -> Result<UdpServed, UdpServeError> {
+        self.crew.stop();
+        self.crew.finish()?;
         let mut served = self.served();
         if let Some(counting) = &mut self.counting {
             let counts = counting.last();
             (served.flows, served.flows_uncounted) = (Some(counts.flows), Some(counts.uncounted));
         }
         Ok(served)
-    }
-
-    fn stop_threads(&mut self) -> Result<(), UdpServeError> {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in &self.threads {
-            thread.waker.wake();
-        }
-        let mut outcome = Ok(());
-        for Running { name, handle, .. } in self.threads.drain(..) {
-            if let Err(error) = joined(handle) {
-                outcome = Err(UdpServeError::Worker { thread: name, error });
-            }
-        }
-        outcome
-    }
-}
-
-/// A worker's result; its panic goes on here.
-fn joined<R>(worker: Worker<R>) -> R {
-    worker
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-impl Drop for UdpServer {
-    fn drop(&mut self) {
-        // Nobody is left to tell: `stop` is for those who want to know.
-        let _ = self.stop_threads();
     }
 }
 

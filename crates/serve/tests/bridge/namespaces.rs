@@ -3,6 +3,7 @@
 use super::frames::{datagram, number_of};
 use corelane_host::bed::{Bed, BedError, BedPlan, Side};
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, open};
+use corelane_serve::Server;
 use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan, exposition};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};

@@ -3,6 +3,7 @@
 use super::frames::{arp, cut_off, datagram, number_of, tagged};
 use corelane_link::memory::{MemoryLink, shared};
 use corelane_link::{FrameLayout, Link};
+use corelane_serve::Server;
 use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, Bridged, OnMatch, Sides, TablePlan, Verdict};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,5 @@
 //! What the tests of servers share: a server of few buckets on CPUs that there are, and a plain client.
 
-#![allow(dead_code, reason = "each test file uses its part of it")]
-
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::engine::{EngineKind, choose};
 use std::io::{Read, Write};

@@ -1,5 +1,4 @@
 //! What the tests of this room share: keys and values of random tables.
-#![allow(dead_code)]
 
 use corelane_table::{Address, Seed, Value};
 

@@ -1,6 +1,6 @@
 //! The cases. Each gets an engine and sockets that fit it, and owns the whole little network.
 
-use crate::world::{Notes, World, anywhere, send, settle, until};
+use crate::suite::world::{Notes, World, anywhere, send, settle, until};
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, DatagramOptions, Engine, Event, Full, Id, Ops};
 use std::collections::HashMap;

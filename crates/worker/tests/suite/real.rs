@@ -1,6 +1,6 @@
 //! What only real engines can show: the kernel's batches, merging, refusals and full buffers.
 
-use crate::world::{Notes, send, settle, until};
+use crate::suite::world::{Notes, send, settle, until};
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_worker::engine::{
     Cause, DatagramOptions, Engine, EngineBody, EngineCounters, EngineKind, EngineSettings, choose,

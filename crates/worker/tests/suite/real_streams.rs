@@ -1,7 +1,7 @@
 //! What only real engines can show of TCP: calls, time-outs, and foreign peers.
 
-use crate::streams::{Log, listening, pair};
-use crate::world::{World, on_epoll, on_io_uring, until};
+use crate::suite::streams::{Log, listening, pair};
+use crate::suite::world::{World, on_epoll, on_io_uring, until};
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Engine, EngineSettings};
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::time::Duration;
 macro_rules! on_real_engines {
     ($case:ident) => {{
         struct ThisCase;
-        impl crate::world::Case for ThisCase {
+        impl crate::suite::world::Case for ThisCase {
             fn run<E: Engine>(self, engine: E, world: &dyn World) {
                 $case(engine, world);
             }

@@ -1,7 +1,7 @@
 //! The cases of TCP. Each gets an engine and owns the whole little network: listeners and the connections to them are of
 //! one engine.
 
-use crate::world::{World, until};
+use crate::suite::world::{World, until};
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Engine, Event, Full, Handler, Id, Ops};
 use std::collections::{HashMap, HashSet};

@@ -5,7 +5,7 @@ mod text;
 
 pub use arguments::{AlignArgument, EXAMPLES, LoadHttpArguments};
 
-use super::live::{Growing, Unit, View, Watched};
+use super::live::{Growing, Shown, Unit, View};
 use crate::outcome::{Done, GateFailed, Outcome, usage};
 use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, HttpPlan, TlsLoadError};
 use corelane_measure::quantity;
@@ -16,27 +16,21 @@ use std::time::Duration;
 pub fn run(arguments: &LoadHttpArguments) -> Outcome {
     let gates = gates(&arguments.fail_if)?;
     let plan = arguments::request(arguments)?.resolve().map_err(name_flag)?;
-    let start = |plan| HttpLoad::start(plan).map_err(name_flag);
-    let finish = |load: HttpLoad| Ok(load.finish()?);
     let foreground = &arguments.foreground;
-    let Some((mut loaded, notes)) = foreground.run(plan, HttpPlan::needs, start, finish)? else {
+    let Some((mut loaded, notes)) = foreground.run::<HttpLoad>(plan)? else {
         return Ok(Done);
     };
     loaded.notes.extend(notes);
-    foreground.tell(&loaded, text::summary)?;
+    foreground.output().report(&loaded, text::summary)?;
     judge(&loaded, &gates)
 }
 
-impl Watched for HttpLoad {
-    fn wait(&mut self, timeout: Duration) -> bool {
-        Self::wait(self, timeout)
+impl Shown for HttpLoad {
+    fn refused(error: HttpLoadError) -> anyhow::Error {
+        name_flag(error)
     }
 
-    fn stop(&self) {
-        Self::stop(self);
-    }
-
-    fn view(&mut self) -> View {
+    fn view(&mut self) -> Option<View> {
         let (progress, plan) = (self.progress(), self.plan());
         let counted = |name, count, unit| Growing { name, count, unit };
         let connections = format!(
@@ -64,14 +58,14 @@ impl Watched for HttpLoad {
         if progress.opening {
             growing = vec![counted("opened", progress.open, Unit::Events)];
         }
-        View {
+        Some(View {
             stage,
             left,
             growing,
             facts: vec![connections],
             measured: "latency",
             seen: self.seen(),
-        }
+        })
     }
 }
 

@@ -163,14 +163,15 @@ fn serve(seat: Seat, listener: SimulatedListener, counters: Arc<CachePadded<Http
     };
     let mut bucket = Bucket::new(Arc::new(plan), None, counters, None);
     let mut engine = seat.engine(&EngineSettings::default()).unwrap();
-    let listener = engine.ops().listen(listener).unwrap();
-    bucket.begin(listener, engine.now()).unwrap();
+    engine.ops().listen(listener).unwrap();
+    let now = engine.now();
+    bucket.begin(engine.ops(), now, Vec::new()).unwrap();
     while engine.now() < end {
         let until = bucket.next_due().min(end);
         engine.turn(until, &mut bucket).unwrap();
         let now = engine.now();
         bucket.turned(engine.ops(), now);
-        bucket.publish(engine.ops());
+        bucket.publish(engine.ops(), false);
         for connection in bucket.connections.iter().flatten() {
             let queued = engine.ops().queued(connection.id);
             assert!(

@@ -57,15 +57,15 @@ fn merging() -> EngineSettings {
 /// Runs each case on each engine: `name: settings => case`.
 macro_rules! suite {
     ($($name:ident: $settings:expr => $case:path;)*) => {
-        suite!(@on epoll, crate::world::on_epoll, $($name: $settings => $case;)*);
-        suite!(@on io_uring, crate::world::on_io_uring, $($name: $settings => $case;)*);
-        suite!(@on simulated, crate::world::on_simulated, $($name: $settings => $case;)*);
+        suite!(@on epoll, crate::suite::world::on_epoll, $($name: $settings => $case;)*);
+        suite!(@on io_uring, crate::suite::world::on_io_uring, $($name: $settings => $case;)*);
+        suite!(@on simulated, crate::suite::world::on_simulated, $($name: $settings => $case;)*);
     };
     (@on $engine:ident, $start:path, $($name:ident: $settings:expr => $case:path;)*) => {
         mod $engine {
             #[allow(unused_imports)]
             use super::*;
-            use crate::world::{Case, World};
+            use crate::suite::world::{Case, World};
             use corelane_worker::engine::Engine;
 
             $(

@@ -1,0 +1,43 @@
+//! The integration tests of this room, in one program.
+
+mod any_address;
+mod bridge;
+mod classify;
+mod common;
+mod documentation;
+mod engines;
+mod explain;
+mod flow_plan;
+mod hash_and_plan;
+mod host;
+mod http_ends;
+mod http_load;
+mod infer;
+mod interrupt;
+mod key;
+mod kill;
+mod limits;
+mod load_https;
+mod many_connections;
+mod memory;
+mod nic;
+mod observe;
+mod packets;
+mod partial;
+#[path = "common/raw_http.rs"]
+mod raw_http;
+mod rebalance;
+mod scale;
+mod scale_http;
+mod scale_tcp;
+mod serve_device;
+mod serve_http;
+mod simulate;
+mod steer;
+#[path = "common/stream_server.rs"]
+mod stream_server;
+mod subject;
+mod table;
+mod tcp_load;
+mod udp;
+mod verify;

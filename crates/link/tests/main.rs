@@ -1,0 +1,11 @@
+//! The integration tests of this room, in one program.
+
+mod any_bytes;
+#[path = "common/any_capture.rs"]
+mod any_capture;
+#[path = "common/any_spec.rs"]
+mod any_spec;
+mod captures;
+mod faults;
+mod loss;
+mod suite;

@@ -1,0 +1,10 @@
+//! The integration tests of this room, in one program.
+
+mod captures;
+mod common;
+mod edits;
+mod etherparse;
+mod mutation;
+mod rules;
+mod tunnels;
+mod verify;

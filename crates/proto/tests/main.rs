@@ -1,0 +1,10 @@
+//! The integration tests of this room, in one program.
+
+#[path = "common/answers.rs"]
+mod answers;
+mod any_bytes;
+#[path = "common/any_request.rs"]
+mod any_request;
+#[path = "common/any_response.rs"]
+mod any_response;
+mod http_response;

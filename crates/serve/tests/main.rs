@@ -1,0 +1,9 @@
+//! The integration tests of this room, in one program.
+
+mod bridge;
+mod changing_tables;
+mod common;
+mod http;
+mod http_files;
+mod http_tls;
+mod tcp;

@@ -1,0 +1,9 @@
+//! The integration tests of this room, in one program.
+
+mod adopt;
+mod group;
+mod locality;
+mod received;
+mod simulated;
+mod steered;
+mod suite;
