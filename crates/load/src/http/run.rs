@@ -3,12 +3,11 @@
 
 use super::error::HttpLoadError;
 use super::generator::{Common, Generator, LiveCounters, Outcome};
-use super::group;
 use super::loaded::{HttpLoaded, PhaseLoaded};
 use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
 use super::sum::Run;
-use super::tls;
+use super::terms::Terms;
 use crate::crew::{Crew, News};
 use crate::showing::Seen;
 use corelane_host::usage;
@@ -64,8 +63,7 @@ impl HttpLoad {
         let mut load = Self {
             engine: plan.choose_engine(),
             common: Common {
-                requests: group::prepare(&plan)?,
-                tls: tls::pools(&plan)?,
+                terms: Terms::of_plan(&plan)?,
                 phases: Arc::new(PhaseTimes::new(plan.phases.len())),
                 stop: Arc::default(),
                 plan: Arc::new(plan),
