@@ -4,7 +4,9 @@ use super::error::HttpLoadError;
 use super::plan::{PlannedBody, Promise};
 use corelane_proto::http::chunked::{CHUNK_END, LAST_CHUNK, size_line};
 use corelane_proto::http::pattern;
-use corelane_worker::engine::{Full, Id, Ops};
+use corelane_worker::engine::Output;
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a generated body that are kept; longer ones repeat them. A multiple of the pattern's period.
@@ -44,7 +46,7 @@ impl Body {
         {
             return Err(HttpLoadError::Body {
                 path: path.clone(),
-                error: std::io::Error::other("its length has changed since the run was planned"),
+                error: io::Error::other("its length has changed since the run was planned"),
             });
         }
         Ok(Some(Self {
@@ -54,53 +56,43 @@ impl Body {
         }))
     }
 
-    /// Whether it goes in chunks.
-    pub(super) fn is_chunked(&self) -> bool {
-        self.chunked
-    }
-
     /// Bytes without coding.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Queues all of it.
-    ///
-    /// # Errors
-    /// When the outbox has no room for the lines between chunks.
-    pub(super) fn write(&self, ops: &mut Ops, id: Id) -> Result<(), Full> {
-        let mut offset = 0;
-        while offset < self.length {
-            let part = self
-                .block
-                .len()
-                .min(usize::try_from(self.length - offset).unwrap_or(usize::MAX));
-            if self.chunked {
-                ops.write(id, size_line(part as u64).as_ref())?;
-            }
-            ops.write_shared(id, &self.block, 0..part);
-            if self.chunked {
-                ops.write(id, CHUNK_END)?;
-            }
-            offset += part as u64;
-        }
+    /// Queues a piece from `offset` on, at most `most` bytes of it, and returns its length.
+    pub(super) fn write(&self, offset: u64, most: usize, out: &mut dyn Output) -> io::Result<usize> {
+        let range = self.range(offset, most);
+        let length = range.len();
         if self.chunked {
-            ops.write(id, LAST_CHUNK)
+            out.write(size_line(length as u64).as_ref())?;
+        }
+        out.write_shared(&self.block, range)?;
+        if self.chunked {
+            out.write(CHUNK_END)?;
+        }
+        Ok(length)
+    }
+
+    /// Queues what follows the last piece.
+    pub(super) fn end(&self, out: &mut dyn Output) -> io::Result<()> {
+        if self.chunked {
+            out.write(LAST_CHUNK)
         } else {
             Ok(())
         }
     }
 
-    /// Its bytes from `offset` on, at most `most` of them.
-    pub(super) fn at(&self, offset: u64, most: usize) -> &[u8] {
+    /// Where in the block its bytes from `offset` on are, at most `most` of them.
+    fn range(&self, offset: u64, most: usize) -> Range<usize> {
         let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let start = if self.block.is_empty() {
-            0
-        } else {
-            (offset % self.block.len() as u64) as usize
-        };
-        let rest = &self.block[start..];
-        &rest[..rest.len().min(left).min(most)]
+        let start = (offset % self.block.len().max(1) as u64) as usize;
+        start..start + (self.block.len() - start).min(left).min(most)
+    }
+
+    fn at(&self, offset: u64, most: usize) -> &[u8] {
+        &self.block[self.range(offset, most)]
     }
 
     /// Whether bytes found at an offset are its own.

@@ -1,24 +1,21 @@
-//! What one worker of the generator does: opens its connections, makes requests as each pool's model and the phases say,
-//! waits for the last answers, and tells each request's fate.
+//! One worker of the generator: opens its connections, makes requests as each pool's model and the phases say, and waits for
+//! the last answers.
 //!
-//! In: its part of the plan, the times of the phases, events of its engine (`events.rs`). Out: requests through the engine
-//! (`asking.rs`, `lifecycle.rs`); at the end an [`Outcome`].
+//! In: its part of the plan, the times of the phases, events of its engine, which go to the connections (`client.rs`). Out:
+//! at the end an [`Outcome`].
 
-use super::connection::{Connection, State};
-use super::group::{Group, Prepared};
+use super::client::{Client, Shared, Slot, Stage};
+use super::group::Group;
 use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
-use super::tls::TlsPool;
-use super::tls::session::{Buffers, Session};
-use crate::failure::{Failure, Failures};
+use super::terms::Terms;
+use crate::failure::Failures;
 use crate::showing::{Showing, Shown};
-use crate::sources::Release;
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
 use corelane_measure::histogram::Histogram;
 use corelane_worker::crew::Job;
-use corelane_worker::engine::{Engine, Ops};
-use corelane_worker::timers::Wheel;
+use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
 use std::sync::Arc;
@@ -44,22 +41,8 @@ const SHORTEST_GATHERING: Duration = Duration::from_micros(5);
 /// Answers to be expected in that time; a sleep that gathers fewer spares nothing.
 const FEWEST_GATHERED: u128 = 2;
 
-/// The mean latency follows this many answers.
-const MEAN_OVER: i64 = 64;
-
 /// How often a ramp of connections is looked at.
 const RAMP_LOOK: Duration = Duration::from_millis(10);
-
-/// How far the run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Connections are opened; nothing is asked.
-    Opening,
-    /// Requests are made.
-    Running,
-    /// No more requests are made; answers are waited for.
-    Draining,
-}
 
 /// What anyone may read while a worker runs.
 #[derive(Debug, Default)]
@@ -78,40 +61,25 @@ pub(super) struct LiveCounters {
 #[derive(Debug, Clone)]
 pub(super) struct Common {
     pub(super) plan: Arc<HttpPlan>,
-    /// The requests of each pool.
-    pub(super) requests: Vec<Arc<Vec<Prepared>>>,
-    /// How each pool's connections are encrypted, where they are.
-    pub(super) tls: Vec<Option<TlsPool>>,
+    /// Of each pool.
+    pub(super) terms: Vec<Arc<Terms>>,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) phases: Arc<PhaseTimes>,
 }
 
 /// One worker's generator.
 pub(super) struct Generator {
-    pub(super) plan: Arc<HttpPlan>,
-    stop: Arc<AtomicBool>,
-    phases: Arc<PhaseTimes>,
-    /// Which of them it is in.
+    common: Common,
+    /// The phase that runs.
     phase: usize,
     live: Arc<CachePadded<LiveCounters>>,
     /// This worker's place among all.
     place: usize,
-    pub(super) stage: Stage,
-    pub(super) groups: Vec<Group>,
-    pub(super) connections: Vec<Connection>,
-    /// The session of each connection over TLS; nothing where all are plain.
-    pub(super) sessions: Vec<Option<Box<Session>>>,
-    pub(super) buffers: Buffers,
-    /// Connection of each engine slot.
-    pub(super) of_slot: Vec<u32>,
-    wheel: Wheel<u32>,
-    pub(super) random: fastrand::Rng,
-    /// Connections being opened.
-    pub(super) opening: usize,
-    pub(super) open: u64,
+    groups: Vec<Group>,
+    pub(super) slots: Vec<Slot>,
+    shared: Shared,
     /// The longest that answers may gather; zero with an open loop among the pools.
     most_gathering: Duration,
-    mean_latency: Duration,
     longest_gathering: Duration,
 }
 
@@ -133,58 +101,64 @@ pub(super) struct Outcome {
 impl Generator {
     /// The generator of worker `place`, with no connection open.
     pub(super) fn new(common: Common, place: usize, live: Arc<CachePadded<LiveCounters>>, now: Time) -> Self {
-        let plan = common.plan;
-        let (mut groups, mut connections) = (Vec::new(), Vec::new());
-        for (pool, share) in plan.workers[place].shares.iter().enumerate() {
-            let made = (Arc::clone(&common.requests[pool]), common.tls[pool].as_ref());
-            groups.push(Group::new(&plan, pool, place, connections.len(), made));
-            connections.extend((0..share.connections()).map(|_| Connection::new(pool as u16)));
+        let plan = &common.plan;
+        let (mut groups, mut slots) = (Vec::new(), Vec::new());
+        for (pool, terms) in common.terms.iter().enumerate() {
+            let group = Group::new(plan, terms, pool, place, slots.len());
+            slots.resize_with(group.members.end, || Slot::new(pool as u16));
+            groups.push(group);
         }
-        let mut sessions = Vec::new();
-        if groups.iter().any(|group| group.encryption.is_some()) {
-            sessions.resize_with(connections.len(), || None);
-        }
+        let most_gathering = if plan.gathers() {
+            Duration::from_micros(plan.gather_us.into())
+        } else {
+            Duration::ZERO
+        };
         Self {
-            stop: common.stop,
-            phases: common.phases,
+            common,
             phase: 0,
             live,
             place,
-            stage: Stage::Opening,
             groups,
-            connections,
-            sessions,
-            buffers: Buffers::default(),
-            of_slot: Vec::new(),
-            wheel: Wheel::new(now),
-            // Requests are drawn alike in every run; workers differ.
-            random: fastrand::Rng::with_seed(place as u64),
-            opening: 0,
-            open: 0,
-            most_gathering: if plan.gathers() {
-                Duration::from_micros(plan.gather_us.into())
-            } else {
-                Duration::ZERO
-            },
-            mean_latency: Duration::ZERO,
+            slots,
+            shared: Shared::new(place, now),
+            most_gathering,
             longest_gathering: Duration::ZERO,
-            plan,
+        }
+    }
+
+    /// A connection, to have something happen to it.
+    fn client<'a>(&'a mut self, ops: &'a mut Ops, index: usize, now: Time) -> Client<'a> {
+        let slot = &mut self.slots[index];
+        Client {
+            ops,
+            now,
+            index,
+            group: &mut self.groups[usize::from(slot.group)],
+            slot,
+            shared: &mut self.shared,
         }
     }
 
     fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.common.stop.load(Ordering::Relaxed)
+    }
+
+    fn under_way(&self) -> u64 {
+        let groups = self.groups.iter();
+        groups.map(|group| group.counts.requests.unfinished).sum()
     }
 
     fn goes_on(&self) -> bool {
-        let more = |group: &Group| !group.members.is_empty() && (group.budget > 0 || group.under_way > 0);
-        self.phase < self.plan.phases.len() && !self.stopped() && self.groups.iter().any(more)
+        let more = |group: &Group| {
+            !group.members.is_empty() && (group.budget > 0 || group.counts.requests.unfinished > 0)
+        };
+        self.phase < self.common.plan.phases.len() && !self.stopped() && self.groups.iter().any(more)
     }
 
     /// Begins a phase that began at `since`: schedules start anew.
     fn enter(&mut self, phase: usize, since: Time) {
         self.phase = phase;
-        let plan = Arc::clone(&self.plan);
+        let plan = Arc::clone(&self.common.plan);
         if let Some(planned) = plan.phases.get(phase) {
             for (pool, group) in self.groups.iter_mut().enumerate() {
                 group.enter(&plan, planned, pool, self.place, since);
@@ -196,29 +170,29 @@ impl Generator {
     fn leave(&mut self, ended: Time) {
         for group in &mut self.groups {
             if let Some(schedule) = group.schedule.take() {
-                group.counts.unsent += schedule.unissued_before(ended).min(group.budget);
+                group.counts.requests.unsent += schedule.unissued_before(ended).min(group.budget);
             }
         }
     }
 
     fn follow_phases(&mut self, ops: &mut Ops, now: Time) {
-        while self.phase < self.plan.phases.len() && self.phases.began(self.phase + 1) <= now {
-            let since = self.phases.began(self.phase + 1);
+        while self.phase < self.common.plan.phases.len() && self.common.phases.began(self.phase + 1) <= now {
+            let since = self.common.phases.began(self.phase + 1);
             self.leave(since);
             self.enter(self.phase + 1, since);
         }
-        let plan = Arc::clone(&self.plan);
+        let plan = Arc::clone(&self.common.plan);
         let Some(planned) = plan.phases.get(self.phase) else {
             return;
         };
-        let level = planned.level(now.since(self.phases.began(self.phase)));
+        let level = planned.level(now.since(self.common.phases.began(self.phase)));
         for index in 0..self.groups.len() {
-            let newly = self.groups[index].activate(level);
-            for connection in newly {
-                match self.connections[connection].state {
-                    State::Idle => self.rest(ops, connection, now),
-                    State::Closed => self.try_again(connection, now),
-                    _ => {}
+            for connection in self.groups[index].activate(level) {
+                let mut client = self.client(ops, connection, now);
+                if client.slot.connection.is_idle() {
+                    client.rest();
+                } else if client.slot.connection.is_closed() {
+                    client.retry(now);
                 }
             }
         }
@@ -235,13 +209,14 @@ impl Generator {
         };
         let scheduled = self.groups.iter().map(scheduled).min().unwrap_or(Time::NEVER);
         let ramps = self
+            .common
             .plan
             .phases
             .get(self.phase)
             .is_some_and(|phase| phase.from != phase.to);
         let look = now + if ramps { RAMP_LOOK } else { LONGEST_TURN };
-        let phase = self.phases.began(self.phase + 1);
-        scheduled.min(self.wheel.next_due()).min(phase).min(look)
+        let phase = self.common.phases.began(self.phase + 1);
+        scheduled.min(self.shared.wheel.next_due()).min(phase).min(look)
     }
 
     /// Begins what is due on the schedules, as far as there are connections.
@@ -257,97 +232,51 @@ impl Generator {
                     group.starving = false;
                     break;
                 }
-                let Some(connection) = next_idle(&mut self.connections, &mut group.idle) else {
+                let first = group.members.start;
+                let idle = std::iter::from_fn(|| group.idle.pop()).map(|place| first + place);
+                let Some(connection) = { idle }.find(|index| self.slots[*index].connection.is_idle()) else {
                     group.starving = true;
                     break;
                 };
                 schedule.advance();
-                group.counts.waited += u64::from(group.starving);
+                group.counts.requests.waited_for_connection += u64::from(group.starving);
                 group.schedule_lag.record(now.since(due).as_nanos() as u64);
-                self.begin(ops, connection, due, now);
+                self.client(ops, connection, now).begin(due);
             }
         }
     }
 
     /// How long answers gather before they are taken.
     fn gathering(&self) -> Duration {
-        let gathering = self.most_gathering.min(self.mean_latency / GATHERING_PART);
+        let gathering = self.most_gathering.min(self.shared.mean_latency / GATHERING_PART);
         if gathering < SHORTEST_GATHERING {
             return Duration::ZERO;
         }
-        let under_way: u64 = self.groups.iter().map(|group| group.under_way).sum();
-        if u128::from(under_way) * gathering.as_nanos() < FEWEST_GATHERED * self.mean_latency.as_nanos() {
+        if u128::from(self.under_way()) * gathering.as_nanos()
+            < FEWEST_GATHERED * self.shared.mean_latency.as_nanos()
+        {
             return Duration::ZERO;
         }
         gathering
     }
 
-    /// Notes how long an answer took.
-    pub(super) fn note_latency(&mut self, latency: Duration) {
-        let mean = self.mean_latency.as_nanos() as i64;
-        let mean = mean + (latency.as_nanos() as i64 - mean) / MEAN_OVER;
-        self.mean_latency = Duration::from_nanos(mean as u64);
-    }
-
     fn fire_timers(&mut self, ops: &mut Ops, now: Time) {
-        while let Some(index) = self.wheel.expired(now) {
-            self.on_timer(ops, index as usize, now);
+        while let Some(index) = self.shared.wheel.expired(now) {
+            self.client(ops, index as usize, now).fired();
         }
-    }
-
-    fn on_timer(&mut self, ops: &mut Ops, index: usize, now: Time) {
-        let connection = &mut self.connections[index];
-        connection.timer = None;
-        let wake = connection.wake;
-        if wake > now {
-            if wake < Time::NEVER {
-                self.wake_at(index, wake);
-            }
-            return;
-        }
-        match connection.state {
-            State::Pausing => self.begin(ops, index, wake, now),
-            State::Handshaking => self.handshake_over(ops, index),
-            State::Writing => self.write_more(ops, index, now),
-            State::AwaitingContinue => self.continue_unasked(ops, index, now),
-            State::AwaitingHead => self.give_up(ops, index, Failure::FirstByteTimeout),
-            State::AwaitingEnd if connection.held => self.receive_again(ops, index, now),
-            State::AwaitingEnd => self.give_up(ops, index, Failure::RequestTimeout),
-            State::Lingering => self.close(ops, index, Release::Rests),
-            State::Closed => self.reopen(ops, index, wake, now),
-            State::Opening | State::Idle | State::Closing => {}
-        }
-    }
-
-    /// Has a connection looked at again at `wake`. Timers are lazy: one that fires too early is set again, so that a
-    /// deadline that moves on with every request costs nothing.
-    pub(super) fn wake_at(&mut self, index: usize, wake: Time) {
-        let connection = &mut self.connections[index];
-        connection.wake = wake;
-        if let Some(timer) = connection.timer {
-            if connection.fires <= wake {
-                return;
-            }
-            self.wheel.cancel(timer);
-        }
-        connection.timer = Some(self.wheel.insert(wake, index as u32));
-        connection.fires = wake;
     }
 
     /// Waits until every answer has come, or too long.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
-        self.stage = Stage::Draining;
+        self.shared.stage = Stage::Draining;
         self.live.draining.set(1);
-        let give_up = engine.now() + self.plan.timeouts.drain();
+        let give_up = engine.now() + Duration::from_secs_f64(self.common.plan.timeouts.drain_s);
         // Who stops the run is given the answers under way; who stops this wait has waited enough.
         let stopped_before = self.stopped();
-        while self.groups.iter().any(|group| group.under_way > 0)
-            && engine.now() < give_up
-            && (stopped_before || !self.stopped())
-        {
+        while self.under_way() > 0 && engine.now() < give_up && (stopped_before || !self.stopped()) {
             let now = engine.now();
             self.fire_timers(engine.ops(), now);
-            let until = give_up.min(self.wheel.next_due()).min(now + LONGEST_TURN);
+            let until = give_up.min(self.shared.wheel.next_due()).min(now + LONGEST_TURN);
             engine.turn(until, self)?;
             self.show();
         }
@@ -355,23 +284,12 @@ impl Generator {
         Ok(())
     }
 
-    fn unanswered(&self) -> u64 {
-        let open = |connection: &&Connection| {
-            !matches!(
-                connection.state,
-                State::Closed | State::Opening | State::Handshaking
-            )
-        };
-        let open = self.connections.iter().filter(open);
-        open.filter(|connection| connection.served == 0).count() as u64
-    }
-
     fn show(&self) {
         let sum = |count: fn(&Group) -> u64| self.groups.iter().map(count).sum();
-        self.live.open.set(self.open);
-        self.live.sent.set(sum(|group| group.counts.sent));
-        self.live.ok.set(sum(|group| group.counts.ok));
-        self.live.failed.set(sum(|group| group.counts.failures.total()));
+        self.live.open.set(self.shared.open);
+        self.live.sent.set(sum(|group| group.counts.requests.sent));
+        self.live.ok.set(sum(|group| group.counts.requests.ok));
+        self.live.failed.set(sum(|group| group.counts.requests.failed));
         self.live
             .received_bytes
             .set(sum(|group| group.counts.bytes.received));
@@ -384,7 +302,7 @@ impl Generator {
             (Histogram::new(), Failures::default(), Failures::default());
         for group in &self.groups {
             times.merge(&group.latency);
-            failures.add(&group.counts.failures);
+            failures.add(&group.counts.requests.by_cause);
             not_opened.add(&group.counts.connections.failed);
         }
         Shown {
@@ -400,16 +318,16 @@ impl Job for Generator {
 
     /// Opens every connection, or finds out why not.
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
-        let at_once = (OPENING_AT_ONCE / self.plan.workers.len()).max(16);
+        let at_once = (OPENING_AT_ONCE / self.common.plan.workers.len()).max(16);
         let mut next = 0;
-        while (next < self.connections.len() || self.opening > 0) && !self.stopped() {
+        while (next < self.slots.len() || self.shared.opening > 0) && !self.stopped() {
             let now = engine.now();
-            while next < self.connections.len() && self.opening < at_once {
-                self.connect(engine.ops(), next, now);
+            while next < self.slots.len() && self.shared.opening < at_once {
+                self.client(engine.ops(), next, now).connect(None);
                 next += 1;
             }
             self.fire_timers(engine.ops(), now);
-            engine.turn(self.wheel.next_due().min(now + LONGEST_TURN), self)?;
+            engine.turn(self.shared.wheel.next_due().min(now + LONGEST_TURN), self)?;
             self.show();
         }
         Ok(())
@@ -424,9 +342,10 @@ impl Job for Generator {
         let usage = usage::of_thread();
         let clock = ThreadClock::of_this_thread();
         let before = clock.read().unwrap_or_default();
-        self.stage = Stage::Running;
+        self.shared.stage = Stage::Running;
         self.enter(0, start);
         let level = self
+            .common
             .plan
             .phases
             .first()
@@ -434,8 +353,8 @@ impl Job for Generator {
         for group in &mut self.groups {
             group.activate(level);
         }
-        for index in 0..self.connections.len() {
-            self.first(engine.ops(), index, start);
+        for index in 0..self.slots.len() {
+            self.client(engine.ops(), index, start).first();
         }
         while self.goes_on() {
             let now = engine.now();
@@ -450,29 +369,30 @@ impl Job for Generator {
             self.show();
         }
         let waited_ns = clock.read().unwrap_or_default().since(&before).waited_ns;
-        let ended = engine.now().min(self.phases.end());
+        let ended = engine.now().min(self.common.phases.end());
         self.leave(ended);
         self.drain(engine)?;
+        let unanswered = self.slots.iter().filter(|slot| slot.connection.is_unanswered());
         Ok(Outcome {
             running: ended.since(start),
             usage: usage::of_thread().since(&usage),
             waited: Duration::from_nanos(waited_ns),
-            open: self.open,
-            unanswered: self.unanswered(),
+            open: self.shared.open,
+            unanswered: unanswered.count() as u64,
             gathering: self.longest_gathering,
             groups: self.groups,
         })
     }
 }
 
-/// The idle connection that rested longest. Those that ended meanwhile are passed over.
-fn next_idle(connections: &mut [Connection], idle: &mut std::collections::VecDeque<u32>) -> Option<usize> {
-    while let Some(index) = idle.pop_front() {
-        let connection = &mut connections[index as usize];
-        connection.queued = false;
-        if connection.state == State::Idle {
-            return Some(index as usize);
+impl Handler for Generator {
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
+        let Some(&index) = self.shared.of_slot.get(id.slot()) else {
+            return;
+        };
+        let index = index as usize;
+        if self.slots.get(index).is_some_and(|slot| slot.id == Some(id)) {
+            self.client(ops, index, now).handle(event);
         }
     }
-    None
 }

@@ -4,16 +4,13 @@
 //! In: an [`HttpPlan`], made from what a user asked for by [`HttpRequest::resolve`]. Out: a running [`HttpLoad`], and at its
 //! end an [`HttpLoaded`].
 
-mod asking;
 mod body;
+mod client;
 mod connection;
-mod encrypted;
 mod error;
-mod events;
 mod figures;
 mod generator;
 mod group;
-mod lifecycle;
 mod loaded;
 mod merged;
 mod phases;
@@ -22,6 +19,7 @@ mod resolve;
 mod run;
 pub mod scenario;
 mod sum;
+mod terms;
 mod tls;
 
 pub use crate::failure::{Failure, Failures};

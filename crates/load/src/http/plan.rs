@@ -230,28 +230,6 @@ pub struct Timeouts {
     pub drain_s: f64,
 }
 
-impl Timeouts {
-    pub(super) fn connect(&self) -> Duration {
-        Duration::from_secs_f64(self.connect_s)
-    }
-
-    pub(super) fn for_continue(&self) -> Duration {
-        Duration::from_secs_f64(self.continue_s)
-    }
-
-    pub(super) fn first_byte(&self) -> Duration {
-        Duration::from_secs_f64(self.first_byte_s.min(self.request_s))
-    }
-
-    pub(super) fn request(&self) -> Duration {
-        Duration::from_secs_f64(self.request_s)
-    }
-
-    pub(super) fn drain(&self) -> Duration {
-        Duration::from_secs_f64(self.drain_s)
-    }
-}
-
 /// What curl waits as well (`EXPECT_100_TIMEOUT`).
 const fn one_second() -> f64 {
     1.0

@@ -3,12 +3,11 @@
 
 use super::error::HttpLoadError;
 use super::generator::{Common, Generator as WorkerGenerator, LiveCounters, Outcome};
-use super::group;
 use super::loaded::{HttpLoaded, PhaseLoaded};
 use super::phases::PhaseTimes;
 use super::plan::HttpPlan;
 use super::sum::Run;
-use super::tls;
+use super::terms::Terms;
 use crate::showing::Seen;
 use crate::{Generator, Moment, Needs};
 use corelane_host::usage;
@@ -70,8 +69,7 @@ impl Generator for HttpLoad {
         let mut load = Self {
             engine: plan.choose_engine(),
             common: Common {
-                requests: group::prepare(&plan)?,
-                tls: tls::pools(&plan)?,
+                terms: Terms::of_plan(&plan)?,
                 phases: Arc::new(PhaseTimes::new(plan.phases.len())),
                 stop: crew.stop_flag(),
                 plan: Arc::new(plan),

@@ -1,7 +1,6 @@
 //! What all workers found, added up: outcomes in, the document out, with what limited the generator.
 
 use super::generator::Outcome;
-use super::group::Group;
 use super::loaded::{
     ClientCost, ConnectionCounts, HttpBytes, HttpLoaded, PhaseLoaded, PoolLoaded, RequestCounts, WorkerLoaded,
 };
@@ -112,7 +111,7 @@ impl Run<'_> {
         let mut bytes = HttpBytes::default();
         for group in groups() {
             connections.add(&group.counts.connections);
-            requests.add(&told(group));
+            requests.add(&group.counts.requests);
             bytes.add(&group.counts.bytes);
         }
         let (latency_histogram, latency) = merge(groups().map(|group| &group.latency));
@@ -146,7 +145,7 @@ impl Run<'_> {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
                 connections: planned.connections() as u64,
-                ok: outcome.groups.iter().map(|group| group.counts.ok).sum(),
+                ok: outcome.groups.iter().map(|group| group.counts.requests.ok).sum(),
                 cpu_s: outcome.usage.total_s(),
                 waited_for_cpu_s: outcome.waited.as_secs_f64(),
             })
@@ -191,25 +190,6 @@ pub(super) fn merge<'a>(
     histograms.for_each(|histogram| merged.merge(histogram));
     let summary = merged.summary();
     (summary.is_some().then_some(merged), summary)
-}
-
-/// The fates of one group's requests.
-pub(super) fn told(group: &Group) -> RequestCounts {
-    let counts = &group.counts;
-    RequestCounts {
-        begun: counts.begun,
-        sent: counts.sent,
-        ok: counts.ok,
-        failed: counts.failures.total(),
-        by_cause: counts.failures,
-        aborted: counts.aborted,
-        unfinished: group.under_way,
-        unsent: counts.unsent,
-        waited_for_connection: counts.waited,
-        continued: counts.continued,
-        body_refused: counts.body_refused,
-        continue_timeouts: counts.continue_timeouts,
-    }
 }
 
 fn limited_by(

@@ -1,13 +1,14 @@
 //! The generator as it is, against scripted servers in a simulated network: over TLS whatever the pieces, with handshakes
 //! that come to nothing, and with bodies that wait to be asked for.
 
-use super::connection::State;
+use super::RequestCounts;
+use super::client::Slot;
 use super::generator::{Common, Generator, LiveCounters, Outcome};
 use super::phases::PhaseTimes;
 use super::plan::{Behaviour, Model, PlannedBody, StatusRange, Timeouts};
 use super::resolve::{HttpRequest, OneRequest, PoolRequest};
-use super::tls::{self, TlsLoaded, TlsSettings};
-use super::{RequestCounts, group};
+use super::terms::Terms;
+use super::tls::{TlsLoaded, TlsSettings};
 use crate::failure::Failure;
 use crate::sources::Align;
 use corelane_host::memory::MemoryPolicy;
@@ -237,8 +238,7 @@ fn run(request: &HttpRequest, tls: Option<Arc<ServerConfig>>, script: Script, pi
     let plan = Arc::new(request.resolve().unwrap());
     let phases = Arc::new(PhaseTimes::new(plan.phases.len()));
     let common = Common {
-        requests: group::prepare(&plan).unwrap(),
-        tls: tls::pools(&plan).unwrap(),
+        terms: Terms::of_plan(&plan).unwrap(),
         stop: Arc::default(),
         phases: Arc::clone(&phases),
         plan: Arc::clone(&plan),
@@ -252,17 +252,12 @@ fn run(request: &HttpRequest, tls: Option<Arc<ServerConfig>>, script: Script, pi
         generator.prepare(&mut engine).unwrap();
         let start = engine.now();
         phases.begin(0, start, &plan.phases);
-        let resting = |generator: &Generator| {
-            let at_rest = |state| matches!(state, State::Idle | State::Closed);
-            generator
-                .connections
-                .iter()
-                .all(|connection| at_rest(connection.state))
-        };
-        assert!(resting(&generator), "every connection is open, or cannot be");
+        let at_rest = |slot: &Slot| slot.connection.is_idle() || slot.connection.is_closed();
+        let resting = generator.slots.iter().all(at_rest);
+        assert!(resting, "every connection is open, or cannot be");
         let outcome = generator.run(&mut engine, start).unwrap();
         Ran {
-            requests: super::sum::told(&outcome.groups[0]),
+            requests: outcome.groups[0].counts.requests,
             outcome,
         }
     })

@@ -22,11 +22,15 @@ use std::sync::Arc;
 
 /// One bucket.
 pub(super) struct Bucket {
-    connections: Vec<Option<Connection>>,
+    slots: Vec<Option<Slot>>,
     parts: Parts,
     tls: Option<Arc<ServerConfig>>,
-    /// With TLS, one a connection, in its slot.
-    sessions: Vec<Option<Box<ServerConnection>>>,
+}
+
+/// A connection, and its session if it has one.
+struct Slot {
+    connection: Connection,
+    session: Option<Box<ServerConnection>>,
 }
 
 /// What all connections of a bucket use.
@@ -42,7 +46,7 @@ struct Parts {
 }
 
 /// What a connection has to do with while it is at work.
-pub(super) struct Room<'a> {
+pub(super) struct ConnectionContext<'a> {
     pub(super) plan: &'a HttpPlan,
     pub(super) head_limits: Limits,
     pub(super) counters: &'a HttpCounters,
@@ -66,7 +70,7 @@ impl Bucket {
         log: Option<Lines>,
     ) -> Self {
         Self {
-            connections: Vec::new(),
+            slots: Vec::new(),
             parts: Parts {
                 head_limits: plan.limits.head(),
                 plan,
@@ -78,20 +82,19 @@ impl Bucket {
                 log,
             },
             tls,
-            sessions: Vec::new(),
         }
     }
 
-    /// The connection and the room it works in; none for the listener.
+    /// The connection and its context; none for the listener.
     fn at_work<'a>(
         &'a mut self,
         ops: &'a mut Ops,
         now: Time,
         id: Id,
-    ) -> Option<(&'a mut Connection, Room<'a>)> {
-        let connection = self.connections.get_mut(id.slot())?.as_mut()?;
-        let session = self.sessions.get_mut(id.slot()).and_then(Option::as_deref_mut);
-        Some((connection, self.parts.room(Output::new(ops, id, session), now)))
+    ) -> Option<(&'a mut Connection, ConnectionContext<'a>)> {
+        let slot = self.slots.get_mut(id.slot())?.as_mut()?;
+        let out = Output::new(ops, id, slot.session.as_deref_mut());
+        Some((&mut slot.connection, self.parts.context(out, now)))
     }
 }
 
@@ -101,95 +104,103 @@ impl Bucket {
         if let Some(log) = &mut self.parts.log {
             log.opened(slot, peer.ip());
         }
-        if self.connections.len() <= slot {
-            self.connections.resize_with(slot + 1, || None);
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, || None);
         }
-        self.connections[slot] = Some(Connection::new(id));
-        let Some(configuration) = &self.tls else { return };
-        if self.sessions.len() <= slot {
-            self.sessions.resize_with(slot + 1, || None);
-        }
-        match tls::session(configuration) {
-            Ok(session) => self.sessions[slot] = Some(session),
+        let session = match self.tls.as_ref().map(tls::session).transpose() {
+            Ok(session) => session,
             Err(_) => {
                 self.parts.counters.count_fault(Fault::Tls);
                 ops.abort(id);
+                None
             }
-        }
+        };
+        self.slots[slot] = Some(Slot {
+            connection: Connection::new(id),
+            session,
+        });
     }
 }
 
 /// Feeds a connection through its session: what arrived is decrypted, and what was answered on the way handed on.
-fn decrypt(connection: &mut Connection, mut bytes: &[u8], room: &mut Room<'_>) {
+fn decrypt(connection: &mut Connection, mut bytes: &[u8], context: &mut ConnectionContext<'_>) {
     /// A record of TLS holds so much at most (RFC 8446 5.1).
     const RECORD: usize = 16_384;
     let mut plain = [0; RECORD];
     while !bytes.is_empty() {
-        let Some(session) = room.out.session() else { return };
+        let Some(session) = context.out.session() else {
+            return;
+        };
         let before = session.is_handshaking();
         let fed = session.read_tls(&mut bytes).map(|_| ());
         let taken = fed.is_ok().then(|| session.process_new_packets());
         if before && !session.is_handshaking() {
-            room.counters.count_handshake(session.handshake_kind());
+            context.counters.count_handshake(session.handshake_kind());
         }
         if !matches!(taken, Some(Ok(_))) {
             // What the session has to say of it is still sent.
-            room.out.flush();
-            room.counters.count_fault(Fault::Tls);
-            room.out.ops.close(connection.id);
+            context.out.flush();
+            context.counters.count_fault(Fault::Tls);
+            context.out.close_at_once();
             return;
         }
         loop {
-            let Some(session) = room.out.session() else { return };
+            let Some(session) = context.out.session() else {
+                return;
+            };
             match session.reader().read(&mut plain) {
                 Ok(0) => {
-                    connection.peer_closed(room);
-                    room.out.flush();
+                    connection.peer_closed(context);
+                    context.out.flush();
                     return;
                 }
-                Ok(read) => connection.receive(&plain[..read], room),
+                Ok(read) => connection.receive(&plain[..read], context),
                 Err(_) => break,
             }
         }
     }
-    room.out.flush();
+    context.out.flush();
 }
 
-impl Room<'_> {
+impl ConnectionContext<'_> {
     /// Counts an answer by its status, which is what its line in the access log says.
     pub(super) fn count_status(&mut self, status: u16) {
         self.counters.count_status(status);
+        let slot = self.out.plain().id.slot();
         if let Some(log) = &mut self.log {
-            log.status(self.out.id.slot(), status, self.now);
+            log.status(slot, status, self.now);
         }
     }
 
     /// A request's head was read: its line in the access log begins.
     pub(super) fn begin_line(&mut self, head: &Head<'_>) {
+        let slot = self.out.plain().id.slot();
         if let Some(log) = &mut self.log {
-            log.begin(self.out.id.slot(), head, self.now);
+            log.begin(slot, head, self.now);
         }
     }
 
     /// Adds what was queued of an answer's body to its line.
     fn add_to_line(&mut self) {
+        let slot = self.out.plain().id.slot();
         if let Some(log) = &mut self.log {
-            log.add(self.out.id.slot(), self.out.take_body_bytes());
+            log.add(slot, self.out.take_body_bytes());
         }
     }
 
     /// The answer or the connection has ended, and with it the line.
     pub(super) fn end_line(&mut self) {
         self.add_to_line();
+        let slot = self.out.plain().id.slot();
         if let Some(log) = &mut self.log {
-            log.end(self.out.id.slot(), self.now);
+            log.end(slot, self.now);
         }
     }
 }
 
 impl Parts {
-    fn room<'a>(&'a mut self, out: Output<'a>, now: Time) -> Room<'a> {
-        Room {
+    fn context<'a>(&'a mut self, out: Output<'a>, now: Time) -> ConnectionContext<'a> {
+        ConnectionContext {
             plan: &self.plan,
             head_limits: self.head_limits,
             counters: &self.counters,
@@ -209,26 +220,25 @@ impl Handler for Bucket {
         if let Event::Opened { peer, .. } = event {
             self.opened(ops, id, peer);
         }
-        let Some((connection, mut room)) = self.at_work(ops, now, id) else {
+        let Some((connection, mut context)) = self.at_work(ops, now, id) else {
             return;
         };
         match event {
-            Event::Opened { .. } => connection.open(&mut room),
-            Event::Bytes(bytes) if room.out.session().is_some() => decrypt(connection, bytes, &mut room),
-            Event::Bytes(bytes) => connection.receive(bytes, &mut room),
-            Event::Drained => connection.drained(&mut room),
-            Event::PeerClosed => connection.peer_closed(&mut room),
+            Event::Opened { .. } => connection.open(&mut context),
+            Event::Bytes(bytes) if context.out.session().is_some() => {
+                decrypt(connection, bytes, &mut context)
+            }
+            Event::Bytes(bytes) => connection.receive(bytes, &mut context),
+            Event::Drained => connection.drained(&mut context),
+            Event::PeerClosed => connection.peer_closed(&mut context),
             Event::Closed(_) => {
-                connection.end(&mut room);
-                self.connections[id.slot()] = None;
-                if let Some(session) = self.sessions.get_mut(id.slot()) {
-                    *session = None;
-                }
+                connection.end(&mut context);
+                self.slots[id.slot()] = None;
                 return;
             }
             _ => {}
         }
-        room.add_to_line();
+        context.add_to_line();
     }
 }
 
@@ -255,9 +265,9 @@ impl Service for Bucket {
 
     fn turned(&mut self, ops: &mut Ops, now: Time) {
         while let Some(id) = self.parts.wheel.expired(now) {
-            if let Some((connection, mut room)) = self.at_work(ops, now, id) {
-                connection.fired(&mut room);
-                room.add_to_line();
+            if let Some((connection, mut context)) = self.at_work(ops, now, id) {
+                connection.fired(&mut context);
+                context.add_to_line();
             }
         }
         if let Some(log) = &mut self.parts.log {
@@ -270,10 +280,10 @@ impl Service for Bucket {
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {
-        for (connection, session) in self.connections.iter().zip(&mut self.sessions) {
-            if let Some(connection) = connection {
-                connection.take_leave(&mut Output::new(ops, connection.id, session.as_deref_mut()));
-            }
+        for slot in self.slots.iter_mut().flatten() {
+            let id = slot.connection.id;
+            let session = slot.session.as_deref_mut();
+            slot.connection.shutdown(&mut Output::new(ops, id, session));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where an answer goes: a connection of the engine, through its TLS session if it has one.
 
-use corelane_worker::engine::{Id, Ops};
+use corelane_worker::engine::{self, Id, Ops, Output as _, Plain};
 use rustls::ServerConnection;
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,11 +15,15 @@ pub(super) const QUEUE_BYTES: usize = 8 << 20;
 const WINDOW: u64 = 4 << 20;
 const TLS_WINDOW: u64 = 256 << 10;
 
-/// Writes to one connection.
+/// Where the bytes of a connection go.
+enum Channel<'a> {
+    Plain(Plain<'a>),
+    Encrypted(Encrypted<'a>),
+}
+
+/// Writes answers to one connection.
 pub(super) struct Output<'a> {
-    pub(super) ops: &'a mut Ops,
-    pub(super) id: Id,
-    session: Option<&'a mut ServerConnection>,
+    channel: Channel<'a>,
     /// Bytes of answers' bodies queued since they were last asked for.
     body_bytes: u64,
     /// What could not be queued: the connection is then of no more use.
@@ -28,12 +32,36 @@ pub(super) struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub(super) fn new(ops: &'a mut Ops, id: Id, session: Option<&'a mut ServerConnection>) -> Self {
+        let plain = Plain { ops, id };
         Self {
-            ops,
-            id,
-            session,
+            channel: match session {
+                None => Channel::Plain(plain),
+                Some(session) => Channel::Encrypted(Encrypted { plain, session }),
+            },
             body_bytes: 0,
             overflowed: false,
+        }
+    }
+
+    fn channel(&mut self) -> &mut dyn engine::Output {
+        match &mut self.channel {
+            Channel::Plain(plain) => plain,
+            Channel::Encrypted(encrypted) => encrypted,
+        }
+    }
+
+    /// The connection itself.
+    pub(super) fn plain(&mut self) -> &mut Plain<'a> {
+        match &mut self.channel {
+            Channel::Plain(plain) | Channel::Encrypted(Encrypted { plain, .. }) => plain,
+        }
+    }
+
+    /// The session, to be fed with what arrives.
+    pub(super) fn session(&mut self) -> Option<&mut ServerConnection> {
+        match &mut self.channel {
+            Channel::Plain(_) => None,
+            Channel::Encrypted(encrypted) => Some(encrypted.session),
         }
     }
 
@@ -45,7 +73,7 @@ impl<'a> Output<'a> {
     /// Queues bytes of which the first `head` are no body's.
     pub(super) fn write_head(&mut self, bytes: &[u8], head: usize) {
         self.body_bytes += (bytes.len() - head) as u64;
-        self.queue(bytes);
+        self.overflowed |= self.channel().write(bytes).is_err();
     }
 
     /// Queues bytes of a body.
@@ -53,50 +81,32 @@ impl<'a> Output<'a> {
         self.write_head(bytes, 0);
     }
 
-    fn queue(&mut self, bytes: &[u8]) {
-        if let Some(session) = self.session.as_mut() {
-            self.overflowed |= session.writer().write_all(bytes).is_err();
-            self.flush();
-        } else {
-            self.overflowed |= self.ops.write(self.id, bytes).is_err();
-        }
-    }
-
     pub(super) fn write_static(&mut self, bytes: &'static [u8]) {
-        if self.session.is_some() {
-            self.write(bytes);
-        } else {
-            self.body_bytes += bytes.len() as u64;
-            self.ops.write_static(self.id, bytes);
-        }
+        self.body_bytes += bytes.len() as u64;
+        self.overflowed |= self.channel().write_static(bytes).is_err();
     }
 
-    /// Queues a part of a file; returns how much of it, or what the file said. Of what is encrypted a piece is read at a
-    /// time.
+    /// Queues a part of a file; returns how much of it, or why the file cannot be read.
     pub(super) fn write_file(&mut self, file: &Arc<File>, offset: u64, length: u64) -> io::Result<u64> {
-        use std::os::unix::fs::FileExt;
-        if self.session.is_none() {
-            self.body_bytes += length;
-            self.ops.write_file(self.id, file, offset, length);
-            return Ok(length);
-        }
-        let mut piece = [0; 16_384];
-        let wanted = length.min(piece.len() as u64) as usize;
-        let read = file.read_at(&mut piece[..wanted], offset)?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.write(&piece[..read]);
-        Ok(read as u64)
+        let queued = match self.channel().write_file(file, offset, length) {
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                self.overflowed = true;
+                length
+            }
+            queued => queued?,
+        };
+        self.body_bytes += queued;
+        Ok(queued)
     }
 
     /// Bytes that the kernel has not taken.
-    pub(super) fn queued(&self) -> u64 {
-        self.ops.queued(self.id)
+    pub(super) fn queued(&mut self) -> u64 {
+        self.channel().queued()
     }
 
-    pub(super) fn window(&self) -> u64 {
-        if self.session.is_some() {
+    /// Bytes that may be queued before an answer waits for the client.
+    pub(super) fn window(&mut self) -> u64 {
+        if self.channel().copies() {
             TLS_WINDOW
         } else {
             WINDOW
@@ -108,58 +118,96 @@ impl<'a> Output<'a> {
         if is_whole {
             self.notify_end();
         }
-        self.ops.shutdown(self.id);
+        let plain = self.plain();
+        plain.ops.shutdown(plain.id);
     }
 
     /// Closes a connection that the client has not ended, after what is queued.
     pub(super) fn close(&mut self) {
         self.notify_end();
-        self.ops.close(self.id);
+        self.close_at_once();
+    }
+
+    /// Closes a connection after what is queued.
+    pub(super) fn close_at_once(&mut self) {
+        let plain = self.plain();
+        plain.ops.close(plain.id);
+    }
+
+    /// Resets a connection.
+    pub(super) fn abort(&mut self) {
+        let plain = self.plain();
+        plain.ops.abort(plain.id);
+    }
+
+    /// Turns receiving on or off.
+    pub(super) fn receive(&mut self, on: bool) {
+        let plain = self.plain();
+        plain.ops.receive(plain.id, on);
+    }
+
+    pub(super) fn is_receiving(&mut self) -> bool {
+        let plain = self.plain();
+        plain.ops.is_receiving(plain.id)
+    }
+
+    pub(super) fn notify_drained(&mut self) {
+        self.channel().notify_drained();
     }
 
     /// Tells a client with TLS that nothing more comes (close_notify): without it the end may be an attacker's (RFC 8446 6.1).
     pub(super) fn notify_end(&mut self) {
-        if let Some(session) = self.session.as_mut() {
-            session.send_close_notify();
-            self.flush();
-        }
+        self.channel().end();
     }
 
-    /// The session, to be fed with what arrives.
-    pub(super) fn session(&mut self) -> Option<&mut ServerConnection> {
-        self.session.as_deref_mut()
-    }
-
-    /// Hands to the engine what the session has encrypted.
+    /// Queues what the session has to send of its own.
     pub(super) fn flush(&mut self) {
-        let Some(session) = self.session.as_mut() else {
-            return;
-        };
-        let mut engine = Encrypted {
-            ops: self.ops,
-            id: self.id,
-        };
-        while session.wants_write() {
-            if session.write_tls(&mut engine).is_err() {
-                self.overflowed = true;
-                return;
-            }
-        }
+        self.write(&[]);
     }
 }
 
-/// The engine's connection as the session writes to it.
+/// A connection's bytes through its session.
 struct Encrypted<'a> {
-    ops: &'a mut Ops,
-    id: Id,
+    plain: Plain<'a>,
+    session: &'a mut ServerConnection,
 }
 
-impl Write for Encrypted<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.ops.write(self.id, bytes) {
-            Ok(()) => Ok(bytes.len()),
-            Err(full) => Err(io::Error::other(full)),
+impl Encrypted<'_> {
+    fn flush(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.session.write_tls(&mut Records(&mut self.plain))?;
         }
+        Ok(())
+    }
+}
+
+impl engine::Output for Encrypted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.session.writer().write_all(bytes)?;
+        self.flush()
+    }
+
+    fn end(&mut self) {
+        self.session.send_close_notify();
+        // Where there is no room for it, the end of the connection says the same.
+        let _ = self.flush();
+    }
+
+    fn queued(&self) -> u64 {
+        self.plain.queued()
+    }
+
+    fn notify_drained(&mut self) {
+        self.plain.notify_drained();
+    }
+}
+
+/// What the session writes its records to.
+struct Records<'a, 'b>(&'a mut Plain<'b>);
+
+impl Write for Records<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

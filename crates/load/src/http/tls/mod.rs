@@ -2,11 +2,12 @@
 //!
 //! In: what each pool asks for ([`PlannedTls`]). Out: sessions ([`session`]), and what became of them ([`TlsLoaded`]).
 
+mod output;
 pub(super) mod session;
 mod tickets;
 mod trust;
 
-use super::plan::{HttpPlan, PlannedPool};
+use super::plan::PlannedPool;
 use crate::failure::Failure;
 use corelane_measure::histogram::Histogram;
 use rustls::client::Resumption;
@@ -19,6 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error as ThisError;
 use tickets::Tickets;
+
+pub(super) use output::Encrypted;
 
 /// Tickets that one worker's part of a pool keeps at most: some hundred bytes each, so 2 MiB.
 const MOST_TICKETS: usize = 4_096;
@@ -201,23 +204,21 @@ pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsLoadErro
     ServerName::try_from(host.to_owned()).map_err(|_| TlsLoadError::Name(host.to_owned()))
 }
 
-/// What the sessions of each pool are made from; `None` where connections are plain.
-pub(super) fn pools(plan: &HttpPlan) -> Result<Vec<Option<TlsPool>>, TlsLoadError> {
-    let mut system = None;
-    let mut pool = |pool: &PlannedPool| {
-        let made = pool.tls.as_ref().map(|tls| {
-            Ok(TlsPool {
-                configuration: configuration(&tls.settings, &mut system)?,
-                server_name: server_name(&tls.server_name)?,
-                settings: tls.settings.clone(),
-            })
-        });
-        made.transpose()
-    };
-    plan.pools.iter().map(&mut pool).collect()
+/// What the sessions of a pool are made from; `None` where connections are plain. The system's authorities are read once,
+/// into `system`.
+pub(super) fn pool(
+    pool: &PlannedPool,
+    system: &mut Option<Arc<RootCertStore>>,
+) -> Result<Option<TlsPool>, TlsLoadError> {
+    let Some(tls) = &pool.tls else { return Ok(None) };
+    Ok(Some(TlsPool {
+        configuration: configuration(&tls.settings, system)?,
+        server_name: server_name(&tls.server_name)?,
+        settings: tls.settings.clone(),
+    }))
 }
 
-/// The configuration but for the store of sessions. The system's authorities are read once.
+/// The configuration but for the store of sessions.
 fn configuration(
     settings: &TlsSettings,
     system: &mut Option<Arc<RootCertStore>>,

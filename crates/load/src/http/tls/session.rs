@@ -181,6 +181,9 @@ impl Session {
 
     /// Says that nothing more follows from this side.
     pub(in crate::http) fn end(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
+        if self.shaking_hands {
+            return Err(Error::HandshakeNotComplete);
+        }
         self.write(outgoing, ALERT, |traffic, room| traffic.queue_close_notify(room))
     }
 

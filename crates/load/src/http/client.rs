@@ -1,0 +1,441 @@
+//! A connection in its worker: events of the engine go to its state machine, through its TLS session if it has one, and
+//! what the state machine wants is done: operations for the engine, counts, the next request.
+
+use super::connection::{Ask, Connection, ConnectionContext, Next, Outcome, Settled};
+use super::group::Group;
+use super::tls::Encrypted;
+use super::tls::session::{Buffers, Session};
+use crate::failure::Failure;
+use crate::sources::Source;
+use corelane_worker::Time;
+use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Output, Plain};
+use corelane_worker::timers::{Timer, Wheel};
+use std::time::Duration;
+
+/// How long a connection waits that could not be opened, before it tries again: a server that refuses is not to be met by
+/// as many attempts as the CPU can make.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+
+/// The mean latency follows this many answers.
+const MEAN_OVER: i64 = 64;
+
+/// A connection and what its worker keeps of it.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) id: Option<Id>,
+    /// Which of its worker's groups it belongs to.
+    pub(super) group: u16,
+    source: Option<Source>,
+    timer: Option<Timer>,
+    /// When the timer fires; never without one.
+    fires: Time,
+    session: Option<Box<Session>>,
+    pub(super) connection: Connection,
+}
+
+impl Slot {
+    pub(super) fn new(group: u16) -> Self {
+        Self {
+            id: None,
+            group,
+            source: None,
+            timer: None,
+            fires: Time::NEVER,
+            session: None,
+            connection: Connection::new(),
+        }
+    }
+}
+
+/// How far the run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Connections are opened; no requests are made.
+    Opening,
+    /// Requests are made.
+    Running,
+    /// No more requests are made; answers are waited for.
+    Draining,
+}
+
+/// What the connections of a worker share.
+pub(super) struct Shared {
+    pub(super) stage: Stage,
+    pub(super) wheel: Wheel<u32>,
+    pub(super) random: fastrand::Rng,
+    /// Connections being opened.
+    pub(super) opening: usize,
+    pub(super) open: u64,
+    pub(super) mean_latency: Duration,
+    /// Connection of each engine slot.
+    pub(super) of_slot: Vec<u32>,
+    buffers: Buffers,
+}
+
+impl Shared {
+    /// What the connections of worker `place` share, before there is one.
+    pub(super) fn new(place: usize, now: Time) -> Self {
+        Self {
+            stage: Stage::Opening,
+            wheel: Wheel::new(now),
+            // Requests are drawn alike in every run; workers differ.
+            random: fastrand::Rng::with_seed(place as u64),
+            opening: 0,
+            open: 0,
+            mean_latency: Duration::ZERO,
+            of_slot: Vec::new(),
+            buffers: Buffers::default(),
+        }
+    }
+}
+
+/// One connection of a worker while something happens to it.
+pub(super) struct Client<'a> {
+    pub(super) ops: &'a mut Ops,
+    pub(super) now: Time,
+    pub(super) index: usize,
+    pub(super) slot: &'a mut Slot,
+    pub(super) group: &'a mut Group,
+    pub(super) shared: &'a mut Shared,
+}
+
+impl Client<'_> {
+    /// Something happened on the connection.
+    pub(super) fn handle(&mut self, event: Event<'_>) {
+        match event {
+            Event::Bytes(bytes) if self.slot.session.is_some() => self.decrypt(bytes),
+            Event::Bytes(bytes) => self.step(|connection, context| connection.receive(bytes, context)),
+            Event::Opened { .. } => self.connected(),
+            Event::Drained => self.step(Connection::drained),
+            Event::PeerClosed => {
+                let genuine = self.slot.session.as_deref().is_none_or(Session::has_ended);
+                self.step(|connection, context| connection.peer_closed(genuine, context));
+            }
+            Event::Closed(cause) => self.closed(cause),
+            _ => {}
+        }
+    }
+
+    /// The timer has fired. Timers are lazy: one that fires too early is set again, so that a deadline that moves on with
+    /// every request costs nothing.
+    pub(super) fn fired(&mut self) {
+        (self.slot.timer, self.slot.fires) = (None, Time::NEVER);
+        if self.slot.connection.deadline() > self.now {
+            self.watch();
+        } else if self.slot.id.is_some() {
+            self.step(Connection::expired);
+        } else {
+            self.begin(self.slot.connection.deadline());
+        }
+    }
+
+    /// Sets the timer, unless it fires early enough.
+    fn watch(&mut self) {
+        let deadline = self.slot.connection.deadline();
+        if deadline >= self.slot.fires {
+            return;
+        }
+        if let Some(timer) = self.slot.timer.take() {
+            self.shared.wheel.cancel(timer);
+        }
+        self.slot.timer = Some(self.shared.wheel.insert(deadline, self.index as u32));
+        self.slot.fires = deadline;
+    }
+
+    /// Has the state machine take an event, and does what it wants.
+    fn step(&mut self, take: impl FnOnce(&mut Connection, &mut ConnectionContext<'_>) -> Outcome) {
+        let Some(id) = self.slot.id else { return };
+        let mut plain = Plain { ops: self.ops, id };
+        let mut encrypted;
+        let out: &mut dyn Output = match (&mut self.slot.session, &mut self.group.encryption) {
+            (Some(session), Some(encryption)) => {
+                let (outgoing, sent) = (
+                    &mut self.shared.buffers.outgoing,
+                    &mut encryption.counts.bytes_sent,
+                );
+                encrypted = Encrypted {
+                    plain,
+                    session,
+                    outgoing,
+                    sent,
+                };
+                &mut encrypted
+            }
+            _ => &mut plain,
+        };
+        let outcome = take(
+            &mut self.slot.connection,
+            &mut ConnectionContext {
+                now: self.now,
+                terms: &self.group.terms,
+                counts: &mut self.group.counts,
+                out,
+            },
+        );
+        if outcome.next == Next::Close {
+            out.end();
+        }
+        self.apply(id, outcome);
+    }
+
+    fn apply(&mut self, id: Id, outcome: Outcome) {
+        if let Some(settled) = outcome.settled {
+            self.settle(settled);
+        }
+        match outcome.next {
+            Next::Wait => {}
+            Next::Hold => self.ops.receive(id, false),
+            Next::Resume => self.ops.receive(id, true),
+            Next::Ready => return self.rest(),
+            Next::Due(due) => return self.begin(due),
+            Next::Close => self.ops.close(id),
+            Next::Reset => self.ops.abort(id),
+        }
+        self.watch();
+    }
+
+    /// Accounts for a request that has ended.
+    fn settle(&mut self, settled: Settled) {
+        let counts = &mut self.group.counts.requests;
+        counts.unfinished -= 1;
+        match settled {
+            Settled::Answered(latency) => {
+                counts.ok += 1;
+                self.group.latency.record(latency.as_nanos() as u64);
+                let mean = self.shared.mean_latency.as_nanos() as i64;
+                let mean = mean + (latency.as_nanos() as i64 - mean) / MEAN_OVER;
+                self.shared.mean_latency = Duration::from_nanos(mean as u64);
+            }
+            Settled::Failed(failure) => {
+                counts.failed += 1;
+                counts.by_cause.count(failure);
+            }
+            Settled::Aborted => counts.aborted += 1,
+        }
+    }
+
+    fn may_ask(&self) -> bool {
+        self.shared.stage == Stage::Running && self.group.may_ask(self.index)
+    }
+
+    /// What an open connection does that has nothing under way.
+    pub(super) fn rest(&mut self) {
+        if self.group.terms.is_open_loop() {
+            self.group.idle.push(self.index - self.group.members.start);
+            self.group.starving = false;
+        } else if self.may_ask() {
+            self.think();
+        }
+    }
+
+    /// Makes the next request after the time that the pool's clients think.
+    fn think(&mut self) {
+        let think = self.group.terms.think;
+        if think.is_zero() {
+            self.begin(self.now);
+        } else {
+            self.wait(self.now + think);
+        }
+    }
+
+    /// Has the next request made, or a closed connection opened again, at `due`.
+    fn wait(&mut self, due: Time) {
+        if self.slot.connection.is_closed() {
+            self.slot.connection.retry(due);
+        } else {
+            self.slot.connection.pause(due);
+        }
+        self.watch();
+    }
+
+    /// As [`wait`](Self::wait) for a connection that is at work anew, or whose last attempt failed.
+    pub(super) fn retry(&mut self, due: Time) {
+        if self.shared.stage == Stage::Running {
+            self.wait(due);
+        }
+    }
+
+    /// The first request of a connection. Thinkers do not all wake at once: each first thinks a random part of its time.
+    pub(super) fn first(&mut self) {
+        let terms = &self.group.terms;
+        let pause = Duration::from_secs_f64(terms.behaviour.first_pause_s);
+        let pause = pause + terms.think.mul_f64(self.shared.random.f64());
+        let connection = &self.slot.connection;
+        if connection.is_idle() && (pause.is_zero() || terms.is_open_loop()) {
+            self.rest();
+        } else if connection.is_idle() || connection.is_closed() {
+            self.wait(self.now + pause);
+        }
+    }
+
+    /// Begins a request that was due at `due`, on a connection that is opened first where it is closed. Where a schedule
+    /// decides, one that is closed is opened for the next request.
+    pub(super) fn begin(&mut self, due: Time) {
+        if !self.may_ask() {
+            return;
+        }
+        let closed = self.slot.connection.is_closed();
+        if closed && self.group.terms.is_open_loop() {
+            return self.connect(None);
+        }
+        self.group.budget -= 1;
+        self.group.counts.requests.begun += 1;
+        self.group.counts.requests.unfinished += 1;
+        if closed {
+            self.connect(Some(due));
+        } else {
+            self.ask(due);
+        }
+    }
+
+    fn ask(&mut self, due: Time) {
+        let (terms, random) = (&self.group.terms, &mut self.shared.random);
+        let request = terms.choose(random);
+        let aborts = terms.behaviour.abort_share > 0.0 && random.f64() < terms.behaviour.abort_share;
+        let ask = Ask { due, request, aborts };
+        self.step(|connection, context| connection.ask(ask, context));
+    }
+
+    /// Opens the connection, for a request that was due at `owed` where there is one; or finds that no source is left.
+    pub(super) fn connect(&mut self, owed: Option<Time>) {
+        let ports = &mut self.group.ports;
+        let Some(source) = ports.take(self.now) else {
+            let free = ports.next_free().unwrap_or_default();
+            self.not_opened(Failure::NoPorts, owed.is_some());
+            return self.retry(free.max(self.now + TRY_AGAIN));
+        };
+        let mut options = ConnectOptions::default();
+        options.local = ports.address(source);
+        options.timeout = Some(self.group.terms.connect_timeout);
+        let id = self.ops.connect(self.group.terms.target, options);
+        (self.slot.id, self.slot.source) = (Some(id), Some(source));
+        self.slot.connection.open(self.now, owed);
+        self.shared.opening += 1;
+        if self.shared.of_slot.len() <= id.slot() {
+            self.shared.of_slot.resize(id.slot() + 1, u32::MAX);
+        }
+        self.shared.of_slot[id.slot()] = self.index as u32;
+    }
+
+    /// Counts a connection that could not be opened, against the request that waited for it where there is one.
+    fn not_opened(&mut self, failure: Failure, had_request: bool) {
+        self.group.counts.connections.failed.count(failure);
+        if had_request {
+            self.settle(Settled::Failed(failure));
+        }
+    }
+
+    /// The TCP connection is open. Without TLS it is of use at once.
+    fn connected(&mut self) {
+        let Some(encryption) = &mut self.group.encryption else {
+            return self.opened();
+        };
+        match Session::new(&encryption.configuration, &encryption.server_name, self.now) {
+            Ok(session) => {
+                self.slot.session = Some(Box::new(session));
+                let timeout = self.group.terms.connect_timeout;
+                self.slot.connection.begin_handshake(timeout);
+                self.watch();
+                self.decrypt(&[]);
+            }
+            Err(error) => {
+                let failure = encryption.counts.count_error(&error);
+                self.step(|connection, context| connection.session_failed(failure, context.now));
+            }
+        }
+    }
+
+    /// The connection is open, and its handshake complete.
+    fn opened(&mut self) {
+        let Some((began, owed)) = self.slot.connection.opened() else {
+            return;
+        };
+        self.shared.opening -= 1;
+        self.shared.open += 1;
+        let counts = &mut self.group.counts.connections;
+        counts.opened += 1;
+        counts.opened_again += u64::from(self.shared.stage != Stage::Opening);
+        self.group.connect.record(self.now.since(began).as_nanos() as u64);
+        match owed {
+            Some(due) => self.ask(due),
+            None => self.rest(),
+        }
+    }
+
+    /// Takes what the server sent over TLS, at first nothing.
+    fn decrypt(&mut self, bytes: &[u8]) {
+        let (Some(id), Some(session), Some(encryption)) =
+            (self.slot.id, &mut self.slot.session, &mut self.group.encryption)
+        else {
+            return;
+        };
+        if self.slot.connection.has_failed_handshake() {
+            return;
+        }
+        encryption.counts.bytes_received += bytes.len() as u64;
+        let (mut failure, news) = match session.receive(bytes, &mut self.shared.buffers) {
+            Ok(news) => (None, news),
+            Err(error) => (Some(encryption.counts.count_error(&error)), Default::default()),
+        };
+        if let Some(handshake) = news.opened {
+            encryption.counts.count_handshake(handshake, session);
+            let took = self.now.since(session.began());
+            encryption.handshake.record(took.as_nanos() as u64);
+        }
+        let mut out = Encrypted {
+            plain: Plain { ops: self.ops, id },
+            session,
+            outgoing: &mut self.shared.buffers.outgoing,
+            sent: &mut encryption.counts.bytes_sent,
+        };
+        if out.flush().is_err() {
+            failure.get_or_insert(Failure::NoMemory);
+        }
+        if news.opened.is_some() {
+            self.opened();
+        }
+        let mut plain = std::mem::take(&mut self.shared.buffers.plain);
+        if !plain.is_empty() {
+            self.step(|connection, context| connection.receive(&plain, context));
+        }
+        plain.clear();
+        self.shared.buffers.plain = plain;
+        if let Some(failure) = failure {
+            self.step(|connection, context| connection.session_failed(failure, context.now));
+        } else if news.ended {
+            self.step(|connection, context| connection.session_ended(context));
+        }
+    }
+
+    /// The engine is done with the connection. In the run it is opened again, for the next request or to wait for one.
+    fn closed(&mut self, cause: Cause) {
+        (self.slot.id, self.slot.session) = (None, None);
+        let ended = self.slot.connection.closed(cause);
+        if let Some(source) = self.slot.source.take() {
+            self.group.ports.release(source, ended.release, self.now);
+        }
+        if !ended.was_open {
+            self.shared.opening -= 1;
+            self.not_opened(ended.failure, ended.had_request);
+            return self.retry(self.now + TRY_AGAIN);
+        }
+        self.shared.open -= 1;
+        self.group.counts.connections.reset_by_server += u64::from(cause == Cause::Reset);
+        if ended.had_request {
+            self.settle(Settled::Failed(ended.failure));
+        }
+        if self.may_ask() {
+            self.think();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_leaves_room_for_its_part_of_512_bytes() {
+        assert!(size_of::<Slot>() <= 224, "{} bytes", size_of::<Slot>());
+    }
+}

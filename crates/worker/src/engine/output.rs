@@ -1,0 +1,116 @@
+//! Where the bytes of one connection go: to the engine as they are, or through what encrypts them.
+
+use super::{Full, Id, Ops};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Bytes of a file that are read at a time where they have to be copied: the most that a TLS record holds (RFC 8446 5.1).
+const FILE_PIECE: usize = 16_384;
+
+/// What a protocol writes one connection's bytes to. What is queued leaves with the engine's next pass.
+///
+/// The provided methods copy: they suit an output that changes the bytes.
+pub trait Output {
+    /// Queues bytes by copying them.
+    ///
+    /// # Errors
+    /// `OutOfMemory` ([`Full`]) when the connection would hold more copies than it may; others when the bytes cannot be
+    /// changed as they should be. The connection is of no more use then.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Queues a part of bytes that others may hold as well.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn write_shared(&mut self, bytes: &Arc<[u8]>, range: Range<usize>) -> io::Result<()> {
+        self.write(&bytes[range])
+    }
+
+    /// Queues bytes that live for ever.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn write_static(&mut self, bytes: &'static [u8]) -> io::Result<()> {
+        self.write(bytes)
+    }
+
+    /// Queues a part of a file, or the beginning of that part; returns how many bytes.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and when the file cannot be read or is too short.
+    fn write_file(&mut self, file: &Arc<File>, offset: u64, length: u64) -> io::Result<u64> {
+        let mut piece = [0; FILE_PIECE];
+        let wanted = length.min(FILE_PIECE as u64) as usize;
+        let read = file.read_at(&mut piece[..wanted], offset)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.write(&piece[..read])?;
+        Ok(read as u64)
+    }
+
+    /// Queues what tells the peer that nothing follows, where that is not the end of the connection itself.
+    fn end(&mut self) {}
+
+    /// Bytes queued that the kernel has not taken.
+    fn queued(&self) -> u64;
+
+    /// Has the connection told once when nothing is queued any more ([`Event::Drained`](super::Event::Drained)).
+    fn notify_drained(&mut self);
+
+    /// Whether all that is queued is copied, so that the writer should bound it.
+    fn copies(&self) -> bool {
+        true
+    }
+}
+
+/// A connection's bytes as they are.
+#[derive(Debug)]
+pub struct Plain<'a> {
+    /// The engine's operations.
+    pub ops: &'a mut Ops,
+    /// The connection.
+    pub id: Id,
+}
+
+impl Output for Plain<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Ok(self.ops.write(self.id, bytes)?)
+    }
+
+    fn write_shared(&mut self, bytes: &Arc<[u8]>, range: Range<usize>) -> io::Result<()> {
+        self.ops.write_shared(self.id, bytes, range);
+        Ok(())
+    }
+
+    fn write_static(&mut self, bytes: &'static [u8]) -> io::Result<()> {
+        self.ops.write_static(self.id, bytes);
+        Ok(())
+    }
+
+    fn write_file(&mut self, file: &Arc<File>, offset: u64, length: u64) -> io::Result<u64> {
+        self.ops.write_file(self.id, file, offset, length);
+        Ok(length)
+    }
+
+    fn queued(&self) -> u64 {
+        self.ops.queued(self.id)
+    }
+
+    fn notify_drained(&mut self) {
+        self.ops.tell_drained(self.id);
+    }
+
+    fn copies(&self) -> bool {
+        false
+    }
+}
+
+impl From<Full> for io::Error {
+    fn from(full: Full) -> Self {
+        Self::new(io::ErrorKind::OutOfMemory, full)
+    }
+}
