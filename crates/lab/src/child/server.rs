@@ -6,7 +6,6 @@ use corelane_host::bed::Side;
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
 use corelane_serve::udp::FlowCounts;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::io::Write;
 use std::path::Path;

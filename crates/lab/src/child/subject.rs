@@ -83,6 +83,7 @@ impl From<HostError> for SubjectError {
 impl Server for Subject {
     type Plan = SubjectPlan;
     type Served = SubjectReady;
+    type Error = SubjectError;
     const KIND: &'static str = "subject";
     const STARTS_PROCESSES: bool = true;
 
