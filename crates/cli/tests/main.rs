@@ -8,6 +8,7 @@ mod documentation;
 mod engines;
 mod explain;
 mod flow_plan;
+mod golden;
 mod hash_and_plan;
 mod host;
 mod http_ends;
