@@ -42,18 +42,12 @@ fn a_capture_passes_a_block_list_and_the_report_accounts_for_every_frame() {
         .collect();
     write_capture(Path::new(&path("in.pcap")), &frames);
     fs::write(path("list"), "# two ranges\n10.0.0.0/26 3\n10.0.1.7\n").unwrap();
-    let bridged = common::run_json(&[
-        "bridge",
-        "--link",
-        &format!("pcap:{}", path("in.pcap")),
-        "--link",
-        &format!("pcap:out={}", path("out.pcapng")),
-        "--table",
-        &path("list"),
-        "--match",
-        "src",
-        "--json",
-    ]);
+    let bridged = common::run_json(&format!(
+        "bridge --link {} --link {} --table {} --match src --json",
+        format!("pcap:{}", path("in.pcap")),
+        format!("pcap:out={}", path("out.pcapng")),
+        path("list")
+    ));
     let passing: Vec<Vec<u8>> = frames
         .iter()
         .filter(|frame| {
@@ -120,14 +114,9 @@ fn faults_of_its_links_are_what_the_receiver_finds_and_what_the_report_counts() 
         text.replace(',', "").contains(&line.replace(',', "")),
         "{line}{text}"
     );
-    let plain = common::run_json(&[
-        "bridge",
-        "--link",
-        &format!("pcap:{out}"),
-        "--link",
-        "pcap:out=/dev/null",
-        "--json",
-    ]);
+    let plain = common::run_json(&format!(
+        "bridge --link pcap:{out} --link pcap:out=/dev/null --json"
+    ));
     assert!(plain["links"][0]["faults"].is_null(), "{plain}");
 }
 
@@ -146,36 +135,25 @@ fn what_is_wrong_is_refused_by_flag_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("list.txt").display().to_string();
     fs::write(&list, "10.0.0.1\n10.0.0.300\n").unwrap();
-    let rings = ["bridge", "--link", "ring:refused-a", "--link", "ring:refused-b"];
-    let refused = |more: &[&str]| common::refused(&[&rings[..], more].concat(), 2);
-    let line = refused(&["--table", &list]);
+    let rings = "bridge --link ring:refused-a --link ring:refused-b";
+    let refused = |more: &str| common::refused(&format!("{rings} {more}"), 2);
+    let line = refused(&format!("--table {list}"));
     assert!(
         line.contains("--table:") && line.contains("list.txt: line 2") && line.contains("10.0.0.300"),
         "{line}"
     );
-    assert!(refused(&["--table", "absent.txt"]).contains("absent.txt"));
-    let uneven = refused(&[
-        "--table", &list, "--table", &list, "--table", &list, "--match", "src", "--match", "dst",
-    ]);
+    assert!(refused("--table absent.txt").contains("absent.txt"));
+    let uneven = refused(&format!(
+        "--table {list} --table {list} --table {list} --match src --match dst"
+    ));
     assert!(uneven.contains("--match: 2 are given for 3 tables"), "{uneven}");
-    assert!(refused(&["--workers", "2", "--cpus", "0"]).contains("--workers"));
-    assert!(refused(&["--metrics", "192.0.2.1:9100"]).contains("loopback"));
-    assert!(common::refused(&["bridge", "--link", "ring:one"], 2).contains("two links"));
-    assert!(
-        common::refused(&["bridge", "--link", "ring:a", "--link", "wire:b"], 2).contains("names no link")
-    );
-    assert!(
-        common::refused(&["bridge", "--link", "ring:a", "--link", "packet:absent0"], 2)
-            .contains("no device absent0")
-    );
+    assert!(refused("--workers 2 --cpus 0").contains("--workers"));
+    assert!(refused("--metrics 192.0.2.1:9100").contains("loopback"));
+    assert!(common::refused("bridge --link ring:one", 2).contains("two links"));
+    assert!(common::refused("bridge --link ring:a --link wire:b", 2).contains("names no link"));
+    assert!(common::refused("bridge --link ring:a --link packet:absent0", 2).contains("no device absent0"));
 
-    let plan = common::run_json(
-        &[
-            &rings[..],
-            &["--table", &list, "--on-match", "count", "--dry-run"],
-        ]
-        .concat(),
-    );
+    let plan = common::run_json(&format!("{rings} --table {list} --on-match count --dry-run"));
     assert_eq!(plan["tables"][0]["on_match"], "count");
 }
 
@@ -309,7 +287,7 @@ fn killed_it_leaves_nothing_on_the_device() {
     }
     let before = facts(&bed);
     let mut running = bed.server.run(|| {
-        common::corelane(&["bridge", "--link", "xdp:server0", "--link", "tap:killed0"])
+        common::corelane("bridge --link xdp:server0 --link tap:killed0")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -1,21 +1,12 @@
 //! `lab classify` as a user runs it: the whole matrix small, what the document promises, and refusals.
 
 use crate::common;
-use crate::common::{corelane, refused, run, run_json};
+use crate::common::{Arguments, corelane, refused, run, run_json};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-const QUICK: [&str; 8] = [
-    "lab",
-    "classify",
-    "--entries",
-    "20k",
-    "--duration",
-    "1ms",
-    "--rounds",
-    "2",
-];
+const QUICK: &str = "lab classify --entries 20k --duration 1ms --rounds 2";
 
 fn steps(report: &Value) -> &Vec<Value> {
     report["steps"].as_array().expect("steps")
@@ -23,7 +14,7 @@ fn steps(report: &Value) -> &Vec<Value> {
 
 #[test]
 fn the_whole_matrix_has_every_row_of_the_post_and_a_figure_or_a_reason_everywhere() {
-    let report = run_json(&[&QUICK[..], &["--json"]].concat());
+    let report = run_json(&format!("{QUICK} --json"));
     assert_eq!(report["schema"], "corelane/classify/1");
     assert!(report["limit_lines_per_s"].as_f64().unwrap() > 0.0);
     for step in steps(&report) {
@@ -76,7 +67,7 @@ fn lists_choose_steps_and_a_page_is_written_beside_the_text() {
     let folder = tempfile::tempdir().unwrap();
     let (page, json) = (folder.path().join("page.html"), folder.path().join("run.json"));
     let output = run(&[
-        &QUICK[..],
+        &QUICK.words()[..],
         &[
             "--tables",
             "post,exact",
@@ -116,7 +107,7 @@ fn lists_choose_steps_and_a_page_is_written_beside_the_text() {
 
 #[test]
 fn a_dry_run_foretells_strides_and_measures_nothing() {
-    let plan = run_json(&["lab", "classify", "--dry-run"]);
+    let plan = run_json("lab classify --dry-run");
     assert_eq!(plan["trials"].as_array().unwrap().len(), 0);
     assert!(steps(&plan).len() > 100);
     let strides = plan["strides"].as_array().unwrap();

@@ -3,7 +3,7 @@
 use crate::common::{refused, run, run_json};
 use serde_json::Value;
 
-const QUICK: [&str; 6] = ["lab", "engines", "--duration", "200ms", "--rounds", "2"];
+const QUICK: &str = "lab engines --duration 200ms --rounds 2";
 
 fn positive(value: &Value) -> f64 {
     let number = value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"));
@@ -28,7 +28,7 @@ fn left_out(report: &Value) -> Vec<&str> {
 
 #[test]
 fn every_way_stands_beside_its_reference() {
-    let report = run_json(&[&QUICK[..], &["--json"]].concat());
+    let report = run_json(&format!("{QUICK} --json"));
     assert_eq!(report["schema"], "corelane/engines/1");
     assert!(report["conditions"]["conditions"].as_array().is_some());
     let missing = left_out(&report);
@@ -72,7 +72,7 @@ fn every_way_stands_beside_its_reference() {
 
 #[test]
 fn only_the_ways_named_and_their_references_are_measured() {
-    let report = run_json(&[&QUICK[..], &["--ways", "tables", "--json"]].concat());
+    let report = run_json(&format!("{QUICK} --ways tables --json"));
     let names: Vec<&Value> = report["toeplitz"]
         .as_array()
         .unwrap()
@@ -85,7 +85,7 @@ fn only_the_ways_named_and_their_references_are_measured() {
     );
     assert_eq!(report["udp"].as_array().unwrap().len(), 0);
     assert!(report["bed"].is_null());
-    let refusal = refused(&["lab", "engines", "--ways", "avx"], 2);
+    let refusal = refused("lab engines --ways avx", 2);
     assert!(
         refusal.contains("--ways") && refusal.contains("gro_gso_64"),
         "{refusal}"
@@ -94,7 +94,7 @@ fn only_the_ways_named_and_their_references_are_measured() {
 
 #[test]
 fn the_text_fits_a_hundred_columns_on_loopback_too() {
-    let output = run(&[&QUICK[..], &["--ways", "udp", "--bed", "loopback"]].concat());
+    let output = run(&format!("{QUICK} --ways udp --bed loopback"));
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("loopback") && text.contains("Best here:"), "{text}");

@@ -212,17 +212,10 @@ fn on_loopback_the_cpu_of_a_bound_sender_is_named_from_its_socket_and_the_packet
 fn another_machine_is_explained_from_its_saved_document() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("host.json");
-    let document = run_json(&["host", "--json"]);
+    let document = run_json("host --json");
     std::fs::write(&file, document.to_string()).unwrap();
     let file = file.to_str().unwrap();
-    let explanation = run_json(&[
-        "explain",
-        "127.0.0.1:7",
-        "127.0.0.1:9",
-        "--config",
-        file,
-        "--json",
-    ]);
+    let explanation = run_json(&format!("explain 127.0.0.1:7 127.0.0.1:9 --config {file} --json"));
     assert_eq!(explanation["schema"], "corelane/explain/1");
     assert_eq!(explanation["directions"][1]["from"], "127.0.0.1:9");
     std::fs::write(file, "{}").unwrap();
@@ -232,19 +225,10 @@ fn another_machine_is_explained_from_its_saved_document() {
 
 #[test]
 fn what_cannot_be_explained_says_what_would_help() {
-    let error = refused(&["explain", "192.0.2.77:1", "198.51.100.77:2"], 2);
+    let error = refused("explain 192.0.2.77:1 198.51.100.77:2", 2);
     assert!(error.contains("--dev"), "{error}");
-    let error = refused(&["explain", "127.0.0.1:1", "[::1]:2"], 2);
+    let error = refused("explain 127.0.0.1:1 [::1]:2", 2);
     assert!(error.contains("famil"), "{error}");
-    let error = refused(
-        &[
-            "explain",
-            "192.0.2.77:1",
-            "198.51.100.77:2",
-            "--dev",
-            "no-such-device",
-        ],
-        2,
-    );
+    let error = refused("explain 192.0.2.77:1 198.51.100.77:2 --dev no-such-device", 2);
     assert!(error.contains("no-such-device"), "{error}");
 }

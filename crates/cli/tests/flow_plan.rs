@@ -1,20 +1,10 @@
 //! `corelane plan --flows` as a user runs it.
 
-use crate::common::{host_with_rss, refused, run, run_json};
+use crate::common::{Arguments, host_with_rss, refused, run, run_json};
 use corelane_rss::{Steering, Tuple};
 use std::fs;
 
-const PLAN: [&str; 9] = [
-    "plan",
-    "--server",
-    "10.11.2.1:80",
-    "--server",
-    "10.11.2.2:8080",
-    "--clients",
-    "10.12.0.0/24",
-    "--buckets",
-    "4",
-];
+const PLAN: &str = "plan --server 10.11.2.1:80 --server 10.11.2.2:8080 --clients 10.12.0.0/24 --buckets 4";
 
 #[test]
 fn flows_of_every_shape_land_where_the_embedded_steering_says() {
@@ -23,7 +13,7 @@ fn flows_of_every_shape_land_where_the_embedded_steering_says() {
         ("skewed:1", [481, 240, 160, 120]),
         ("one:2", [0, 0, 1000, 0]),
     ] {
-        let mut plan = PLAN.to_vec();
+        let mut plan = PLAN.words();
         plan.extend(["--flows", "1k", "--shape", shape, "--json"]);
         let document = run_json(&plan);
         assert_eq!(document["schema"], "corelane/flow-plan/1");
@@ -54,7 +44,7 @@ fn flows_of_every_shape_land_where_the_embedded_steering_says() {
 fn lists_are_flows_a_line_and_pools_that_the_planner_reads_again() {
     let folder = tempfile::tempdir().unwrap();
     let lists = folder.path().join("lists");
-    let mut plan = PLAN.to_vec();
+    let mut plan = PLAN.words();
     plan.extend([
         "--flows",
         "100",
@@ -72,31 +62,19 @@ fn lists_are_flows_a_line_and_pools_that_the_planner_reads_again() {
         assert_eq!(flows.lines().count(), 25);
         let sources = fs::read_to_string(lists.join(format!("bucket-{bucket}.sources"))).unwrap();
         for server in ["10.11.2.1", "10.11.2.2"] {
-            let again = run(&[
-                "plan",
-                "--server",
-                server,
-                "--clients",
-                sources.trim(),
-                "--buckets",
-                "1",
-                "--json",
-            ]);
+            let again = run(&format!(
+                "plan --server {server} --clients {} --buckets 1 --json",
+                sources.trim()
+            ));
             assert!(again.status.success(), "{sources}");
         }
     }
     // A list is what the audit of keys reads.
     let list = lists.join("bucket-1.flows");
-    let audit = run(&[
-        "key",
-        "audit",
-        "--buckets",
-        "4",
-        "--hash",
-        "2tuple",
-        "--flow-list",
-        list.to_str().unwrap(),
-    ]);
+    let audit = run(&format!(
+        "key audit --buckets 4 --hash 2tuple --flow-list {}",
+        list.to_str().unwrap()
+    ));
     assert_eq!(audit.status.code(), Some(1), "all on one bucket is no chance");
 }
 
@@ -114,7 +92,7 @@ fn what_cannot_be_planned_is_refused_by_flag() {
         ),
         (&[], "--flows"),
     ] {
-        let error = refused(&[&PLAN[..], more].concat(), 2);
+        let error = refused(&[&PLAN.words()[..], more].concat(), 2);
         assert!(error.contains(needed), "{needed}: {error}");
     }
 }

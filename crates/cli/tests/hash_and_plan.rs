@@ -21,14 +21,11 @@ fn the_verification_suite_comes_out() {
             true => format!("[{address}]:{port}"),
             false => format!("{address}:{port}"),
         };
-        let document = run_json(&[
-            "hash",
-            &endpoint(source, source_port),
-            &endpoint(destination, destination_port),
-            "--buckets",
-            "4",
-            "--json",
-        ]);
+        let document = run_json(&format!(
+            "hash {} {} --buckets 4 --json",
+            endpoint(source, source_port),
+            endpoint(destination, destination_port)
+        ));
         assert_eq!(document["hash_2tuple"], format!("0x{two}"));
         assert_eq!(document["hash_4tuple"], format!("0x{four}"));
         let bucket = u64::from_str_radix(four, 16).unwrap() % 128 % 4;
@@ -42,17 +39,9 @@ fn the_verification_suite_comes_out() {
 fn the_posts_addresses_are_planned_on_their_buckets() {
     let mut checked = 0;
     for buckets in ["4", "8"] {
-        let plan = run_json(&[
-            "plan",
-            "--server",
-            "10.11.2.1",
-            "--clients",
-            "10.11.2.0/24",
-            "--buckets",
-            buckets,
-            "--all",
-            "--json",
-        ]);
+        let plan = run_json(&format!(
+            "plan --server 10.11.2.1 --clients 10.11.2.0/24 --buckets {buckets} --all --json"
+        ));
         for row in rows(include_str!("../../rss/tests/vectors/post-buckets.tsv")) {
             if row[0] != buckets {
                 continue;
@@ -73,34 +62,18 @@ fn the_posts_addresses_are_planned_on_their_buckets() {
 
 #[test]
 fn every_port_is_planned_once_and_lands_where_the_calculator_says() {
-    let plan = run_json(&[
-        "plan",
-        "--server",
-        "10.11.2.1:8080",
-        "--client",
-        "10.11.2.3",
-        "--buckets",
-        "5",
-        "--table-size",
-        "64",
-        "--all",
-        "--json",
-    ]);
+    let plan = run_json(
+        "plan --server 10.11.2.1:8080 --client 10.11.2.3 --buckets 5 --table-size 64 --all \
+--json",
+    );
     let mut seen = HashSet::new();
     for entry in plan["buckets"].as_array().unwrap() {
         let ports = entry["ports"].as_array().unwrap();
         assert!(ports.iter().all(|port| seen.insert(port.as_u64().unwrap())));
         let source = format!("10.11.2.3:{}", ports[ports.len() / 2]);
-        let hash = run_json(&[
-            "hash",
-            &source,
-            "10.11.2.1:8080",
-            "--buckets",
-            "5",
-            "--table-size",
-            "64",
-            "--json",
-        ]);
+        let hash = run_json(&format!(
+            "hash {source} 10.11.2.1:8080 --buckets 5 --table-size 64 --json"
+        ));
         assert_eq!(hash["bucket_4tuple"], entry["bucket"]);
     }
     assert_eq!(
@@ -112,16 +85,7 @@ fn every_port_is_planned_once_and_lands_where_the_calculator_says() {
 
 #[test]
 fn without_all_one_source_a_bucket_is_named() {
-    let plan = run_json(&[
-        "plan",
-        "--server",
-        "10.11.2.1",
-        "--clients",
-        "10.11.2.0/24",
-        "--buckets",
-        "8",
-        "--json",
-    ]);
+    let plan = run_json("plan --server 10.11.2.1 --clients 10.11.2.0/24 --buckets 8 --json");
     for entry in plan["buckets"].as_array().unwrap() {
         assert_eq!(entry["addresses"].as_array().unwrap().len(), 1);
     }
@@ -129,37 +93,19 @@ fn without_all_one_source_a_bucket_is_named() {
 
 #[test]
 fn bad_input_is_refused_with_the_flag_named() {
-    let key = refused(&["hash", "1.2.3.4:5", "6.7.8.9:10", "--key", "6d5a"], 2);
+    let key = refused("hash 1.2.3.4:5 6.7.8.9:10 --key 6d5a", 2);
     assert!(key.contains("--key") && key.contains("40"), "{key}");
-    let family = refused(&["hash", "1.2.3.4:5", "[::1]:10"], 2);
+    let family = refused("hash 1.2.3.4:5 [::1]:10", 2);
     assert!(family.contains("SOURCE"), "{family}");
-    let table = refused(&["hash", "1.2.3.4:5", "6.7.8.9:10", "--table-size", "100"], 2);
+    let table = refused("hash 1.2.3.4:5 6.7.8.9:10 --table-size 100", 2);
     assert!(table.contains("--table-size"), "{table}");
     let pool = refused(
-        &[
-            "plan",
-            "--server",
-            "10.11.2.1",
-            "--clients",
-            "10.11.2.3,10.11.2.4",
-            "--buckets",
-            "4",
-        ],
+        "plan --server 10.11.2.1 --clients 10.11.2.3,10.11.2.4 --buckets 4",
         2,
     );
     assert!(pool.contains("--clients") && pool.contains("2, 3"), "{pool}");
     let no_ports = refused(
-        &[
-            "plan",
-            "--server",
-            "10.11.2.1:80",
-            "--client",
-            "10.11.2.3",
-            "--hash",
-            "2tuple",
-            "--buckets",
-            "4",
-        ],
+        "plan --server 10.11.2.1:80 --client 10.11.2.3 --hash 2tuple --buckets 4",
         2,
     );
     assert!(no_ports.contains("--client"), "{no_ports}");

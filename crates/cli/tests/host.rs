@@ -34,7 +34,7 @@ fn facts_without_reason(path: &str, value: &Value, found: &mut Vec<String>) {
 
 #[test]
 fn every_fact_has_a_source_and_a_value_or_a_reason() {
-    let document = run_json(&["host", "--json"]);
+    let document = run_json("host --json");
     assert_eq!(document["schema"], "corelane/host/1");
     let mut without = Vec::new();
     facts_without_reason("", &document, &mut without);
@@ -45,7 +45,7 @@ fn every_fact_has_a_source_and_a_value_or_a_reason() {
 
 #[test]
 fn the_check_lists_the_worst_first_and_fails_when_something_spoils() {
-    let output = run(&["host", "--check", "--json"]);
+    let output = run("host --check --json");
     let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
     let spoils = document["spoils"].as_u64().expect("a count");
     assert_eq!(output.status.code(), Some(i32::from(spoils > 0)));
@@ -66,7 +66,7 @@ fn the_check_lists_the_worst_first_and_fails_when_something_spoils() {
 
 #[test]
 fn a_device_that_is_not_there_is_refused_with_those_that_are() {
-    let error = refused(&["host", "--dev", "no-such-device"], 2);
+    let error = refused("host --dev no-such-device", 2);
     assert!(
         error.contains("no-such-device") && error.contains("lo"),
         "{error}"
@@ -92,19 +92,9 @@ fn inventory(bed: &Bed, before: &'static [&str]) -> Value {
 
 #[test]
 fn a_server_refuses_to_follow_a_device_that_does_no_rss_and_says_what_is_in_the_way() {
-    let error = refused(&["serve", "udp", "127.0.0.1:0", "--dev", "lo", "--dry-run"], 2);
+    let error = refused("serve udp 127.0.0.1:0 --dev lo --dry-run", 2);
     assert!(error.contains("--dev") && error.contains("rss of lo"), "{error}");
-    let error = refused(
-        &[
-            "serve",
-            "udp",
-            "127.0.0.1:0",
-            "--dev",
-            "no-such-device",
-            "--dry-run",
-        ],
-        2,
-    );
+    let error = refused("serve udp 127.0.0.1:0 --dev no-such-device --dry-run", 2);
     assert!(error.contains("no-such-device"), "{error}");
 }
 

@@ -149,15 +149,7 @@ fn a_server_whose_descriptors_run_out_serves_those_it_has_and_takes_others_when_
 }
 
 fn serve(engine: &str) -> Server {
-    let mut command = corelane(&[
-        "serve",
-        "http",
-        "127.0.0.1:0",
-        "--buckets",
-        "1",
-        "--engine",
-        engine,
-    ]);
+    let mut command = corelane(&format!("serve http 127.0.0.1:0 --buckets 1 --engine {engine}"));
     Server::of(command.stdout(Stdio::piped()).spawn().unwrap())
 }
 

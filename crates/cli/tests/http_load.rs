@@ -68,7 +68,7 @@ fn both_sides_count_the_same_requests_in_either_model() {
 
 #[test]
 fn memory_a_connection_is_told_of_many() {
-    let mut server = corelane(&["serve", "http", "127.0.0.1:0", "--buckets", "1"]);
+    let mut server = corelane("serve http 127.0.0.1:0 --buckets 1");
     let server = Server::of(server.stdout(Stdio::piped()).spawn().unwrap());
     let url = format!("http://{}/", server.address);
     for (connections, told) in [("999", false), ("1000", true)] {
@@ -475,16 +475,10 @@ fn what_cannot_be_asked_is_refused_by_flag() {
 #[test]
 fn an_interrupt_gives_the_report_of_what_was_measured() {
     let server = RawServer::with_body("hello");
-    let mut child = corelane(&[
-        "load",
-        "http",
-        &server.url(),
-        "--duration",
-        "60s",
-        "--json",
-        "--connections",
-        "3",
-    ])
+    let mut child = corelane(&format!(
+        "load http {} --duration 60s --json --connections 3",
+        server.url()
+    ))
     .stdout(Stdio::piped())
     .spawn()
     .unwrap();
@@ -502,14 +496,7 @@ fn an_interrupt_gives_the_report_of_what_was_measured() {
 
 #[test]
 fn a_dry_run_tells_the_plan_and_what_it_needs() {
-    let document = run_json(&[
-        "load",
-        "http",
-        "http://127.0.0.1:8080/",
-        "--connections",
-        "100k",
-        "--dry-run",
-    ]);
+    let document = run_json("load http http://127.0.0.1:8080/ --connections 100k --dry-run");
     assert_eq!(document["plan"]["pools"][0]["connections"], 100_000);
     let needs = document["needs"].as_array().unwrap();
     assert!(needs.iter().any(|need| need["what"] == "descriptors a table"));
@@ -530,13 +517,10 @@ fn a_scenario_runs_its_pools_and_phases() {
     );
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(scenario.as_bytes()).unwrap();
-    let output = run(&[
-        "load",
-        "http",
-        "--scenario",
-        file.path().to_str().unwrap(),
-        "--json",
-    ]);
+    let output = run(&format!(
+        "load http --scenario {} --json",
+        file.path().to_str().unwrap()
+    ));
     let error = String::from_utf8_lossy(&output.stderr);
     let loaded: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|wrong| panic!("{wrong}: {error}"));

@@ -47,14 +47,10 @@ fn a_device_that_reverses_its_key_and_starts_from_ones_is_found_out() {
     reversed.reverse();
     let reversed = Key::from_bytes(&reversed).unwrap();
     let (_folder, path) = file(&samples(&reversed, u32::MAX, 300, true));
-    let document = run_json(&[
-        "infer",
-        "--samples",
-        path.to_str().unwrap(),
-        "--key",
-        GIVEN,
-        "--json",
-    ]);
+    let document = run_json(&format!(
+        "infer --samples {} --key {GIVEN} --json",
+        path.to_str().unwrap()
+    ));
     assert_eq!(document["schema"], "corelane/infer/1");
     assert_eq!(document["verdict"], "settled");
     assert_eq!(document["relation"], "bytes-reversed");

@@ -17,7 +17,7 @@ fn failing(arguments: &[&str]) -> Value {
 
 #[test]
 fn the_published_default_key_is_named_and_spreads_well() {
-    let document = run_json(&["key", "audit", "--buckets", "8", "--json"]);
+    let document = run_json("key audit --buckets 8 --json");
     assert_eq!(document["schema"], "corelane/key-audit/1");
     assert_eq!(document["passes"], true);
     assert_eq!(document["hash_rank"], 32);
@@ -96,17 +96,7 @@ fn generated_keys_differ_pass_and_are_as_long_and_symmetric_as_asked() {
 
 #[test]
 fn flows_that_fall_on_one_bucket_are_found_out() {
-    let plan = run_json(&[
-        "plan",
-        "--server",
-        "10.11.2.1:8080",
-        "--client",
-        "10.11.2.3",
-        "--buckets",
-        "4",
-        "--all",
-        "--json",
-    ]);
+    let plan = run_json("plan --server 10.11.2.1:8080 --client 10.11.2.3 --buckets 4 --all --json");
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("flows");
     let ports = plan["buckets"][2]["ports"].as_array().unwrap();

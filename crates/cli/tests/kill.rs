@@ -52,22 +52,13 @@ fn killed_at_a_random_moment_it_leaves_nothing() {
     for kill in 0..KILLS {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
-        let mut lab = common::corelane(&[
-            "lab",
-            "scale",
-            "udp",
-            "--duration",
-            "50ms",
-            "--rounds",
-            "3",
-            "--json",
-        ])
-        .arg(&report)
-        .current_dir(folder.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        let mut lab = common::corelane("lab scale udp --duration 50ms --rounds 3 --json")
+            .arg(&report)
+            .current_dir(folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         // The moment itself, not a wait for something: spread over start, trials and the gaps between them.
         let moment = Duration::from_millis(kill * 73 % 900);
         thread::sleep(moment);

@@ -196,19 +196,10 @@ fn what_is_only_for_tls_is_refused_without_it_by_flag() {
         let error = refused(&[&["load", "http"], arguments].concat(), 2);
         assert!(error.contains(reason), "{arguments:?}: {error}");
     }
-    let error = refused(&["serve", "http", "127.0.0.1:0", "--write-certificate", "x"], 2);
+    let error = refused("serve http 127.0.0.1:0 --write-certificate x", 2);
     assert!(error.contains("--tls"), "{error}");
     let error = refused(
-        &[
-            "serve",
-            "http",
-            "127.0.0.1:0",
-            "--buckets",
-            "1",
-            "--tls",
-            "--write-certificate",
-            "/nowhere/x",
-        ],
+        "serve http 127.0.0.1:0 --buckets 1 --tls --write-certificate /nowhere/x",
         2,
     );
     assert!(error.contains("--write-certificate: /nowhere/x"), "{error}");
@@ -284,7 +275,7 @@ fn scenarios_gates_and_merged_documents_know_tls() {
 
 #[test]
 fn a_body_waits_until_it_is_asked_for_and_is_not_sent_after_an_answer() {
-    let server = Server::start("http", &["--max-body", "100"]);
+    let server = Server::start("http", "--max-body 100");
     let asked = [
         "--requests",
         "50",

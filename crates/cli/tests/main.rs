@@ -8,15 +8,28 @@ mod documentation;
 mod engines;
 mod explain;
 mod flow_plan;
+mod golden;
 mod hash_and_plan;
 mod host;
+#[allow(dead_code, reason = "a module of the command, with its tests")]
+#[path = "../src/host/text.rs"]
+mod host_text;
 mod http_ends;
 mod http_load;
 mod infer;
+#[allow(dead_code, reason = "a module of the command, for live")]
+#[path = "../src/interrupt.rs"]
 mod interrupt;
+mod interrupted;
 mod key;
 mod kill;
 mod limits;
+#[allow(dead_code, reason = "modules of the command, with their tests")]
+#[path = "../src/load"]
+mod load {
+    mod live;
+    mod words;
+}
 mod load_https;
 mod many_connections;
 mod memory;

@@ -119,12 +119,9 @@ fn a_node_that_is_not_there_is_refused_by_flag_and_number() {
             assert!(error.contains(&format!("{flag}: node 999")), "{error}");
         }
     }
-    let error = refused(
-        &["lab", "scale", "udp", "--bed", "loopback", "--memory", "node:999"],
-        2,
-    );
+    let error = refused("lab scale udp --bed loopback --memory node:999", 2);
     assert!(error.contains("--memory: node 999"), "{error}");
-    let error = refused(&["serve", "udp", "--memory", "remote"], 2);
+    let error = refused("serve udp --memory remote", 2);
     assert!(
         error.contains("first-touch, local, interleave or node:N"),
         "{error}"
@@ -133,25 +130,10 @@ fn a_node_that_is_not_there_is_refused_by_flag_and_number() {
 
 #[test]
 fn every_trial_and_step_tells_where_the_buffers_lay() {
-    let report = run_json(&[
-        "lab",
-        "scale",
-        "udp",
-        "--max-steal",
-        "100%",
-        "--bed",
-        "loopback",
-        "--buckets",
-        "1",
-        "--share-cpus",
-        "--duration",
-        "20ms",
-        "--rounds",
-        "1",
-        "--memory",
-        "local",
-        "--json",
-    ]);
+    let report = run_json(
+        "lab scale udp --max-steal 100% --bed loopback --buckets 1 --share-cpus --duration \
+20ms --rounds 1 --memory local --json",
+    );
     assert_eq!(report["plan"]["memory"], "local");
     for part in ["trials", "steps"] {
         for one in report[part].as_array().unwrap() {

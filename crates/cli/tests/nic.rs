@@ -60,7 +60,7 @@ fn every_frame_has_the_hash_the_queue_and_the_cpu_that_were_computed() {
 
 #[test]
 fn the_plan_can_be_seen_before() {
-    let plan = run_json(&["lab", "nic", "--dry-run", "--flows", "8"]);
+    let plan = run_json("lab nic --dry-run --flows 8");
     assert_eq!(plan["flows"], 8);
     assert_eq!(plan["rounds"][0]["table"].as_array().unwrap().len(), 128);
 }

@@ -39,26 +39,10 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
     let folder = tempfile::tempdir().unwrap();
     let (json, html) = (folder.path().join("run.json"), folder.path().join("run.html"));
     let (json, html) = (json.to_str().unwrap(), html.to_str().unwrap());
-    let told = common::run(&[
-        "lab",
-        "scale",
-        "udp",
-        "--max-steal",
-        "100%",
-        "--duration",
-        "300ms",
-        "--rounds",
-        "1",
-        "--bed",
-        "namespaces",
-        "--profile",
-        "--locks",
-        "--softnet",
-        "--json",
-        json,
-        "--html",
-        html,
-    ]);
+    let told = common::run(&format!(
+        "lab scale udp --max-steal 100% --duration 300ms --rounds 1 --bed namespaces --profile \
+--locks --softnet --json {json} --html {html}"
+    ));
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
     let report: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
     for mode in ["echo", "sink"] {

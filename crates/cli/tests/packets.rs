@@ -43,20 +43,10 @@ fn what_is_written_to_a_capture_is_accounted_for_from_it() {
     ] {
         for size in sizes {
             let file = path(&folder, "sent.pcap");
-            let sent = common::run_json(&[
-                "load",
-                "packets",
-                &format!("pcap:out={file}"),
-                "--from",
-                family,
-                "--to",
-                family,
-                "--size",
-                size,
-                "--count",
-                "1200",
-                "--json",
-            ]);
+            let sent = common::run_json(&format!(
+                "load packets pcap:out={file} --from {family} --to {family} --size {size} --count 1200 \
+--json"
+            ));
             assert_eq!(
                 (&sent["sent"], &sent["schema"]),
                 (&1200.into(), &"corelane/loaded-packets/1".into())
@@ -86,20 +76,10 @@ fn tshark_finds_every_checksum_right() {
     let folder = tempfile::tempdir().unwrap();
     let file = path(&folder, "sent.pcapng");
     for family in ["198.18.0.0/24", "2001:db8::/64"] {
-        common::run_json(&[
-            "load",
-            "packets",
-            &format!("pcap:out={file}"),
-            "--from",
-            family,
-            "--to",
-            family,
-            "--size",
-            "imix",
-            "--count",
-            "600",
-            "--json",
-        ]);
+        common::run_json(&format!(
+            "load packets pcap:out={file} --from {family} --to {family} --size imix --count 600 \
+--json"
+        ));
         let output = Command::new("tshark")
             .args([
                 "-r",
@@ -131,14 +111,7 @@ fn tshark_finds_every_checksum_right() {
 fn faults_on_the_way_come_out_under_their_names() {
     let folder = tempfile::tempdir().unwrap();
     let (sent, harmed) = (path(&folder, "sent.pcap"), path(&folder, "harmed.pcap"));
-    common::run_json(&[
-        "load",
-        "packets",
-        &format!("pcap:out={sent}"),
-        "--count",
-        "5000",
-        "--json",
-    ]);
+    common::run_json(&format!("load packets pcap:out={sent} --count 5000 --json"));
     let plan = FaultPlan {
         seed: 3,
         drop: 0.05,
@@ -185,18 +158,9 @@ fn faults_on_the_way_come_out_under_their_names() {
 fn a_replay_keeps_the_pace_of_its_capture_or_goes_faster() {
     let folder = tempfile::tempdir().unwrap();
     let (first, again) = (path(&folder, "first.pcap"), path(&folder, "again.pcapng"));
-    common::run_json(&[
-        "load",
-        "packets",
-        &format!("pcap:out={first}"),
-        "--rate",
-        "1k",
-        "--count",
-        "1000",
-        "--size",
-        "100",
-        "--json",
-    ]);
+    common::run_json(&format!(
+        "load packets pcap:out={first} --rate 1k --count 1000 --size 100 --json"
+    ));
     let replay = |more: &[&str]| {
         let out = format!("pcap:out={again}");
         common::run_json(&[&["load", "packets", &out, "--replay", &first, "--json"], more].concat())
@@ -240,15 +204,7 @@ fn the_same_seed_sends_the_same_flows_and_planned_ones_fill_all_buckets() {
     let four = flows(&["--flows", "4"]);
     assert_eq!(four.iter().collect::<BTreeSet<_>>().len(), 4);
 
-    let plan = common::run_json(&[
-        "serve",
-        "udp",
-        "127.0.0.1:0",
-        "--buckets",
-        "4",
-        "--share-cpus",
-        "--dry-run",
-    ]);
+    let plan = common::run_json("serve udp 127.0.0.1:0 --buckets 4 --share-cpus --dry-run");
     let steering = path(&folder, "steering.json");
     std::fs::write(&steering, plan["steering"].to_string()).unwrap();
     let planned = flows(&["--flows", "16", "--steering", &steering]);
@@ -270,43 +226,23 @@ fn the_same_seed_sends_the_same_flows_and_planned_ones_fill_all_buckets() {
 
 #[test]
 fn what_is_wrong_is_refused_by_its_flag() {
-    let refused = |arguments: &[&str]| common::refused(&[&["load", "packets"], arguments].concat(), 2);
-    assert!(refused(&["eth0"]).contains("LINK"));
-    assert!(refused(&["packet:absent0"]).contains("no device absent0"));
-    assert!(
-        refused(&["pcap:out=/dev/null", "--from", "10.0.0.1", "--to", "::1"]).contains("--from and --to")
-    );
-    assert!(refused(&["pcap:out=/dev/null", "--size", "59"]).contains("no frame size"));
-    assert!(refused(&["pcap:out=/dev/null", "--size", "9000"]).contains("too long"));
-    assert!(
-        refused(&[
-            "pcap:out=/dev/null",
-            "--from",
-            "::1",
-            "--to",
-            "::2",
-            "--size",
-            "60"
-        ])
-        .contains("too short")
-    );
-    assert!(refused(&["pcap:out=/dev/null", "--replay", "absent.pcap"]).contains("--replay"));
-    assert!(refused(&["pcap:out=/dev/null", "--destination-link", "02:03"]).contains("link address"));
-    assert!(refused(&["pcap:out=/dev/null", "--speed=-1"]).contains("factor"));
+    let refused = |more: &str| common::refused(&format!("load packets {more}"), 2);
+    assert!(refused("eth0").contains("LINK"));
+    assert!(refused("packet:absent0").contains("no device absent0"));
+    assert!(refused("pcap:out=/dev/null --from 10.0.0.1 --to ::1").contains("--from and --to"));
+    assert!(refused("pcap:out=/dev/null --size 59").contains("no frame size"));
+    assert!(refused("pcap:out=/dev/null --size 9000").contains("too long"));
+    assert!(refused("pcap:out=/dev/null --from ::1 --to ::2 --size 60").contains("too short"));
+    assert!(refused("pcap:out=/dev/null --replay absent.pcap").contains("--replay"));
+    assert!(refused("pcap:out=/dev/null --destination-link 02:03").contains("link address"));
+    assert!(refused("pcap:out=/dev/null --speed=-1").contains("factor"));
 }
 
 #[test]
 fn a_capture_is_not_written_over_by_its_own_replay() {
     let folder = tempfile::tempdir().unwrap();
     let file = path(&folder, "sent.pcap");
-    common::run_json(&[
-        "load",
-        "packets",
-        &format!("pcap:out={file}"),
-        "--count",
-        "9",
-        "--json",
-    ]);
+    common::run_json(&format!("load packets pcap:out={file} --count 9 --json"));
     let again = path(&folder, "./sent.pcap");
     for link in [format!("pcap:out={again}"), format!("ring:none,capture={again}")] {
         let refusal = common::refused(&["load", "packets", &link, "--replay", &file], 2);
@@ -575,7 +511,7 @@ fn faults_that_would_befall_nothing_are_refused_with_what_to_write() {
         unwritable.contains("LINK: /nonexistent/seen.pcap: cannot be written"),
         "{unwritable}"
     );
-    let serve = common::refused(&["serve", "packets", "ring:none,drop=1%,faults=sent"], 2);
+    let serve = common::refused("serve packets ring:none,drop=1%,faults=sent", 2);
     assert!(
         serve.contains("LINK: nothing is sent here, so faults=sent would befall nothing: leave it out"),
         "{serve}"

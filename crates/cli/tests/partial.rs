@@ -156,7 +156,7 @@ fn devices_that_come_and_go_never_keep_the_inventory_from_being_told() {
 /// This machine's `host --json` in a file, as it were if loopback were a device of two queues, odd0, whose driver nobody knows
 /// and which tells nothing.
 fn host_of_an_odd_driver(folder: &Path) -> String {
-    let mut host = run_json(&["host", "--json"]);
+    let mut host = run_json("host --json");
     let unknown = |what: &str| json!({ "value": null, "source": "ioctl", "unknown_because": what });
     let device = host["devices"]
         .as_array_mut()
@@ -186,9 +186,10 @@ fn a_driver_that_nobody_knows_and_that_tells_nothing_is_explained_as_far_as_it_g
     let folder = tempfile::tempdir().unwrap();
     let file = &host_of_an_odd_driver(folder.path())[..];
     let ends = ["192.0.2.1:1", "192.0.2.2:2"];
-    let explained = run_json(&[
-        "explain", ends[0], ends[1], "--config", file, "--dev", "odd0", "--json",
-    ]);
+    let explained = run_json(&format!(
+        "explain {} {} --config {file} --dev odd0 --json",
+        ends[0], ends[1]
+    ));
     let steps = explained["directions"][0]["steps"].as_array().unwrap();
     let queue = steps
         .iter()

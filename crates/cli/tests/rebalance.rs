@@ -3,23 +3,11 @@
 use crate::common::{refused, run, run_json};
 use serde_json::Value;
 
-const QUICK: [&str; 11] = [
-    "lab",
-    "rebalance",
-    "--buckets",
-    "4",
-    "--share-cpus",
-    "--rounds",
-    "1",
-    "--duration",
-    "300ms",
-    "--rate",
-    "5k",
-];
+const QUICK: &str = "lab rebalance --buckets 4 --share-cpus --rounds 1 --duration 300ms --rate 5k";
 
 #[test]
 fn a_skewed_load_is_levelled_while_it_runs_and_nothing_is_lost() {
-    let document = run_json(&[&QUICK[..], &["--json"]].concat());
+    let document = run_json(&format!("{QUICK} --json"));
     assert_eq!(document["schema"], "corelane/rebalance/1");
     let phases = document["phases"].as_array().unwrap();
     let names: Vec<_> = phases
@@ -62,7 +50,7 @@ fn a_skewed_load_is_levelled_while_it_runs_and_nothing_is_lost() {
 
 #[test]
 fn the_bed_is_named_and_loopback_had_when_asked_for() {
-    let document = run_json(&[&QUICK[..], &["--bed", "loopback", "--json"]].concat());
+    let document = run_json(&format!("{QUICK} --bed loopback --json"));
     assert_eq!(document["bed"]["kind"], "loopback");
     assert!(
         document["bed"]["reason"]
@@ -72,7 +60,7 @@ fn the_bed_is_named_and_loopback_had_when_asked_for() {
         "{document}"
     );
     assert_eq!(document["verdict"]["nothing_lost"], true);
-    let output = run(&[&QUICK[..], &["--bed", "namespaces"]].concat());
+    let output = run(&format!("{QUICK} --bed namespaces"));
     let (text, error) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
@@ -87,7 +75,7 @@ fn the_bed_is_named_and_loopback_had_when_asked_for() {
 
 #[test]
 fn the_text_fits_100_columns_and_ends_with_the_verdict() {
-    let output = run(&QUICK);
+    let output = run(QUICK);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(

@@ -1,23 +1,13 @@
 //! `lab scale udp` as a user runs it: the invariants of its report, in namespaces and on loopback, under either engine.
 
-use crate::common::{refused, run, run_json};
+use crate::common::{Arguments, refused, run, run_json};
 use serde_json::Value;
 
 /// What is held to here is true of every trial, whoever had the CPUs meanwhile.
-const QUICK: [&str; 9] = [
-    "lab",
-    "scale",
-    "udp",
-    "--duration",
-    "200ms",
-    "--rounds",
-    "1",
-    "--max-steal",
-    "100%",
-];
+const QUICK: &str = "lab scale udp --duration 200ms --rounds 1 --max-steal 100%";
 
-fn lab(more: &[&str]) -> Value {
-    run_json(&[&QUICK[..], &["--json"], more].concat())
+fn lab<A: Arguments + ?Sized>(more: &A) -> Value {
+    run_json(&[QUICK.words(), vec!["--json"], more.words()].concat())
 }
 
 fn number(value: &Value) -> f64 {
@@ -137,7 +127,7 @@ fn every_frame_is_accounted_for_under_either_engine_and_both_give_the_same_table
 
 #[test]
 fn payloads_beyond_the_usual_frame_are_accounted_for_too() {
-    assert_in_namespaces(&lab(&["--bed", "namespaces", "--size", "4000", "--buckets", "1"]));
+    assert_in_namespaces(&lab("--bed namespaces --size 4000 --buckets 1"));
 }
 
 #[test]
@@ -187,16 +177,7 @@ fn every_frame_is_accounted_for_in_every_way_to_move_datagrams() {
 
 #[test]
 fn skew_overloads_the_fullest_bucket_and_the_report_says_what_that_costs() {
-    let report = lab(&[
-        "--bed",
-        "namespaces",
-        "--models",
-        "exact,shared",
-        "--skew",
-        "elephant:0.6",
-        "--placements",
-        "aligned",
-    ]);
+    let report = lab("--bed namespaces --models exact,shared --skew elephant:0.6 --placements aligned");
     assert_in_namespaces(&report);
     let steps = report["steps"].as_array().unwrap();
     let skewed: Vec<&Value> = steps
@@ -267,7 +248,7 @@ fn answers_leave_on_their_buckets_cpu_and_queue_where_the_received_hash_is_used_
 
 #[test]
 fn more_buckets_than_cpus_share_them() {
-    let report = lab(&["--bed", "namespaces", "--buckets", "4", "--share-cpus"]);
+    let report = lab("--bed namespaces --buckets 4 --share-cpus");
     let steps = report["steps"].as_array().unwrap();
     assert!(
         steps
@@ -279,8 +260,9 @@ fn more_buckets_than_cpus_share_them() {
 
 #[test]
 fn loopback_does_what_it_can_and_says_what_it_cannot() {
-    let report = lab(&["--bed", "loopback"]);
+    let report = lab("--bed loopback");
     assert_eq!(report["bed"]["kind"], "loopback");
+    assert!(report["bed"]["reason"].is_string(), "{}", report["bed"]);
     for step in report["steps"].as_array().unwrap() {
         assert!(number(&step["seen_pps"]) > 0.0);
         assert!(step["received_pps"].is_null());
@@ -298,7 +280,7 @@ fn loopback_does_what_it_can_and_says_what_it_cannot() {
 
 #[test]
 fn the_text_fits_a_hundred_columns_and_ends_with_the_limit() {
-    let output = run(&[&QUICK[..], &["--buckets", "1"]].concat());
+    let output = run(&format!("{QUICK} --buckets 1"));
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     for line in text.lines() {
@@ -310,12 +292,12 @@ fn the_text_fits_a_hundred_columns_and_ends_with_the_limit() {
 
 #[test]
 fn bad_input_is_refused_with_the_flag_named() {
-    let few = refused(&["lab", "scale", "udp", "--buckets", "5000"], 2);
+    let few = refused("lab scale udp --buckets 5000", 2);
     assert!(few.contains("--buckets"), "{few}");
-    let large = refused(&["lab", "scale", "udp", "--size", "70000"], 2);
+    let large = refused("lab scale udp --size 70000", 2);
     assert!(large.contains("--size"), "{large}");
-    let key = refused(&["lab", "scale", "udp", "--key", "00"], 2);
+    let key = refused("lab scale udp --key 00", 2);
     assert!(key.contains("--key"), "{key}");
-    let model = refused(&["lab", "scale", "udp", "--models", "exact,guess"], 2);
+    let model = refused("lab scale udp --models exact,guess", 2);
     assert!(model.contains("--models") && model.contains("'guess'"), "{model}");
 }

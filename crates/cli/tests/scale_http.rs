@@ -1,27 +1,15 @@
 //! `corelane lab scale http`, end to end, as briefly as it goes.
 
-use crate::common::{namespaces_for, number, refused, run, run_json, told_again};
+use crate::common::{Arguments, namespaces_for, number, refused, run, run_json, told_again};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
 /// What is held to here is true of every trial, whoever had the CPUs meanwhile.
-const QUICK: [&str; 11] = [
-    "lab",
-    "scale",
-    "http",
-    "--duration",
-    "150ms",
-    "--rounds",
-    "1",
-    "--connections",
-    "8",
-    "--max-steal",
-    "100%",
-];
+const QUICK: &str = "lab scale http --duration 150ms --rounds 1 --connections 8 --max-steal 100%";
 
-fn lab(further: &[&str]) -> Value {
-    run_json(&[&QUICK[..], further, &["--json"]].concat())
+fn lab<A: Arguments + ?Sized>(more: &A) -> Value {
+    run_json(&[QUICK.words(), vec!["--json"], more.words()].concat())
 }
 
 /// What must hold of every trial with nothing in its way: both sides counted the same, and nothing failed. With the generator
@@ -52,7 +40,7 @@ fn every_request_is_counted_on_both_sides_with_controls() {
     if !namespaces_for("http") {
         return;
     }
-    let report = lab(&["--bed", "namespaces", "--size", "0,100KiB"]);
+    let report = lab("--bed namespaces --size 0,100KiB");
     assert_eq!(report["schema"], "corelane/scale-http/1");
     assert_whole(&report);
     let measured = report["steps"].as_array().unwrap().iter();
@@ -81,7 +69,7 @@ fn every_request_is_counted_on_both_sides_with_controls() {
 
 #[test]
 fn a_saved_report_is_told_again_compared_and_made_a_page() {
-    let (_, compared) = told_again(&[&QUICK[..], &["--models", "exact", "--size", "10"]].concat());
+    let (_, compared) = told_again(&format!("{QUICK} --models exact --size 10"));
     assert!(
         compared.contains("Nothing changed beyond the spread"),
         "{compared}"
@@ -90,16 +78,7 @@ fn a_saved_report_is_told_again_compared_and_made_a_page() {
 
 #[test]
 fn a_schedule_is_kept_and_its_lag_told() {
-    let report = lab(&[
-        "--rate",
-        "200",
-        "--models",
-        "exact",
-        "--placements",
-        "aligned",
-        "--size",
-        "10",
-    ]);
+    let report = lab("--rate 200 --models exact --placements aligned --size 10");
     for trial in report["trials"].as_array().unwrap() {
         assert!(!trial["schedule_lag"].is_null(), "{trial}");
         let late = &trial["raw"]["client"]["behind_schedule"];
@@ -158,7 +137,7 @@ fn a_subject_that_does_not_start_ends_the_run_with_its_own_words() {
         return;
     }
     let told = refused(
-        &[&QUICK[..], &["--subject", "echo no port for me >&2; false"]].concat(),
+        &[QUICK.words(), vec!["--subject", "echo no port for me >&2; false"]].concat(),
         1,
     );
     assert!(told.contains("no port for me"), "{told}");
@@ -166,7 +145,7 @@ fn a_subject_that_does_not_start_ends_the_run_with_its_own_words() {
 
 #[test]
 fn the_text_fits_a_hundred_columns_and_ends_with_the_limit() {
-    let output = run(&[&QUICK[..], &["--models", "exact", "--size", "10"]].concat());
+    let output = run(&format!("{QUICK} --models exact --size 10"));
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -192,9 +171,6 @@ fn bad_input_is_refused_with_the_flag_named() {
         let told = refused(&[&["lab", "scale", "http"], flags].concat(), 2);
         assert!(told.contains(named), "{told}");
     }
-    let few = refused(
-        &["lab", "scale", "http", "--connections", "1", "--active", "2"],
-        2,
-    );
+    let few = refused("lab scale http --connections 1 --active 2", 2);
     assert!(few.contains("fewer than one a bucket"), "{few}");
 }

@@ -1,25 +1,13 @@
 //! `corelane lab scale tcp`, end to end, as briefly as it goes.
 
-use crate::common::{namespaces_for, number, refused, run_json, told_again};
+use crate::common::{Arguments, namespaces_for, number, refused, run_json, told_again};
 use serde_json::Value;
 
 /// What is held to here is true of every trial, whoever had the CPUs meanwhile.
-const QUICK: [&str; 11] = [
-    "lab",
-    "scale",
-    "tcp",
-    "--duration",
-    "100ms",
-    "--rounds",
-    "1",
-    "--connections",
-    "8",
-    "--max-steal",
-    "100%",
-];
+const QUICK: &str = "lab scale tcp --duration 100ms --rounds 1 --connections 8 --max-steal 100%";
 
-fn lab(further: &[&str]) -> Value {
-    run_json(&[&QUICK[..], further, &["--json"]].concat())
+fn lab<A: Arguments + ?Sized>(more: &A) -> Value {
+    run_json(&[QUICK.words(), vec!["--json"], more.words()].concat())
 }
 
 fn steps(report: &Value) -> &Vec<Value> {
@@ -70,7 +58,7 @@ fn every_byte_is_counted_on_both_sides_of_its_bucket() {
     if !namespaces_for("tcp") {
         return;
     }
-    let report = lab(&["--bed", "namespaces", "--size", "64KiB"]);
+    let report = lab("--bed namespaces --size 64KiB");
     assert_eq!(
         (&report["schema"], &report["protocol"]),
         (&"corelane/scale-tcp/1".into(), &"tcp".into())
@@ -100,18 +88,7 @@ fn every_byte_is_counted_on_both_sides_of_its_bucket() {
 
 #[test]
 fn small_writes_and_a_rate_carry_no_more_than_was_asked_for() {
-    let report = lab(&[
-        "--modes",
-        "sink,echo",
-        "--size",
-        "100",
-        "--rate",
-        "1MB",
-        "--models",
-        "exact",
-        "--placements",
-        "aligned",
-    ]);
+    let report = lab("--modes sink,echo --size 100 --rate 1MB --models exact --placements aligned");
     for trial in report["trials"].as_array().unwrap() {
         let allowed = 1e6 * trial["duration_s"].as_f64().unwrap() + 8.0;
         let sent = number(&trial["sent_bytes"]);
@@ -124,7 +101,7 @@ fn small_writes_and_a_rate_carry_no_more_than_was_asked_for() {
 #[test]
 fn a_saved_report_is_told_again_compared_and_made_a_page() {
     let asked = ["--modes", "source", "--models", "exact", "--size", "64KiB,100"];
-    let (text, compared) = told_again(&[&QUICK[..], &asked].concat());
+    let (text, compared) = told_again(&[&QUICK.words()[..], &asked].concat());
     assert!(
         compared.contains("Nothing changed beyond the spread"),
         "{compared}"

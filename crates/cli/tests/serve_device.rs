@@ -139,22 +139,11 @@ impl Link {
 /// Connections planned to a server of the guest by the guest's own inventory: the source ports by bucket, and the CPUs of the
 /// buckets.
 fn planned(inventory: &Path, server: &str, ports: &str, shape: &str) -> (Vec<Vec<u16>>, Vec<u64>) {
-    let document = run_json(&[
-        "plan",
-        "--host",
-        inventory.to_str().unwrap(),
-        "--server",
-        server,
-        "--client",
-        "10.99.0.1",
-        "--ports",
-        ports,
-        "--flows",
-        "60",
-        "--shape",
-        shape,
-        "--json",
-    ]);
+    let document = run_json(&format!(
+        "plan --host {} --server {server} --client 10.99.0.1 --ports {ports} --flows 60 \
+--shape {shape} --json",
+        inventory.to_str().unwrap()
+    ));
     let port = |flow: &Value| flow[0].as_str().unwrap().parse::<SocketAddr>().unwrap().port();
     let buckets = document["buckets"].as_array().unwrap().iter();
     let ports = buckets.map(|bucket| bucket["flows"].as_array().unwrap().iter().map(port).collect());

@@ -165,53 +165,18 @@ fn files_and_certificates_satisfy_curl() {
 
 #[test]
 fn a_server_that_sees_no_one_ends_in_time_and_tells_its_plan() {
-    let served = run_json(&[
-        "serve",
-        "http",
-        "127.0.0.1:0",
-        "--buckets",
-        "1",
-        "--duration",
-        "50ms",
-        "--json",
-    ]);
+    let served = run_json("serve http 127.0.0.1:0 --buckets 1 --duration 50ms --json");
     assert_eq!(served["schema"], "corelane/served-http/1");
     assert_eq!(sum(&served, "requests"), 0);
-    let plan = run_json(&[
-        "serve",
-        "http",
-        "127.0.0.1:0",
-        "--buckets",
-        "1",
-        "--max-head",
-        "4KiB",
-        "--dry-run",
-    ]);
+    let plan = run_json("serve http 127.0.0.1:0 --buckets 1 --max-head 4KiB --dry-run");
     assert_eq!(plan["limits"]["head_bytes"], 4_096);
-    let plan = run_json(&[
-        "serve",
-        "tcp",
-        "127.0.0.1:0",
-        "--buckets",
-        "1",
-        "--mode",
-        "echo",
-        "--dry-run",
-    ]);
+    let plan = run_json("serve tcp 127.0.0.1:0 --buckets 1 --mode echo --dry-run");
     assert_eq!(plan["mode"], "echo");
-    assert!(refused(&["serve", "tcp", "--mode", "drain"], 2).contains("sink, source or echo"));
+    assert!(refused("serve tcp --mode drain", 2).contains("sink, source or echo"));
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     assert!(refused(&["serve", "http", &address, "--buckets", "1"], 2).contains("is in use"));
-    let text = run(&[
-        "serve",
-        "tcp",
-        "127.0.0.1:0",
-        "--buckets",
-        "1",
-        "--duration",
-        "50ms",
-    ]);
+    let text = run("serve tcp 127.0.0.1:0 --buckets 1 --duration 50ms");
     assert!(String::from_utf8_lossy(&text.stdout).contains("listening on 127.0.0.1:"));
 }
 

@@ -4,16 +4,7 @@ use crate::common::{refused, run, run_json};
 
 #[test]
 fn the_human_form_fits_100_columns_and_ends_with_the_conclusion() {
-    let output = run(&[
-        "lab",
-        "simulate",
-        "--buckets",
-        "2,8,1024",
-        "--sizes",
-        "zipf:1.1",
-        "--rounds",
-        "2",
-    ]);
+    let output = run("lab simulate --buckets 2,8,1024 --sizes zipf:1.1 --rounds 2");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     let conclusion = text.lines().last().unwrap();
@@ -49,42 +40,23 @@ fn the_document_repeats_for_a_seed() {
 
 #[test]
 fn a_flow_of_the_document_lands_where_the_calculator_says() {
-    let document = run_json(&[
-        "lab",
-        "simulate",
-        "--buckets",
-        "5",
-        "--table-size",
-        "64",
-        "--rounds",
-        "1",
-        "--flows",
-        "20",
-        "--list-flows",
-        "--json",
-    ]);
+    let document =
+        run_json("lab simulate --buckets 5 --table-size 64 --rounds 1 --flows 20 --list-flows --json");
     for flow in document["flows"].as_array().unwrap() {
         let (source, destination) = (
             flow["source"].as_str().unwrap(),
             flow["destination"].as_str().unwrap(),
         );
-        let hash = run_json(&[
-            "hash",
-            source,
-            destination,
-            "--buckets",
-            "5",
-            "--table-size",
-            "64",
-            "--json",
-        ]);
+        let hash = run_json(&format!(
+            "hash {source} {destination} --buckets 5 --table-size 64 --json"
+        ));
         assert_eq!(hash["hash_4tuple"], flow["hash"]);
     }
 }
 
 #[test]
 fn the_examples_of_the_help_work() {
-    let help = String::from_utf8(run(&["lab", "simulate", "--help"]).stdout).unwrap();
+    let help = String::from_utf8(run("lab simulate --help").stdout).unwrap();
     let (_, examples) = help.split_once("Examples:\n").unwrap();
     let examples: Vec<&str> = examples
         .lines()
@@ -123,7 +95,7 @@ fn what_cannot_be_simulated_is_refused_with_the_flag_named() {
         let error = refused(&[&["lab", "simulate"], &wrong[..]].concat(), 2);
         assert!(error.contains(flag), "{wrong:?}: {error}");
     }
-    let both = refused(&["lab", "simulate", "--buckets", "256", "--table-size", "128"], 2);
+    let both = refused("lab simulate --buckets 256 --table-size 128", 2);
     assert!(
         both.contains("--table-size") && both.contains("--buckets"),
         "{both}"

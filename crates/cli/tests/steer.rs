@@ -330,6 +330,6 @@ fn what_is_no_group_is_refused_by_name() {
     let pid = std::process::id().to_string();
     let error = refused(&["steer", "--pid", &pid, "--port", "1"], 1);
     assert!(error.contains("ss -lntup"), "{error}");
-    let error = refused(&["steer", "--pid", "4194304", "--port", "80"], 1);
+    let error = refused("steer --pid 4194304 --port 80", 1);
     assert!(error.contains("no process 4194304"), "{error}");
 }

@@ -45,14 +45,11 @@ fn a_list_and_its_snapshot_answer_alike() {
     let folder = tempfile::tempdir().unwrap();
     let list = written(folder.path(), "list.txt", LIST);
     let snapshot = folder.path().join("list.table");
-    let built = run_json(&[
-        "table",
-        "build",
+    let built = run_json(&format!(
+        "table build {} --output {} --json",
         text(&list),
-        "--output",
-        text(&snapshot),
-        "--json",
-    ]);
+        text(&snapshot)
+    ));
     assert_eq!(built["schema"], "corelane/table/1");
     assert_eq!(
         (&built["entries"], &built["source"]["kind"]),
@@ -160,14 +157,11 @@ fn a_damaged_snapshot_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let list = written(folder.path(), "list.txt", LIST);
     let snapshot = folder.path().join("list.table");
-    run_json(&[
-        "table",
-        "build",
+    run_json(&format!(
+        "table build {} --output {} --json",
         text(&list),
-        "--output",
-        text(&snapshot),
-        "--json",
-    ]);
+        text(&snapshot)
+    ));
     let mut bytes = fs::read(&snapshot).unwrap();
     let middle = 70_000;
     bytes[middle] ^= 1;
@@ -177,7 +171,7 @@ fn a_damaged_snapshot_is_refused_by_name() {
         refusal.contains("list.table") && refusal.contains("damaged"),
         "{refusal}"
     );
-    let missing = refused(&["table", "show", "no-such-file"], 2);
+    let missing = refused("table show no-such-file", 2);
     assert!(missing.contains("no-such-file"), "{missing}");
 }
 

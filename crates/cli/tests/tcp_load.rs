@@ -180,7 +180,7 @@ fn connections_that_the_server_resets_are_counted_as_such() {
 
 #[test]
 fn a_server_that_is_not_there_fails_the_run_by_name() {
-    let output = run(&["load", "tcp", "127.77.1.1:9", "--json", "--connections", "3"]);
+    let output = run("load tcp 127.77.1.1:9 --json --connections 3");
     let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (output.status.code(), &loaded["total"]["not_opened"]["refused"]),
@@ -191,7 +191,7 @@ fn a_server_that_is_not_there_fails_the_run_by_name() {
 
 #[test]
 fn the_preset_is_the_posts_run_and_lasts_longer() {
-    let output = run(&["load", "tcp", "127.0.0.1:9000", "--preset", "smash", "--dry-run"]);
+    let output = run("load tcp 127.0.0.1:9000 --preset smash --dry-run");
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let plan = &printed["plan"];
     let leases = plan["workers"]
@@ -204,6 +204,6 @@ fn the_preset_is_the_posts_run_and_lasts_longer() {
     let files = &printed["needs"][1];
     assert_eq!(files["needed"], 4 * 12_288 + 1_024, "{files}");
     assert!(plan["duration_s"].as_f64().unwrap() > 90.0);
-    let error = refused(&["load", "tcp", "127.0.0.1:9000", "--direction", "sideways"], 2);
+    let error = refused("load tcp 127.0.0.1:9000 --direction sideways", 2);
     assert!(error.contains("give write, read or both"), "{error}");
 }

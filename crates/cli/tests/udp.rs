@@ -18,28 +18,11 @@ fn steering_file(server: &Server) -> tempfile::NamedTempFile {
 #[test]
 fn every_datagram_of_a_window_comes_back_under_either_engine() {
     for engine in ENGINES {
-        let server = Server::start(&[
-            "127.0.0.1:0",
-            "--buckets",
-            "2",
-            "--share-cpus",
-            "--engine",
-            engine,
-        ]);
-        let loaded = run_json(&[
-            "load",
-            "udp",
-            &server.address,
-            "--window",
-            "16",
-            "--sockets",
-            "8",
-            "--count",
-            "20000",
-            "--engine",
-            engine,
-            "--json",
-        ]);
+        let server = Server::start(&format!("127.0.0.1:0 --buckets 2 --share-cpus --engine {engine}"));
+        let loaded = run_json(&format!(
+            "load udp {} --window 16 --sockets 8 --count 20000 --engine {engine} --json",
+            server.address
+        ));
         assert_eq!(loaded["engine"], engine);
         let total = &loaded["total"];
         assert_eq!(total["sent"], 20_000);
@@ -53,22 +36,12 @@ fn every_datagram_of_a_window_comes_back_under_either_engine() {
 
 #[test]
 fn the_smallest_and_the_largest_payload_come_back() {
-    let server = Server::start(&["127.0.0.1:0", "--buckets", "1"]);
+    let server = Server::start("127.0.0.1:0 --buckets 1");
     for size in ["16", "65507"] {
-        let loaded = run_json(&[
-            "load",
-            "udp",
-            &server.address,
-            "--window",
-            "1",
-            "--count",
-            "100",
-            "--workers",
-            "1",
-            "--size",
-            size,
-            "--json",
-        ]);
+        let loaded = run_json(&format!(
+            "load udp {} --window 1 --count 100 --workers 1 --size {size} --json",
+            server.address
+        ));
         assert_eq!(
             loaded["total"]["returned"], 100,
             "{size} bytes: {}",
@@ -110,18 +83,9 @@ fn a_closed_port_is_told_as_what_it_is() {
         .local_addr()
         .unwrap()
         .to_string();
-    let loaded = run_json(&[
-        "load",
-        "udp",
-        &closed,
-        "--rate",
-        "200",
-        "--count",
-        "20",
-        "--workers",
-        "1",
-        "--json",
-    ]);
+    let loaded = run_json(&format!(
+        "load udp {closed} --rate 200 --count 20 --workers 1 --json"
+    ));
     assert_eq!(loaded["total"]["returned"], 0);
     assert!(
         loaded["total"]["network_errors"]["refused"].as_u64().unwrap() > 0,
@@ -132,7 +96,7 @@ fn a_closed_port_is_told_as_what_it_is() {
 
 #[test]
 fn under_skew_each_source_sends_its_share() {
-    let server = Server::start(&["127.0.0.1:0", "--buckets", "1"]);
+    let server = Server::start("127.0.0.1:0 --buckets 1");
     let asked = [
         "--sources",
         "127.0.0.2-127.0.0.5",
@@ -163,17 +127,9 @@ fn under_skew_each_source_sends_its_share() {
 #[test]
 fn on_sigusr1_the_server_tells_every_flow_by_hash_type_and_bucket() {
     for answers in ["per_send", "caller", "connected"] {
-        let mut server = Server::start(&[
-            "127.0.0.1:0",
-            "--buckets",
-            "2",
-            "--share-cpus",
-            "--answers",
-            answers,
-            "--flows",
-            "--duration",
-            "20s",
-        ]);
+        let mut server = Server::start(&format!(
+            "127.0.0.1:0 --buckets 2 --share-cpus --answers {answers} --flows --duration 20s"
+        ));
         let load = ["load", "udp", &server.address, "--window", "8", "--sockets", "4"];
         let loaded = run_json(&[&load[..], &["--count", "4000", "--json"]].concat());
         assert_eq!(loaded["total"]["returned"], 4_000, "{answers}");
@@ -204,53 +160,25 @@ fn on_sigusr1_the_server_tells_every_flow_by_hash_type_and_bucket() {
 
 #[test]
 fn flows_are_in_the_last_document_and_ways_to_answer_that_cannot_be_are_refused() {
-    let served = run_json(&[
-        "serve",
-        "udp",
-        "127.0.0.1:0",
-        "--flows",
-        "--duration",
-        "100ms",
-        "--json",
-    ]);
+    let served = run_json("serve udp 127.0.0.1:0 --flows --duration 100ms --json");
     assert_eq!(served["flows"], serde_json::json!([]));
     assert_eq!(served["flows_uncounted"], 0);
-    let error = refused(&["serve", "udp", "--answers", "caller", "--model", "farm"], 2);
+    let error = refused("serve udp --answers caller --model farm", 2);
     assert!(error.contains("--model exact"), "{error}");
-    let error = refused(&["serve", "udp", "0.0.0.0:0", "--flows"], 2);
+    let error = refused("serve udp 0.0.0.0:0 --flows", 2);
     assert!(error.contains("listen on one address"), "{error}");
 }
 
 #[test]
 fn planned_sources_hit_every_bucket_and_no_other() {
-    let server = Server::start(&[
-        "127.11.2.1:0",
-        "--buckets",
-        "4",
-        "--share-cpus",
-        "--duration",
-        "20s",
-    ]);
+    let server = Server::start("127.11.2.1:0 --buckets 4 --share-cpus --duration 20s");
     let steering = steering_file(&server);
     let path = steering.path().to_str().unwrap();
-    let loaded = run_json(&[
-        "load",
-        "udp",
-        &server.address,
-        "--sources",
-        "127.11.2.0/24",
-        "--spread",
-        "buckets",
-        "--steering",
-        path,
-        "--sockets",
-        "16",
-        "--window",
-        "8",
-        "--count",
-        "8000",
-        "--json",
-    ]);
+    let loaded = run_json(&format!(
+        "load udp {} --sources 127.11.2.0/24 --spread buckets --steering {path} --sockets 16 \
+--window 8 --count 8000 --json",
+        server.address
+    ));
     assert_eq!(loaded["total"]["returned"], 8000);
     let workers = loaded["workers"].as_array().unwrap();
     let buckets: Vec<u64> = workers
@@ -287,18 +215,7 @@ fn the_server_checks_its_own_steering() {
         client.recv_from(&mut answer).is_ok()
     });
     assert!(up, "the server answers within half a minute");
-    run_json(&[
-        "load",
-        "udp",
-        "127.11.3.1:18471",
-        "--sockets",
-        "64",
-        "--window",
-        "4",
-        "--count",
-        "5000",
-        "--json",
-    ]);
+    run_json("load udp 127.11.3.1:18471 --sockets 64 --window 4 --count 5000 --json");
     common::signal(serving.id(), "INT");
     let output = serving.wait_with_output().unwrap();
     let served: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -316,19 +233,11 @@ fn the_server_checks_its_own_steering() {
 
 #[test]
 fn an_open_loop_keeps_its_schedule_and_counts_from_it() {
-    let server = Server::start(&["127.0.0.1:0", "--buckets", "1"]);
-    let loaded = run_json(&[
-        "load",
-        "udp",
-        &server.address,
-        "--rate",
-        "5k",
-        "--duration",
-        "500ms",
-        "--workers",
-        "1",
-        "--json",
-    ]);
+    let server = Server::start("127.0.0.1:0 --buckets 1");
+    let loaded = run_json(&format!(
+        "load udp {} --rate 5k --duration 500ms --workers 1 --json",
+        server.address
+    ));
     let total = &loaded["total"];
     let sent = total["sent"].as_u64().unwrap() + total["unsent"].as_u64().unwrap();
     assert!(
@@ -340,7 +249,7 @@ fn an_open_loop_keeps_its_schedule_and_counts_from_it() {
 
 #[test]
 fn a_server_never_answers_ports_that_would_answer_back() {
-    let server = Server::start(&["127.0.0.1:0", "--buckets", "1"]);
+    let server = Server::start("127.0.0.1:0 --buckets 1");
     let port = server.address.rsplit(':').next().unwrap();
     let same_port = UdpSocket::bind(format!("127.0.0.2:{port}")).unwrap();
     same_port
@@ -363,18 +272,9 @@ fn a_server_never_answers_ports_that_would_answer_back() {
 fn a_silent_target_loses_everything_and_says_so() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = silent.local_addr().unwrap().to_string();
-    let loaded = run_json(&[
-        "load",
-        "udp",
-        &target,
-        "--window",
-        "4",
-        "--count",
-        "40",
-        "--workers",
-        "1",
-        "--json",
-    ]);
+    let loaded = run_json(&format!(
+        "load udp {target} --window 4 --count 40 --workers 1 --json"
+    ));
     assert_eq!(loaded["total"]["sent"], 40);
     assert_eq!(loaded["total"]["lost"], 40);
     assert!(loaded["round_trip"].is_null());
@@ -382,50 +282,36 @@ fn a_silent_target_loses_everything_and_says_so() {
 
 #[test]
 fn plans_are_printed_and_not_run() {
-    let plan = run_json(&["load", "udp", "127.0.0.1:9", "--sockets", "5", "--dry-run"]);
+    let plan = run_json("load udp 127.0.0.1:9 --sockets 5 --dry-run");
     assert_eq!(plan["plan"]["payload_bytes"], 510);
     let needs = plan["needs"].as_array().unwrap();
     let ports = needs
         .iter()
         .find(|need| need["what"] == "ports that the kernel chooses, an address");
     assert_eq!(ports.unwrap()["needed"], 5);
-    let plan = run_json(&["serve", "udp", "127.0.0.1:0", "--buckets", "1", "--dry-run"]);
+    let plan = run_json("serve udp 127.0.0.1:0 --buckets 1 --dry-run");
     assert_eq!(plan["steering"]["schema"], "corelane/steering/1");
 }
 
 #[test]
 fn bad_input_is_refused_with_the_flag_named() {
-    let large = refused(&["load", "udp", "127.0.0.1:9", "--size", "65508"], 2);
+    let large = refused("load udp 127.0.0.1:9 --size 65508", 2);
     assert!(large.contains("--size") && large.contains("65507"), "{large}");
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let in_use = refused(&["serve", "udp", &address, "--buckets", "1"], 2);
     assert!(in_use.contains(&address), "{in_use}");
-    let many = refused(&["serve", "udp", "127.0.0.1:0", "--buckets", "5000"], 2);
+    let many = refused("serve udp 127.0.0.1:0 --buckets 5000", 2);
     assert!(many.contains("--buckets") && many.contains("5000"), "{many}");
-    let workers = refused(
-        &["load", "udp", "127.0.0.1:9", "--workers", "5000", "--count", "1"],
-        2,
-    );
+    let workers = refused("load udp 127.0.0.1:9 --workers 5000 --count 1", 2);
     assert!(
         workers.contains("--workers") && workers.contains("5000"),
         "{workers}"
     );
-    let far = refused(
-        &[
-            "load",
-            "udp",
-            "127.0.0.1:9",
-            "--sources",
-            "192.0.2.7",
-            "--count",
-            "1",
-        ],
-        2,
-    );
+    let far = refused("load udp 127.0.0.1:9 --sources 192.0.2.7 --count 1", 2);
     assert!(far.contains("--sources") && far.contains("192.0.2.7"), "{far}");
-    let no_document = refused(&["load", "udp", "127.0.0.1:9", "--spread", "buckets"], 2);
+    let no_document = refused("load udp 127.0.0.1:9 --spread buckets", 2);
     assert!(no_document.contains("--steering"), "{no_document}");
-    let unknown = run(&["load", "udp", "127.0.0.1:9", "--engine", "kqueue"]);
+    let unknown = run("load udp 127.0.0.1:9 --engine kqueue");
     assert_eq!(unknown.status.code(), Some(2));
 }

@@ -281,14 +281,14 @@ fn a_device_is_read_as_it_receives() {
         rule["not_read"][0].as_str().unwrap().contains("rss of lo"),
         "{rule}"
     );
-    let error = refused(&["verify", "--dev", "lo"], 2);
+    let error = refused("verify --dev lo", 2);
     assert!(
         error.contains("--queues") && error.contains("rss of lo"),
         "{error}"
     );
     // Loopback has no queues: nothing can be wrong, and nothing is called right.
     assert_eq!(document["buckets"][0]["right_queue"], Value::Null);
-    let error = refused(&["verify", "--dev", "none0", "--queues", "4"], 2);
+    let error = refused("verify --dev none0 --queues 4", 2);
     assert!(error.contains("--dev") && error.contains("none0"), "{error}");
 }
 

@@ -84,16 +84,3 @@ pub fn snapshot(bed: &Bed) -> Snapshot {
     snapshot.add(bed.server.run(move || conditions::of_devices(&devices)));
     snapshot
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use corelane_host::bed::BedKind;
-
-    #[test]
-    fn loopback_is_had_when_asked_for() {
-        let bed = build_bed(BedArgument::Loopback, 1, 510, None).unwrap();
-        assert_eq!(bed.kind(), BedKind::Loopback);
-        assert!(bed.reason().is_some());
-    }
-}

@@ -8,39 +8,75 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// The command, with nothing of the test's environment but the path.
-pub fn corelane(arguments: &[&str]) -> Command {
+/// What follows `corelane`: one line of words without spaces of their own, or a list.
+pub trait Arguments {
+    /// The words, in order.
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Arguments for str {
+    fn words(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
+    }
+}
+
+impl Arguments for String {
+    fn words(&self) -> Vec<&str> {
+        self.as_str().words()
+    }
+}
+
+impl Arguments for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Arguments for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Arguments for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+/// The command, with nothing to read on standard input.
+pub fn corelane<A: Arguments + ?Sized>(arguments: &A) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
-    command.args(arguments).stdin(Stdio::null());
+    command.args(arguments.words()).stdin(Stdio::null());
     command
 }
 
 /// Runs to the end.
-pub fn run(arguments: &[&str]) -> Output {
+pub fn run<A: Arguments + ?Sized>(arguments: &A) -> Output {
     corelane(arguments).output().expect("the command starts")
 }
 
 /// Runs to the end and reads the one document on standard output.
-pub fn run_json(arguments: &[&str]) -> Value {
+pub fn run_json<A: Arguments + ?Sized>(arguments: &A) -> Value {
     let output = run(arguments);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
         "corelane {}: {error}",
-        arguments.join(" ")
+        arguments.words().join(" ")
     );
     serde_json::from_slice(&output.stdout).expect("one JSON document and nothing else")
 }
 
 /// Runs, expects this exit code, and returns what was said on standard error.
-pub fn refused(arguments: &[&str], code: i32) -> String {
+pub fn refused<A: Arguments + ?Sized>(arguments: &A, code: i32) -> String {
     let output = run(arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         output.status.code(),
         Some(code),
         "corelane {}: {error}",
-        arguments.join(" ")
+        arguments.words().join(" ")
     );
     assert!(
         output.stdout.is_empty(),
@@ -51,7 +87,7 @@ pub fn refused(arguments: &[&str], code: i32) -> String {
 
 /// This machine's `host --json`, as it were if loopback did RSS by this key and table, and hashed ports of TCP alone.
 pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
-    let mut document = run_json(&["host", "--json"]);
+    let mut document = run_json("host --json");
     let devices = document["devices"].as_array_mut().expect("devices");
     let known = |value: Value| serde_json::json!({ "value": value, "source": "the test" });
     for device in devices.iter_mut() {
@@ -142,12 +178,16 @@ pub fn namespaces_for(protocol: &str) -> bool {
 
 /// Runs an experiment that is saved, and holds the saved document to telling the same again, as text and as a page. Returns the
 /// text, and what comparing the document with itself says.
-pub fn told_again(experiment: &[&str]) -> (String, String) {
+pub fn told_again<A: Arguments + ?Sized>(experiment: &A) -> (String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (json, html, again) = (file("run.json"), file("run.html"), file("again.html"));
     let text = |output: Output| String::from_utf8(output.stdout).expect("text");
-    let first = text(run(&[experiment, &["--json", &json, "--html", &html]].concat()));
+    let first = text(run(&[
+        &experiment.words()[..],
+        &["--json", &json, "--html", &html],
+    ]
+    .concat()));
     assert_eq!(first, text(run(&["report", "show", &json])));
     let paged = run(&["report", "show", &json, "--html", &again]);
     assert!(paged.status.success());
@@ -167,8 +207,8 @@ pub struct Server {
 
 impl Server {
     /// Starts `corelane serve udp ADDRESS …` and waits until it says that it listens.
-    pub fn start(arguments: &[&str]) -> Self {
-        let mut command = corelane(&[&["serve", "udp"], arguments].concat());
+    pub fn start<A: Arguments + ?Sized>(arguments: &A) -> Self {
+        let mut command = corelane(&[&["serve", "udp"], &arguments.words()[..]].concat());
         Self::of(command.stdout(Stdio::piped()).spawn().expect("the server starts"))
     }
 

@@ -1,6 +1,6 @@
 //! `serve http` and `serve tcp` as processes on loopback, which end with their documents.
 
-use super::common::{corelane, signal};
+use super::common::{Arguments, corelane, signal};
 use serde_json::Value;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ pub struct Server {
 
 impl Server {
     /// `corelane serve WHAT` with two buckets on a port of its own, as soon as it listens.
-    pub fn start(what: &str, arguments: &[&str]) -> Self {
+    pub fn start<A: Arguments + ?Sized>(what: &str, arguments: &A) -> Self {
         // Nobody else takes a port that was just given back, in all likelihood; a server that cannot have it says so.
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
@@ -24,19 +24,8 @@ impl Server {
             .unwrap()
             .port();
         let address = format!("127.0.0.1:{port}");
-        let all = [
-            &[
-                "serve",
-                what,
-                &address,
-                "--buckets",
-                "2",
-                "--share-cpus",
-                "--json",
-            ],
-            arguments,
-        ]
-        .concat();
+        let common = format!("serve {what} {address} --buckets 2 --share-cpus --json");
+        let all = [common.words(), arguments.words()].concat();
         let process = corelane(&all).stdout(Stdio::piped()).spawn().unwrap();
         let server = Self {
             process: Some(process),

@@ -10,22 +10,11 @@ use std::time::{Duration, Instant};
 fn an_interrupted_lab_reports_the_trials_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("report.json");
-    let mut lab = common::corelane(&[
-        "lab",
-        "scale",
-        "udp",
-        "--max-steal",
-        "100%",
-        "--duration",
-        "100ms",
-        "--rounds",
-        "100",
-        "--json",
-    ])
-    .arg(&saved)
-    .stdout(Stdio::piped())
-    .spawn()
-    .unwrap();
+    let mut lab = common::corelane("lab scale udp --max-steal 100% --duration 100ms --rounds 100 --json")
+        .arg(&saved)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while !saved.exists() {
         assert!(Instant::now() < deadline, "no trial was saved");
@@ -42,15 +31,10 @@ fn an_interrupted_lab_reports_the_trials_that_it_had() {
 #[test]
 fn an_interrupted_generator_reports_what_it_sent() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let load = common::corelane(&[
-        "load",
-        "udp",
-        &server.local_addr().unwrap().to_string(),
-        "--rate",
-        "1k",
-        "--duration",
-        "60s",
-    ])
+    let load = common::corelane(&format!(
+        "load udp {} --rate 1k --duration 60s",
+        server.local_addr().unwrap().to_string()
+    ))
     .stdout(Stdio::piped())
     .stderr(Stdio::piped())
     .spawn()

@@ -1,0 +1,168 @@
+//! Documents of an earlier version, and what it printed for them: they still read, and read the same.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p corelane-cli --test all golden` writes what is printed now over what is expected; the
+//! documents themselves stay.
+
+use crate::common::{corelane, run};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+/// Documents that `report show` reads.
+const SHOWN: [&str; 4] = ["scale-udp", "scale-udp-observed", "scale-http", "scale-tcp"];
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(name)
+}
+
+fn document(name: &str) -> String {
+    golden(&format!("documents/{name}.json")).display().to_string()
+}
+
+/// What the command prints in 100 columns, failed or not.
+fn printed(arguments: &[&str]) -> String {
+    let output = corelane(arguments).env("COLUMNS", "100").output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8(text).unwrap()
+}
+
+/// Adds to `wrong` the lines in which a file and what is printed now differ.
+fn compare(name: &str, now: &str, wrong: &mut String) {
+    let path = golden(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(path, now).unwrap();
+        return;
+    }
+    let before = fs::read_to_string(path).unwrap_or_default();
+    if before == now {
+        return;
+    }
+    writeln!(wrong, "{name}:").unwrap();
+    let (before, now): (Vec<_>, Vec<_>) = (before.lines().collect(), now.lines().collect());
+    for index in 0..before.len().max(now.len()) {
+        let (before, now) = (before.get(index), now.get(index));
+        if before != now {
+            writeln!(wrong, "- {}\n+ {}", before.unwrap_or(&""), now.unwrap_or(&"")).unwrap();
+        }
+    }
+}
+
+fn assert_nothing_wrong(wrong: &str) {
+    assert!(wrong.is_empty(), "if meant, run with UPDATE_GOLDEN=1:\n{wrong}");
+}
+
+#[test]
+fn documents_of_the_version_before_read_the_same_as_text() {
+    let mut wrong = String::new();
+    for name in SHOWN {
+        let text = printed(&["report", "show", &document(name)]);
+        compare(&format!("documents/{name}.txt"), &text, &mut wrong);
+    }
+    assert_nothing_wrong(&wrong);
+}
+
+/// The numbers and the headings of a page, sorted, each once.
+fn facts(page: &str) -> BTreeSet<String> {
+    let tags = page.split('<').skip(1);
+    tags.filter_map(|tag| {
+        if let Some(value) = tag.strip_prefix("data value=\"") {
+            return Some(format!("data {}", value.split('"').next()?));
+        }
+        let (head, text) = tag.split_once('>')?;
+        let name = head.split(' ').next()?;
+        let is_heading = name.len() == 2 && name.starts_with('h') && name != "hr";
+        is_heading.then(|| format!("{name} {text}"))
+    })
+    .collect()
+}
+
+#[test]
+fn pages_of_documents_of_the_version_before_hold_every_number_and_heading() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html").display().to_string();
+    let mut wrong = String::new();
+    for name in SHOWN {
+        assert!(
+            run(&["report", "show", &document(name), "--html", &path])
+                .status
+                .success()
+        );
+        let mut now = facts(&fs::read_to_string(&path).unwrap());
+        let expected = format!("documents/{name}.page.txt");
+        if std::env::var_os("UPDATE_GOLDEN").is_none() {
+            // A page may hold more than it did.
+            let before = fs::read_to_string(golden(&expected)).unwrap();
+            let before: BTreeSet<&str> = before.lines().collect();
+            now.retain(|fact| before.contains(fact.as_str()));
+        }
+        let now: String = now.iter().map(|fact| format!("{fact}\n")).collect();
+        compare(&expected, &now, &mut wrong);
+    }
+    assert_nothing_wrong(&wrong);
+}
+
+#[test]
+fn documents_of_the_version_before_compare_the_same() {
+    let mut wrong = String::new();
+    for name in ["scale-udp", "scale-http"] {
+        let later = document(&format!("{name}-later"));
+        let text = printed(&["report", "diff", &document(name), &later]);
+        compare(&format!("documents/{name}.diff.txt"), &text, &mut wrong);
+    }
+    assert_nothing_wrong(&wrong);
+}
+
+/// The verbs below `verb`, from its help.
+fn verbs(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    lines
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|verb| !verb.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_help_of_every_verb_is_as_it_was() {
+    let (mut wrong, mut seen) = (String::new(), BTreeSet::new());
+    let mut left: Vec<Vec<String>> = vec![Vec::new()];
+    while let Some(verb) = left.pop() {
+        let arguments: Vec<&str> = verb.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = printed(&arguments);
+        left.extend(
+            verbs(&help)
+                .into_iter()
+                .map(|below| [&verb[..], &[below]].concat()),
+        );
+        let name = if verb.is_empty() {
+            "corelane".to_owned()
+        } else {
+            verb.join("-")
+        };
+        compare(&format!("help/{name}.txt"), &help, &mut wrong);
+        seen.insert(format!("{name}.txt"));
+    }
+    let kept = fs::read_dir(golden("help")).unwrap();
+    let kept: BTreeSet<String> = kept
+        .map(|entry| entry.unwrap().file_name().display().to_string())
+        .collect();
+    assert_eq!(seen, kept, "verbs that are there, and verbs that were there");
+    assert_nothing_wrong(&wrong);
+}
+
+#[test]
+fn exit_codes_are_as_they_were() {
+    let mut now = String::new();
+    let kept = fs::read_to_string(golden("exit-codes.txt")).unwrap();
+    for line in kept.lines() {
+        let (_, command) = line.split_once(' ').unwrap();
+        let arguments: Vec<&str> = command.split(' ').collect();
+        let code = run(&arguments).status.code();
+        writeln!(now, "{} {command}", code.expect("it ends by itself")).unwrap();
+    }
+    let mut wrong = String::new();
+    compare("exit-codes.txt", &now, &mut wrong);
+    assert_nothing_wrong(&wrong);
+}
