@@ -35,6 +35,9 @@ mod many_connections;
 mod memory;
 mod nic;
 mod observe;
+#[allow(dead_code, reason = "a module of the command, for live")]
+#[path = "../src/outcome.rs"]
+mod outcome;
 mod packets;
 mod partial;
 #[path = "common/raw_http.rs"]

@@ -18,10 +18,10 @@ fn start(engine: EngineKind, limits: HttpLimits) -> HttpServer {
 }
 
 /// Runs with a server of each engine.
-fn on_each_engine(limits: HttpLimits, test: impl Fn(&HttpServer)) -> Vec<HttpServed> {
+fn on_each_engine(limits: HttpLimits, test: impl Fn(&mut HttpServer)) -> Vec<HttpServed> {
     let run = |engine| {
-        let server = start(engine, limits);
-        test(&server);
+        let mut server = start(engine, limits);
+        test(&mut server);
         server.stop().unwrap()
     };
     engines().into_iter().map(run).collect()

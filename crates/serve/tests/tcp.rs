@@ -19,7 +19,7 @@ fn start(mode: TcpMode) -> Vec<TcpServer> {
     engines().into_iter().map(start).collect()
 }
 
-fn until(server: &TcpServer, what: &str, so: impl Fn(&TcpServed) -> bool) {
+fn until(server: &mut TcpServer, what: &str, so: impl Fn(&TcpServed) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !so(&server.served()) {
         assert!(
@@ -33,7 +33,7 @@ fn until(server: &TcpServer, what: &str, so: impl Fn(&TcpServed) -> bool) {
 
 #[test]
 fn a_sink_takes_every_byte_and_sends_none() {
-    for server in start(TcpMode::Sink) {
+    for mut server in start(TcpMode::Sink) {
         for _ in 0..8 {
             let mut stream = connect(server.address());
             stream.write_all(&vec![7; 1_000_000]).unwrap();
@@ -42,7 +42,7 @@ fn a_sink_takes_every_byte_and_sends_none() {
             stream.read_to_end(&mut nothing).unwrap();
             assert!(nothing.is_empty());
         }
-        until(&server, "all are closed", |served| {
+        until(&mut server, "all are closed", |served| {
             served.sum(|bucket| bucket.open) == 0
         });
         let served = server.stop().unwrap();
@@ -54,7 +54,7 @@ fn a_sink_takes_every_byte_and_sends_none() {
 
 #[test]
 fn an_echo_gives_every_byte_back_even_to_whoever_reads_late() {
-    for server in start(TcpMode::Echo) {
+    for mut server in start(TcpMode::Echo) {
         let mut stream = connect(server.address());
         let mut writer = stream.try_clone().unwrap();
         let writing = std::thread::spawn(move || {
@@ -62,7 +62,7 @@ fn an_echo_gives_every_byte_back_even_to_whoever_reads_late() {
             writer.shutdown(Shutdown::Write).unwrap();
         });
         // It stands still as long as nobody reads: more is on its way than any buffers hold.
-        until(&server, "it stands still", |served| {
+        until(&mut server, "it stands still", |served| {
             served.sum(|bucket| bucket.stalled) == 1
         });
         let mut all = Vec::new();
@@ -82,13 +82,13 @@ fn an_echo_gives_every_byte_back_even_to_whoever_reads_late() {
 
 #[test]
 fn a_source_that_is_told_the_end_sends_what_it_counts_and_no_more() {
-    for server in start(TcpMode::Source) {
+    for mut server in start(TcpMode::Source) {
         let mut stream = connect(server.address());
         stream.read_exact(&mut vec![1; 1 << 20]).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
-        until(&server, "it is gone", |served| {
+        until(&mut server, "it is gone", |served| {
             served.sum(|bucket| bucket.open) == 0
         });
         let served = server.stop().unwrap();
@@ -102,18 +102,18 @@ fn a_source_that_is_told_the_end_sends_what_it_counts_and_no_more() {
 
 #[test]
 fn a_source_sends_until_the_client_leaves() {
-    for server in start(TcpMode::Source) {
+    for mut server in start(TcpMode::Source) {
         let mut stream = connect(server.address());
         let mut piece = vec![1; 1 << 20];
         for _ in 0..50 {
             stream.read_exact(&mut piece).unwrap();
             assert!(piece.iter().all(|byte| *byte == 0));
         }
-        until(&server, "a reader that stops is seen", |served| {
+        until(&mut server, "a reader that stops is seen", |served| {
             served.sum(|bucket| bucket.stalled) == 1
         });
         drop(stream);
-        until(&server, "it is gone", |served| {
+        until(&mut server, "it is gone", |served| {
             served.sum(|bucket| bucket.open) == 0
         });
         let served = server.stop().unwrap();

@@ -8,7 +8,7 @@ use crate::values::{count, duration, size, write_size};
 use clap::{Args, ValueEnum};
 use corelane_host::limits;
 use corelane_load::pool::Pool;
-use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpPlan, TcpRequest};
+use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpRequest};
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_worker::engine::EngineKind;

@@ -11,7 +11,7 @@ use corelane_host::limits;
 use corelane_load::pace::Pace;
 use corelane_load::pool::Pool;
 use corelane_load::udp::Skew;
-use corelane_load::udp::{Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, UdpRequest, Until};
+use corelane_load::udp::{Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpRequest, Until};
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_worker::engine::EngineSettings;

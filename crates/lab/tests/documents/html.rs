@@ -14,7 +14,7 @@ fn page(report: &ScaleReport) -> String {
 
 #[test]
 fn the_page_needs_no_network() {
-    let html = page(&crate::support::report(8, 215_000.0));
+    let html = page(&super::support::report(8, 215_000.0));
     for fetching in [
         "http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link", "<iframe",
     ] {
@@ -25,13 +25,13 @@ fn the_page_needs_no_network() {
 #[test]
 fn the_page_is_well_formed() {
     for buckets in [1, 2, 8, 64] {
-        check_nesting(&page(&crate::support::report(buckets, 215_000.0)));
+        check_nesting(&page(&super::support::report(buckets, 215_000.0)));
     }
 }
 
 #[test]
 fn the_numbers_of_the_page_are_those_of_the_json() {
-    let report = crate::support::report(3, 216_543.21);
+    let report = super::support::report(3, 216_543.21);
     let document: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
     let html = page(&report);
     for (mode, fields) in [
@@ -92,7 +92,7 @@ fn the_numbers_of_the_page_are_those_of_the_json() {
 
 #[test]
 fn the_verdict_and_what_spoils_it_come_before_any_figure() {
-    let mut report = crate::support::report(2, 215_000.0);
+    let mut report = super::support::report(2, 215_000.0);
     report.trials[0].tried.status = TrialStatus::GeneratorLimited;
     report.head.interrupted = true;
     let html = page(&report);
@@ -110,7 +110,7 @@ fn the_verdict_and_what_spoils_it_come_before_any_figure() {
 
 #[test]
 fn published_rows_are_labelled_as_other_hardware() {
-    let html = page(&crate::support::report(2, 215_000.0));
+    let html = page(&super::support::report(2, 215_000.0));
     let section = html.split("Beside what was published").nth(1).unwrap();
     for words in [
         "Receive side scaling: testing UDP throughput",
@@ -125,14 +125,14 @@ fn published_rows_are_labelled_as_other_hardware() {
 
 #[test]
 fn the_command_that_repeats_the_run_is_on_the_page() {
-    let mut report = crate::support::report(2, 215_000.0);
+    let mut report = super::support::report(2, 215_000.0);
     report.head.command_line.push("--note=a b".to_owned());
     assert!(page(&report).contains("<code>corelane lab scale udp --buckets 2 '--note=a b'</code>"));
 }
 
 #[test]
 fn text_from_outside_stays_text() {
-    let mut report = crate::support::report(1, 1_000.0);
+    let mut report = super::support::report(1, 1_000.0);
     let hostile = "</style><script>alert(1)</script>\"'&";
     report.limit.sentence = hostile.to_owned();
     report.head.bed.as_mut().unwrap().describe = hostile.to_owned();
@@ -147,7 +147,7 @@ fn text_from_outside_stays_text() {
 
 #[test]
 fn a_report_without_steps_still_has_a_page() {
-    let mut report = crate::support::report(1, 1_000.0);
+    let mut report = super::support::report(1, 1_000.0);
     report.steps.clear();
     report.trials.clear();
     report.head.conditions = Value::Null;
@@ -159,7 +159,7 @@ fn a_report_without_steps_still_has_a_page() {
 proptest! {
     #[test]
     fn no_number_breaks_the_page(rate in proptest::num::f64::ANY, cost in proptest::num::f64::ANY, active in 0usize..5_000) {
-        let mut report = crate::support::report(2, 1_000.0);
+        let mut report = super::support::report(2, 1_000.0);
         let number = |number| Some(Measured::Number(number));
         report.steps[0].summed.values.set(ANSWERED.name, number(rate));
         report.steps[0].summed.values.set(RATE.name, number(rate));

@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 #[test]
 fn the_text_tells_the_whole_run_in_100_columns() {
     let expected = include_str!("expected/scale.txt");
-    let text = crate::support::report(2, 215_000.0).page().to_text();
+    let text = super::support::report(2, 215_000.0).page().to_text();
     assert!(text == expected, "the text is now:\n{text}");
 }
 
 #[test]
 fn no_line_but_the_verdict_is_wider_than_100_columns() {
     for buckets in [1, 2, 8, 64] {
-        let text = crate::support::report(buckets, 12_345_678.9).page().to_text();
+        let text = super::support::report(buckets, 12_345_678.9).page().to_text();
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{line}");
         }
@@ -31,7 +31,7 @@ fn no_line_but_the_verdict_is_wider_than_100_columns() {
 
 #[test]
 fn the_last_line_is_the_limit() {
-    let mut report = crate::support::report(2, 215_000.0);
+    let mut report = super::support::report(2, 215_000.0);
     report.limit.sentence = "Limit: one\nlong line. ".repeat(9);
     let text = report.page().to_text();
     assert!(
@@ -46,7 +46,7 @@ fn the_last_line_is_the_limit() {
 #[test]
 fn the_document_has_the_field_names_that_others_rely_on() {
     let document: Json =
-        serde_json::from_str(&crate::support::report(2, 215_000.0).to_json().unwrap()).unwrap();
+        serde_json::from_str(&super::support::report(2, 215_000.0).to_json().unwrap()).unwrap();
     assert_eq!(document["schema"], "corelane/scale/1");
     for field in [
         "conditions",
@@ -104,7 +104,7 @@ fn the_document_has_the_field_names_that_others_rely_on() {
 
 #[test]
 fn every_null_of_a_step_has_its_reason() {
-    for step in crate::support::report(3, 1_000.0).steps {
+    for step in super::support::report(3, 1_000.0).steps {
         for metric in METRICS {
             let missing = metric.of(&step).is_none() && !metric.name.ends_with("_of_plain");
             let reason = step.summed.unknown.contains_key(metric.name);
@@ -115,7 +115,7 @@ fn every_null_of_a_step_has_its_reason() {
 
 #[test]
 fn a_document_comes_back_as_it_was_written() {
-    let report = crate::support::report(4, 215_000.0);
+    let report = super::support::report(4, 215_000.0);
     let back = ScaleReport::from_json(&report.to_json().unwrap()).unwrap();
     assert!(back == report, "the document changed on its way");
     assert_eq!(back.page().to_text(), report.page().to_text());
@@ -123,7 +123,7 @@ fn a_document_comes_back_as_it_was_written() {
 
 #[test]
 fn four_cpu_counts_have_a_scaling_law() {
-    let report = crate::support::report(4, 215_000.0);
+    let report = super::support::report(4, 215_000.0);
     let law = report.scaling.law.unwrap();
     assert!((law.lambda_per_second - 215_000.0).abs() < 1.0, "{law:?}");
     assert!((law.sigma - 0.01).abs() < 1e-5, "{law:?}");
@@ -137,7 +137,7 @@ fn four_cpu_counts_have_a_scaling_law() {
 
 #[test]
 fn a_trial_limited_by_the_generator_enters_no_number() {
-    let mut report = crate::support::report(2, 215_000.0);
+    let mut report = super::support::report(2, 215_000.0);
     let before = report.steps[0].clone();
     let mut limited = report.trials[0].clone();
     limited.tried.status = TrialStatus::GeneratorLimited;
@@ -158,7 +158,7 @@ fn a_trial_limited_by_the_generator_enters_no_number() {
 
 #[test]
 fn a_step_without_a_valid_trial_is_unknown_and_not_zero() {
-    let mut report = crate::support::report(1, 1_000.0);
+    let mut report = super::support::report(1, 1_000.0);
     report.steps.truncate(1);
     let mut trial = Trial::new(Tried::new(0, 0, 1.0));
     trial.tried.status = TrialStatus::GeneratorLimited;
@@ -174,7 +174,7 @@ fn a_step_without_a_valid_trial_is_unknown_and_not_zero() {
 #[test]
 fn linearity_compares_trials_of_one_round() {
     let shape = (Mode::Echo, Model::Exact, Placement::Aligned);
-    let mut report = crate::support::report(1, 1_000.0);
+    let mut report = super::support::report(1, 1_000.0);
     report.steps = vec![Step::new(shape, 2, vec![0]), Step::new(shape, 2, vec![0, 1])];
     report.trials.clear();
     // The machine slows by half from the first round to the second; the two steps of each round agree.
@@ -214,7 +214,7 @@ fn frames_missing_without_a_cause_are_said_to_be_so() {
     };
     assert_eq!(open, expected);
 
-    let mut report = crate::support::report(1, 1_000.0);
+    let mut report = super::support::report(1, 1_000.0);
     report.steps[0].unexplained = open;
     let text = report.page().to_text();
     assert!(text.contains("some frames are missing without a cause"), "{text}");
@@ -226,7 +226,7 @@ proptest! {
     fn no_document_makes_the_text_panic(
         cut in 0usize..40, seed in any::<u64>(), kind in "\\PC{0,20}", sentence in "\\PC{0,200}",
     ) {
-        let mut report = crate::support::report(2, 1_000.0);
+        let mut report = super::support::report(2, 1_000.0);
         report.head.bed.as_mut().unwrap().kind = kind;
         report.limit.sentence = sentence;
         for (index, step) in report.steps.iter_mut().enumerate() {

@@ -4,6 +4,7 @@ use super::frames::{arp, datagram, number_of};
 use super::namespaces::{
     bed, open_in_client, open_in_server, run, start, through, through_until, wait_until_up,
 };
+use corelane_serve::Server as _;
 use corelane_serve::bridge::{BridgePlan, OnMatch, Sides, TablePlan};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

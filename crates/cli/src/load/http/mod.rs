@@ -7,10 +7,9 @@ pub use arguments::{AlignArgument, EXAMPLES, LoadHttpArguments};
 
 use super::live::{Growing, Shown, Unit, View};
 use crate::outcome::{Done, GateFailed, Outcome, usage};
-use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, HttpPlan, TlsLoadError};
+use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, TlsLoadError};
 use corelane_measure::quantity;
 use corelane_report::gate::Gate;
-use std::time::Duration;
 
 /// `corelane load http`.
 pub fn run(arguments: &LoadHttpArguments) -> Outcome {

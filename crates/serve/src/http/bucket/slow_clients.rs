@@ -172,8 +172,8 @@ fn serve(seat: Seat, listener: SimulatedListener, counters: Arc<CachePadded<Http
         let now = engine.now();
         bucket.turned(engine.ops(), now);
         bucket.publish(engine.ops(), false);
-        for connection in bucket.connections.iter().flatten() {
-            let queued = engine.ops().queued(connection.id);
+        for slot in bucket.slots.iter().flatten() {
+            let queued = engine.ops().queued(slot.connection.id);
             assert!(
                 queued <= MOST_QUEUED,
                 "{queued} bytes are queued on one connection"
