@@ -140,6 +140,34 @@ impl Failures {
         counted.filter(|(_, count)| *count > 0)
     }
 
+    /// What kept connections from being opened, where these attempts failed: a limit of this machine, or whatever it was where
+    /// none was opened.
+    pub(crate) fn limit(&self, asked: u64, opened: u64) -> Option<String> {
+        let failed = |failure: Failure| self.of(failure) > 0;
+        if opened == 0 && asked > 0 {
+            let causes: Vec<&str> = self.occurred().map(|(failure, _)| failure.name()).collect();
+            let remedy = if failed(Failure::CertificateRefused) {
+                "; give the authority's certificate by --ca, or verify nothing with --insecure"
+            } else {
+                ""
+            };
+            return Some(format!(
+                "no connection could be opened: {}{remedy}",
+                causes.join(", ")
+            ));
+        }
+        let lacking = if failed(Failure::NoDescriptors) {
+            "descriptors ran out: use more --workers, or raise RLIMIT_NOFILE"
+        } else if failed(Failure::NoPorts) {
+            "source ports ran out: give --sources with more addresses"
+        } else if failed(Failure::NoMemory) {
+            "the kernel had no memory for more connections"
+        } else {
+            return None;
+        };
+        Some(lacking.to_owned())
+    }
+
     /// Adds what `other` counted.
     pub fn add(&mut self, other: &Self) {
         for (count, other) in self.0.iter_mut().zip(other.0) {

@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
+mod account;
 mod failure;
 mod generate;
 pub mod http;
-mod lag;
 mod needs;
 pub mod pace;
 pub mod packets;

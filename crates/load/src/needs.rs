@@ -1,13 +1,14 @@
 //! What a run needs of this machine, computed before it starts: descriptors, ports, memory, kernel limits; and which of
 //! them to raise to what.
 
+use crate::sources::{Lease, PlannedWorker, Ports};
 use corelane_host::bed::{self, Change};
 use corelane_host::limits;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Kernel memory of one idle connection end: about 4 kB of `TCP` and `sock_inode_cache` slabs, a file, a dentry, and an
 /// epoll item (a pair of ends was measured at 8 kB).
@@ -40,15 +41,13 @@ pub struct Need {
 
 /// The sockets of a plan, as far as they decide what its run needs.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sockets {
-    /// How many each worker has.
-    pub(crate) by_worker: Vec<usize>,
+pub(crate) struct Sockets<'a> {
+    /// The sources of each worker.
+    pub(crate) leases: Vec<Vec<&'a Lease>>,
     /// Whether workers have descriptor tables of their own.
     pub(crate) own_descriptors: bool,
     /// How many keep a TLS session.
     pub(crate) encrypted: usize,
-    /// Source addresses, each with how many ports of it the kernel is to choose.
-    pub(crate) sources: Vec<(IpAddr, usize)>,
     /// Where they go.
     pub(crate) targets: Vec<IpAddr>,
     /// Whether this end closes connections while others are opened.
@@ -61,12 +60,13 @@ pub struct Needs(pub Vec<Need>);
 
 impl Needs {
     /// What these sockets need here.
-    pub(crate) fn of(sockets: &Sockets) -> Self {
+    pub(crate) fn of(sockets: &Sockets<'_>) -> Self {
         let mut needs = Self::default();
-        let count = sockets.by_worker.iter().sum::<usize>() as u64;
-        let workers = sockets.by_worker.len() as u64;
+        let of_worker = |leases: &Vec<&Lease>| leases.iter().map(|lease| lease.connections as u64).sum();
+        let by_worker: Vec<u64> = sockets.leases.iter().map(of_worker).collect();
+        let (count, workers) = (by_worker.iter().sum::<u64>(), by_worker.len() as u64);
         let largest = if sockets.own_descriptors {
-            sockets.by_worker.iter().copied().max().unwrap_or(0) as u64
+            by_worker.into_iter().max().unwrap_or(0)
         } else {
             count
         };
@@ -100,6 +100,19 @@ impl Needs {
         }
         needs.conntrack(count);
         needs
+    }
+
+    /// What the sources of these workers need here.
+    pub(crate) fn of_workers(workers: &[PlannedWorker], target: SocketAddr) -> Self {
+        Self::of(&Sockets {
+            leases: workers
+                .iter()
+                .map(|worker| worker.leases.iter().collect())
+                .collect(),
+            own_descriptors: workers.iter().any(|worker| worker.own_descriptors),
+            targets: vec![target.ip()],
+            ..Sockets::default()
+        })
     }
 
     /// What of it lies in the network namespace, so that a run may set it up where that is its own.
@@ -137,8 +150,8 @@ impl Needs {
     }
 
     /// Addresses to send from, and servers on loopback: each has to be this host's own, or no packet comes back.
-    fn addresses(&mut self, sockets: &Sockets) {
-        let sources = sockets.sources.iter().map(|(address, _)| *address);
+    fn addresses(&mut self, sockets: &Sockets<'_>) {
+        let sources = sockets.leases.iter().flatten().map(|lease| lease.address);
         let sources = sources.filter(|address| !address.is_unspecified());
         let servers = sockets.targets.iter().copied().filter(IpAddr::is_loopback);
         let sources: BTreeSet<IpAddr> = sources.chain(servers).collect();
@@ -168,10 +181,11 @@ impl Needs {
     }
 
     /// Ports that the kernel is to choose: the range that it chooses from holds for each source address.
-    fn kernel_ports(&mut self, sockets: &Sockets) {
+    fn kernel_ports(&mut self, sockets: &Sockets<'_>) {
         let mut wanted: BTreeMap<IpAddr, u64> = BTreeMap::new();
-        for (address, ports) in &sockets.sources {
-            *wanted.entry(*address).or_default() += *ports as u64;
+        let chosen = |lease: &&&Lease| lease.ports == Ports::Kernel;
+        for lease in sockets.leases.iter().flatten().filter(chosen) {
+            *wanted.entry(lease.address).or_default() += lease.connections as u64;
         }
         let Some(most) = wanted.into_values().max().filter(|most| *most > 0) else {
             return;

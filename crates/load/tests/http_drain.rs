@@ -5,7 +5,7 @@ use corelane_load::http::{
     Behaviour, HttpLoad, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange,
     Timeouts, Until,
 };
-use corelane_load::sources::Align;
+use corelane_load::sources::{Align, WorkerRequest};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -47,9 +47,12 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
             ..Until::default()
         })],
         requests: None,
-        steering: None,
-        buckets: None,
-        cpus: vec![corelane_host::cpus::allowed().unwrap().cpus[0]],
+        workers: WorkerRequest {
+            steering: None,
+            buckets: None,
+            cpus: vec![corelane_host::cpus::allowed().unwrap().cpus[0]],
+            descriptor_limit: 1_024,
+        },
         timeouts: Timeouts {
             connect_s: hour,
             continue_s: hour,
@@ -60,7 +63,6 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
         engine: None,
         memory: Default::default(),
         gather: Duration::ZERO,
-        descriptor_limit: 1_024,
     };
     let mut load = HttpLoad::start(request.resolve().unwrap()).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);

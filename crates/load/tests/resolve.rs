@@ -1,10 +1,9 @@
 //! Plans of the UDP generator: what is asked for becomes leases that do what they say, or is refused by name.
 
-use corelane_load::pace::Pace;
+use corelane_load::sources::{Align, Ports, SourceError, SourceRequest, WorkerRequest};
 use corelane_load::udp::Skew;
-use corelane_load::udp::{Ports, Spread, UdpLoadError, UdpPlan, UdpRequest, Until};
+use corelane_load::udp::{Probes, UdpPlan};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
-use corelane_worker::engine::EngineSettings;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
@@ -18,34 +17,41 @@ fn steering(hash_fields: HashFields, buckets: usize) -> Steering {
     }
 }
 
-fn request(sources: &str, sockets: usize) -> UdpRequest {
-    UdpRequest {
-        target: "10.11.2.1:8080".parse().unwrap(),
-        sources: Some(sources.parse().unwrap()),
-        steering: None,
-        spread: Spread::Even,
-        buckets: None,
-        sockets,
-        cpus: vec![0, 1],
-        payload_bytes: 510,
-        skew: Default::default(),
-        pace: Pace::Flood,
-        until: Until::default(),
-        answers: true,
-        engine: None,
-        memory: Default::default(),
-        moving: EngineSettings::default(),
-        descriptor_limit: 1_000_000,
+struct Asked {
+    sources: SourceRequest,
+    workers: WorkerRequest,
+}
+
+impl Asked {
+    fn resolve(&self) -> Result<UdpPlan, SourceError> {
+        let probes = Probes::new(510).unwrap();
+        let workers = self.sources.udp(&self.workers)?;
+        Ok(UdpPlan::new(self.sources.target, probes, workers))
     }
 }
 
-fn bucket_request(sources: &str, sockets: usize, hash_fields: HashFields, buckets: usize) -> UdpRequest {
-    let steering = Some(steering(hash_fields, buckets));
-    UdpRequest {
-        steering,
-        spread: Spread::Buckets,
-        ..request(sources, sockets)
+fn request(sources: &str, sockets: usize) -> Asked {
+    Asked {
+        sources: SourceRequest {
+            target: "10.11.2.1:8080".parse().unwrap(),
+            pool: Some(sources.parse().unwrap()),
+            align: Align::Kernel,
+            sockets,
+        },
+        workers: WorkerRequest {
+            steering: None,
+            buckets: None,
+            cpus: vec![0, 1],
+            descriptor_limit: 1_000_000,
+        },
     }
+}
+
+fn bucket_request(sources: &str, sockets: usize, hash_fields: HashFields, buckets: usize) -> Asked {
+    let mut asked = request(sources, sockets);
+    asked.sources.align = Align::Bucket;
+    asked.workers.steering = Some(steering(hash_fields, buckets));
+    asked
 }
 
 /// Every leased (address, port) lands on its worker's bucket; 2-tuple leases hold for any port.
@@ -55,7 +61,7 @@ fn assert_on_buckets(plan: &UdpPlan, steering: &Steering) {
         for lease in &worker.leases {
             let ports = match &lease.ports {
                 Ports::Listed(ports) => ports.clone(),
-                Ports::Any(_) | Ports::Wide(_) => vec![0, 1, 40_000],
+                Ports::Kernel | Ports::Range { .. } => vec![0, 1, 40_000],
             };
             for port in ports {
                 let tuple = Tuple::new(SocketAddr::new(lease.address, port), plan.target).unwrap();
@@ -73,11 +79,11 @@ fn assert_on_buckets(plan: &UdpPlan, steering: &Steering) {
 
 #[test]
 fn under_skew_the_largest_flow_is_the_first_buckets_and_all_shares_are_everything() {
-    let asked = UdpRequest {
-        skew: Skew::Elephant { share: 0.5 },
-        ..bucket_request("10.11.2.0/24", 16, HashFields::TwoTuple, 2)
-    };
-    let plan = asked.resolve().unwrap();
+    let even = bucket_request("10.11.2.0/24", 16, HashFields::TwoTuple, 2)
+        .resolve()
+        .unwrap();
+    assert!(even.workers.iter().all(|worker| worker.weights.is_empty()));
+    let plan = even.skewed(Skew::Elephant { share: 0.5 });
     let weights: Vec<&[f64]> = plan.workers.iter().map(|worker| &worker.weights[..]).collect();
     assert_eq!([weights[0].len(), weights[1].len()], [8, 8]);
     assert!((weights[0][0] - 0.5).abs() < 1e-12);
@@ -86,10 +92,6 @@ fn under_skew_the_largest_flow_is_the_first_buckets_and_all_shares_are_everythin
             .iter()
             .all(|weight| (weight - 0.5 / 15.0).abs() < 1e-12)
     );
-    let even = bucket_request("10.11.2.0/24", 16, HashFields::TwoTuple, 2)
-        .resolve()
-        .unwrap();
-    assert!(even.workers.iter().all(|worker| worker.weights.is_empty()));
 }
 
 #[test]
@@ -99,7 +101,7 @@ fn addresses_land_on_the_bucket_they_are_leased_for() {
         let plan = request.resolve().unwrap();
         assert_eq!(plan.workers.len(), buckets);
         assert!(plan.workers.iter().all(|worker| worker.sockets() == 4));
-        assert_on_buckets(&plan, request.steering.as_ref().unwrap());
+        assert_on_buckets(&plan, request.workers.steering.as_ref().unwrap());
     }
 }
 
@@ -108,7 +110,7 @@ fn ports_land_on_the_bucket_they_are_leased_for_and_none_is_leased_twice() {
     let request = bucket_request("10.11.2.3-10.11.2.5", 90_000, HashFields::FourTuple, 4);
     let plan = request.resolve().unwrap();
     assert_eq!(plan.sockets(), 90_000);
-    let steering = request.steering.as_ref().unwrap();
+    let steering = request.workers.steering.as_ref().unwrap();
     assert_on_buckets(&plan, steering);
     let mut seen = HashSet::new();
     for lease in plan.workers.iter().flat_map(|worker| &worker.leases) {
@@ -129,10 +131,8 @@ fn sockets_are_spread_evenly_over_workers_and_addresses() {
 
 #[test]
 fn workers_take_descriptor_tables_of_their_own_when_one_would_overflow() {
-    let small = UdpRequest {
-        descriptor_limit: 20_000,
-        ..request("10.11.0.0/16", 65_536)
-    };
+    let mut small = request("10.11.0.0/16", 65_536);
+    small.workers.descriptor_limit = 20_000;
     let plan = small.resolve().unwrap();
     assert_eq!(plan.sockets(), 65_536);
     assert!(
@@ -152,7 +152,7 @@ fn more_sockets_than_ports_take_more_addresses_or_are_refused() {
     assert!(
         matches!(
             refused,
-            UdpLoadError::Ports {
+            SourceError::Ports {
                 needed: 2,
                 addresses: 1,
                 ..
@@ -168,18 +168,12 @@ fn what_cannot_be_planned_is_refused_by_name() {
         .resolve()
         .unwrap_err();
     assert!(unreached.to_string().contains("bucket"), "{unreached}");
-    let no_steering = UdpRequest {
-        spread: Spread::Buckets,
-        ..request("10.11.2.0/24", 8)
-    };
-    assert!(matches!(no_steering.resolve(), Err(UdpLoadError::NoSteering)));
+    let mut no_steering = request("10.11.2.0/24", 8);
+    no_steering.sources.align = Align::Bucket;
+    assert!(matches!(no_steering.resolve(), Err(SourceError::NoSteering)));
     let family = request("2001:db8::/64", 8).resolve().unwrap_err();
-    assert!(matches!(family, UdpLoadError::EmptyPool { .. }), "{family}");
+    assert!(matches!(family, SourceError::EmptyPool { .. }), "{family}");
     let itself = request("10.11.2.1", 8).resolve().unwrap_err();
-    assert!(matches!(itself, UdpLoadError::EmptyPool { .. }), "{itself}");
-    let large = UdpRequest {
-        payload_bytes: 65_508,
-        ..request("10.11.2.0/24", 8)
-    };
-    assert!(matches!(large.resolve(), Err(UdpLoadError::Payload(_))));
+    assert!(matches!(itself, SourceError::EmptyPool { .. }), "{itself}");
+    assert!(Probes::new(65_508).is_err());
 }

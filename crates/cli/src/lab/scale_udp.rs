@@ -11,6 +11,7 @@ use clap::Args;
 use corelane_host::bed;
 use corelane_host::limits;
 use corelane_lab::scale::{Observe, Placement, Scale, ScaleError, ScalePlan, ScaleRequest};
+use corelane_load::sources::SourceError;
 use corelane_load::udp::{Skew, UdpLoadError};
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
@@ -215,7 +216,9 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
 
 fn name_flag(error: ScaleError) -> anyhow::Error {
     match error {
-        ScaleError::Load(error @ UdpLoadError::Unreached { .. }) => usage("--buckets", error),
+        ScaleError::Load(UdpLoadError::Sources(error @ SourceError::Unreached { .. })) => {
+            usage("--buckets", error)
+        }
         error => error.into(),
     }
 }

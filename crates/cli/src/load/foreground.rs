@@ -8,7 +8,8 @@ use crate::shared::{MemoryArguments, OutputArguments, check_memory};
 use crate::steering::{self, Asking};
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
-use corelane_rss::Steering;
+use corelane_host::limits;
+use corelane_load::sources::WorkerRequest;
 use std::path::PathBuf;
 
 /// Where a generator runs, and what it prints.
@@ -38,13 +39,17 @@ pub struct ForegroundArguments {
 }
 
 impl ForegroundArguments {
-    /// The server's steering document, where one is given, and the CPU of each worker.
-    pub fn place(&self) -> anyhow::Result<(Option<Steering>, Vec<u32>)> {
+    /// The workers that these flags ask for.
+    pub fn workers(&self) -> anyhow::Result<WorkerRequest> {
         check_memory(&self.placing)?;
         let steering = self.steering.as_deref().map(steering::from_file).transpose()?;
         let workers = self.workers.map(|workers| workers as usize);
-        let cpus = steering::place(self.cpus.as_deref(), workers, Asking::Workers)?;
-        Ok((steering, cpus))
+        Ok(WorkerRequest {
+            steering,
+            buckets: None,
+            cpus: steering::place(self.cpus.as_deref(), workers, Asking::Workers)?,
+            descriptor_limit: limits::open_descriptors()?,
+        })
     }
 
     /// Prints the plan, as `--dry-run` asks; or starts the generator and watches it to its end. What it found

@@ -4,6 +4,7 @@ mod foreground;
 mod http;
 mod live;
 mod packets;
+mod sources;
 mod tcp;
 mod udp;
 mod words;

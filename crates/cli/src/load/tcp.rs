@@ -1,14 +1,12 @@
 //! `corelane load tcp`: the generator of byte streams in the foreground.
 
 use crate::load::foreground::ForegroundArguments;
-use crate::load::http::AlignArgument;
 use crate::load::live::{Growing, Shown, Unit, View};
+use crate::load::sources::{self, SourceArguments};
 use crate::outcome::{Done, Outcome, usage};
 use crate::values::{count, duration, size, write_size};
 use clap::{Args, ValueEnum};
-use corelane_host::limits;
-use corelane_load::pool::Pool;
-use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpRequest};
+use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpLoaded, TcpPlan};
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_worker::engine::EngineKind;
@@ -74,12 +72,8 @@ pub struct LoadTcpArguments {
     /// For opening a connection
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub connect_timeout: Duration,
-    /// Source addresses: prefixes, ranges, lists [default: the routing table's choice, or as many of 127.0.0.0/8 as needed]
-    #[arg(long, value_name = "POOL")]
-    pub sources: Option<Pool>,
-    /// Which buckets of the server the source ports are chosen for
-    #[arg(long, value_enum, default_value = "kernel")]
-    pub align: AlignArgument,
+    #[command(flatten)]
+    pub sources: SourceArguments,
     /// System interface: epoll or io_uring [default: what a probe finds best]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
@@ -89,7 +83,7 @@ pub struct LoadTcpArguments {
 
 /// `corelane load tcp`.
 pub fn run(arguments: &LoadTcpArguments) -> Outcome {
-    let plan = request(arguments)?.resolve().map_err(name_flag)?;
+    let plan = plan(arguments)?;
     let foreground = &arguments.foreground;
     let Some((loaded, _)) = foreground.run::<TcpLoad>(plan)? else {
         return Ok(Done);
@@ -103,7 +97,7 @@ pub fn run(arguments: &LoadTcpArguments) -> Outcome {
 
 impl Shown for TcpLoad {
     fn refused(error: TcpLoadError) -> anyhow::Error {
-        name_flag(error)
+        error.into()
     }
 
     fn view(&mut self) -> Option<View> {
@@ -140,8 +134,7 @@ impl Shown for TcpLoad {
     }
 }
 
-fn request(arguments: &LoadTcpArguments) -> anyhow::Result<TcpRequest> {
-    let (steering, cpus) = arguments.foreground.place()?;
+fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
     let (connections, duration) = match arguments.preset {
         Some(Preset::Smash) => (SMASH_CONNECTIONS, SMASH_DURATION),
         None => (DEFAULT_CONNECTIONS, DEFAULT_DURATION),
@@ -153,33 +146,24 @@ fn request(arguments: &LoadTcpArguments) -> anyhow::Result<TcpRequest> {
     if arguments.rate == Some(0) {
         return Err(usage("--rate", "a rate is more than 0"));
     }
-    Ok(TcpRequest {
+    let connections = usize::try_from(connections).unwrap_or(usize::MAX);
+    let sources = arguments.sources.request(arguments.target, connections);
+    let workers = sources
+        .tcp(&arguments.foreground.workers()?)
+        .map_err(|error| sources::refuse(&error))?;
+    Ok(TcpPlan {
         target: arguments.target,
         direction: arguments.direction,
-        connections: usize::try_from(connections).unwrap_or(usize::MAX),
         write_bytes: arguments.size,
         write_bytes_per_second: arguments.rate,
         drain_s: arguments.drain.map(|drain| drain.as_secs_f64()),
         duration_s: arguments.duration.unwrap_or(duration).as_secs_f64(),
         stall_s: arguments.stall.as_secs_f64(),
         connect_timeout_s: arguments.connect_timeout.as_secs_f64(),
-        sources: arguments.sources.clone(),
-        align: arguments.align.into(),
-        steering,
-        buckets: None,
-        cpus,
         engine: arguments.engine,
         memory: arguments.foreground.placing.memory,
-        descriptor_limit: limits::open_descriptors()?,
+        workers,
     })
-}
-
-/// Errors of planning are errors of arguments.
-fn name_flag(error: TcpLoadError) -> anyhow::Error {
-    match error {
-        TcpLoadError::Source(_) => usage("--sources, --align", error),
-        TcpLoadError::Crew(_) => error.into(),
-    }
 }
 
 fn summary(loaded: &TcpLoaded) -> String {

@@ -2,46 +2,51 @@
 
 use crate::load::foreground::ForegroundArguments;
 use crate::load::live::{Growing, Shown, Unit, View};
+use crate::load::sources::{self, SourceArguments};
 use crate::load::words::times;
 use crate::outcome::{Done, Outcome, usage};
 use crate::shared::{MovingArguments, moving};
 use crate::values::{count, duration, rate, size};
 use clap::{Args, ValueEnum};
-use corelane_host::limits;
 use corelane_load::pace::Pace;
-use corelane_load::pool::Pool;
+use corelane_load::sources::{Align, SourceRequest};
 use corelane_load::udp::Skew;
-use corelane_load::udp::{Spread, UdpLoad, UdpLoadError, UdpLoaded, UdpRequest, Until};
+use corelane_load::udp::{DatagramProtocol, Probes, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until};
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
-use corelane_worker::engine::EngineSettings;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// How `--align` was written before TCP and HTTP had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SpreadArgument {
-    /// Sources evenly over the workers
+    /// --align kernel
     Even,
-    /// One worker a bucket of the server, its sources chosen to land there
+    /// --align bucket
     Buckets,
 }
 
 #[derive(Debug, Args)]
 pub struct LoadUdpArguments {
-    /// Where to send, as ADDRESS:PORT
-    pub target: SocketAddr,
-    /// Source addresses: prefixes, ranges, lists [default: the routing table's choice]
-    #[arg(long, value_name = "POOL")]
-    pub sources: Option<Pool>,
-    /// Over what the sources are spread
-    #[arg(long, value_enum, default_value = "even")]
-    pub spread: SpreadArgument,
-    /// Sockets in all [default: one a worker]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub sockets: Option<u32>,
     /// Payload of each datagram, 16 to 65507 bytes
     #[arg(long, value_name = "SIZE", default_value = "510", value_parser = size)]
     pub size: u64,
+    #[command(flatten)]
+    pub datagrams: DatagramArguments,
+}
+
+/// From where and when datagrams are sent, whatever they say.
+#[derive(Debug, Args)]
+pub struct DatagramArguments {
+    /// Where to send, as ADDRESS:PORT
+    pub target: SocketAddr,
+    #[command(flatten)]
+    pub sources: SourceArguments,
+    #[arg(long, value_enum, hide = true, conflicts_with = "align")]
+    pub spread: Option<SpreadArgument>,
+    /// Sockets in all [default: one a worker, or one a bucket with --align]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub sockets: Option<u32>,
     /// How the sockets share the traffic: none, elephant:SHARE (one has that share) or zipf:EXPONENT
     #[arg(long, value_name = "SKEW", default_value = "none")]
     pub skew: Skew,
@@ -74,15 +79,21 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// `corelane load udp`.
 pub fn run(arguments: &LoadUdpArguments) -> Outcome {
-    let plan = request(arguments)?.resolve().map_err(name_flag)?;
+    let probes = Probes::new(arguments.size as usize).map_err(|error| usage("--size", error))?;
+    run_protocol(&arguments.datagrams, probes)
+}
+
+/// Sends datagrams of a protocol.
+pub fn run_protocol<P: DatagramProtocol>(arguments: &DatagramArguments, protocol: P) -> Outcome {
+    let plan = plan(arguments, protocol)?;
     let foreground = &arguments.foreground;
-    match foreground.run::<UdpLoad>(plan)? {
+    match foreground.run::<UdpLoad<P>>(plan)? {
         Some((loaded, _)) => foreground.output().report(&loaded, summary),
         None => Ok(Done),
     }
 }
 
-impl Shown for UdpLoad {
+impl<P: DatagramProtocol> Shown for UdpLoad<P> {
     fn refused(error: UdpLoadError) -> anyhow::Error {
         name_flag(error)
     }
@@ -114,8 +125,8 @@ impl Shown for UdpLoad {
     }
 }
 
-fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
-    let (steering, cpus) = arguments.foreground.place()?;
+fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan<P>> {
+    let workers = arguments.foreground.workers()?;
     let pace = match (arguments.rate, arguments.window) {
         (Some(per_second), _) if per_second <= 0.0 => return Err(usage("--rate", "a rate is more than 0")),
         (Some(per_second), _) => Pace::Rate { per_second },
@@ -125,24 +136,23 @@ fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
     let ends = arguments
         .duration
         .or_else(|| arguments.count.is_none().then_some(DEFAULT_DURATION));
-    let spread = match arguments.spread {
-        SpreadArgument::Even => Spread::Even,
-        SpreadArgument::Buckets => Spread::Buckets,
+    let align = match arguments.spread {
+        None => arguments.sources.align(),
+        Some(SpreadArgument::Even) => Align::Kernel,
+        Some(SpreadArgument::Buckets) => Align::Bucket,
     };
-    let natural = match (&steering, spread) {
-        (Some(steering), Spread::Buckets) => steering.table.buckets(),
-        _ => cpus.len(),
+    let natural = match &workers.steering {
+        Some(steering) if align != Align::Kernel => steering.table.buckets(),
+        _ => workers.cpus.len(),
     };
-    Ok(UdpRequest {
-        target: arguments.target,
-        sources: arguments.sources.clone(),
-        steering,
-        spread,
-        buckets: None,
-        sockets: arguments.sockets.map_or(natural, |sockets| sockets as usize),
-        cpus,
-        payload_bytes: arguments.size as usize,
-        skew: arguments.skew,
+    let sockets = arguments.sockets.map_or(natural, |sockets| sockets as usize);
+    let sources = SourceRequest {
+        align,
+        ..arguments.sources.request(arguments.target, sockets)
+    };
+    let workers = sources.udp(&workers).map_err(|error| sources::refuse(&error))?;
+    let moving = moving(&arguments.moving);
+    let plan = UdpPlan {
         pace,
         until: Until {
             duration_s: ends.map(|duration| duration.as_secs_f64()),
@@ -150,28 +160,23 @@ fn request(arguments: &LoadUdpArguments) -> anyhow::Result<UdpRequest> {
         },
         answers: !arguments.no_answers,
         engine: arguments.moving.engine,
+        batch: moving.datagram_batch,
+        coalesce: moving.coalesce,
+        gro: moving.gro,
         memory: arguments.foreground.placing.memory,
-        moving: EngineSettings {
-            memory: arguments.foreground.placing.buffer_memory,
-            ..moving(&arguments.moving)
-        },
-        descriptor_limit: limits::open_descriptors()?,
-    })
+        buffer_memory: arguments.foreground.placing.buffer_memory,
+        ..UdpPlan::new(arguments.target, protocol, workers)
+    };
+    Ok(plan.skewed(arguments.skew))
 }
 
 /// Names the flag that an error is about.
 fn name_flag(error: UdpLoadError) -> anyhow::Error {
-    let flag = match &error {
-        UdpLoadError::Payload(_) => "--size",
-        UdpLoadError::NoSources
-        | UdpLoadError::EmptyPool { .. }
-        | UdpLoadError::Unreached { .. }
-        | UdpLoadError::Source { .. } => "--sources",
-        UdpLoadError::Ports { .. } => "--sockets",
-        UdpLoadError::NoSteering | UdpLoadError::Plan(_) => "--steering",
-        UdpLoadError::Crew(_) => return error.into(),
-    };
-    usage(flag, error)
+    match error {
+        UdpLoadError::Sources(error) => sources::refuse(&error),
+        UdpLoadError::Source { .. } => usage("--sources", error),
+        error => error.into(),
+    }
 }
 
 fn summary(loaded: &UdpLoaded) -> String {
@@ -207,19 +212,19 @@ fn summary(loaded: &UdpLoaded) -> String {
             table.row([name, &quantity::count(count), &per_second(count)]);
         }
     }
-    for (cause, count) in &total.refused {
-        table.row([
-            &format!("refused: {cause}"),
-            &quantity::count(*count),
-            &per_second(*count),
-        ]);
-    }
-    for (cause, count) in &total.network_errors {
-        table.row([
-            &format!("answered by ICMP: {cause}"),
-            &quantity::count(*count),
-            &per_second(*count),
-        ]);
+    let by_cause = [
+        ("answered", &total.errors),
+        ("refused", &total.refused),
+        ("answered by ICMP", &total.network_errors),
+    ];
+    for (what, causes) in by_cause {
+        for (cause, count) in causes {
+            table.row([
+                &format!("{what}: {cause}"),
+                &quantity::count(*count),
+                &per_second(*count),
+            ]);
+        }
     }
     text.push_str(&table.render(100));
     text.push_str(&times("round trip", loaded.round_trip.as_ref()));

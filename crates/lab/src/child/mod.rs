@@ -163,7 +163,7 @@ fn be(
 ) -> Result<(), String> {
     match kind {
         UdpServer::KIND => server::attend::<UdpServer>(plan, orders, output),
-        UdpLoad::KIND => generator::attend::<UdpLoad>(plan, orders, output),
+        <UdpLoad>::KIND => generator::attend::<UdpLoad>(plan, orders, output),
         HttpServer::KIND => server::attend::<HttpServer>(plan, orders, output),
         HttpLoad::KIND => generator::attend::<HttpLoad>(plan, orders, output),
         TcpServer::KIND => server::attend::<TcpServer>(plan, orders, output),

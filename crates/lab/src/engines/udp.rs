@@ -6,10 +6,9 @@ use super::ways::UdpWay;
 use crate::child::{LoadProcess, ServerProcess};
 use crate::documents::engines::UdpTrial;
 use corelane_host::counters::ProcessCpu;
-use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
-use corelane_load::udp::{Skew, UdpLoad};
-use corelane_load::udp::{Spread, UdpPlan as UdpLoadPlan, UdpRequest, Until};
+use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
+use corelane_load::udp::{Probes, UdpLoad, UdpLoadError, UdpPlan as UdpLoadPlan, Until};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_serve::udp::{Mode, UdpServer};
@@ -97,16 +96,24 @@ fn server(comparison: &Comparison, way: UdpWay) -> Result<UdpServePlan, EnginesE
 /// A client that keeps the window full.
 pub(super) fn client(comparison: &Comparison, way: UdpWay) -> Result<UdpLoadPlan, EnginesError> {
     let request = &comparison.request;
-    let plan = UdpRequest {
+    let sources = SourceRequest {
         target: target(comparison),
-        sources: None,
-        steering: None,
-        spread: Spread::Even,
-        buckets: None,
+        pool: None,
+        align: Align::Kernel,
         sockets: (OUTSTANDING / way.window()) as usize,
+    };
+    let workers = WorkerRequest {
+        steering: None,
+        buckets: None,
         cpus: vec![request.client_cpu],
-        payload_bytes: PAYLOAD_BYTES,
-        skew: Skew::None,
+        descriptor_limit: comparison.descriptor_limit,
+    };
+    let workers = sources.udp(&workers).map_err(UdpLoadError::from)?;
+    let (probes, moving) = (
+        Probes::new(PAYLOAD_BYTES).map_err(UdpLoadError::from)?,
+        way.client(),
+    );
+    Ok(UdpLoadPlan {
         pace: Pace::Window {
             datagrams: way.window(),
         },
@@ -114,13 +121,11 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> Result<UdpLoadPlan
             duration_s: Some(request.duration_s),
             datagrams: None,
         },
-        answers: true,
-        engine: None,
-        moving: way.client(),
-        memory: MemoryPolicy::default(),
-        descriptor_limit: comparison.descriptor_limit,
-    };
-    Ok(plan.resolve()?)
+        batch: moving.datagram_batch,
+        coalesce: moving.coalesce,
+        gro: moving.gro,
+        ..UdpLoadPlan::new(sources.target, probes, workers)
+    })
 }
 
 fn target(comparison: &Comparison) -> SocketAddr {

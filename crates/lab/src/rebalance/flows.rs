@@ -2,8 +2,9 @@
 
 use super::{RebalanceError, Request};
 use corelane_load::pace::Pace;
+use corelane_load::sources::{Lease, PlannedWorker, Ports};
 use corelane_load::udp::Skew;
-use corelane_load::udp::{Lease, PlannedWorker, Ports, UdpPlan, Until};
+use corelane_load::udp::{Probes, UdpPlan, Until};
 use corelane_rss::{IndirectionTable, Steering, plan};
 use std::net::SocketAddr;
 
@@ -48,12 +49,12 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> Result<
         leases: vec![Lease {
             address: request.client.into(),
             ports: Ports::Listed(planned.buckets.concat()),
+            connections: entries,
         }],
         weights: weights.iter().map(|weight| weight / sum).collect(),
     };
+    let probes = Probes::new(PAYLOAD_BYTES as usize).expect("64 bytes hold a probe");
     Ok(UdpPlan {
-        target: server,
-        payload_bytes: PAYLOAD_BYTES as usize,
         pace: Pace::Rate {
             per_second: request.rate,
         },
@@ -61,17 +62,11 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> Result<
             duration_s: Some(request.duration_s),
             datagrams: None,
         },
-        answers: true,
         loss_timeout_s: LOSS_TIMEOUT_S,
-        engine: None,
         batch: BATCH,
-        coalesce: false,
-        gro: false,
-        memory: Default::default(),
-        buffer_memory: None,
         skew: Skew::Zipf {
             exponent: request.exponent,
         },
-        workers: vec![worker],
+        ..UdpPlan::new(server, probes, vec![worker])
     })
 }

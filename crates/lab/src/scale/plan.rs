@@ -8,12 +8,13 @@ use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::pace::Pace;
+use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
 use corelane_load::udp::Skew;
-use corelane_load::udp::{Spread, UdpLoadError, UdpPlan as UdpLoadPlan, UdpRequest, Until};
+use corelane_load::udp::{Probes, UdpLoadError, UdpPlan as UdpLoadPlan, Until};
 use corelane_rss::Steering;
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_serve::udp::{Answers, Mode, Model};
-use corelane_worker::engine::{EngineKind, EngineSettings};
+use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -292,16 +293,19 @@ impl ScalePlan {
     /// When the pool cannot reach a bucket, or the payload cannot be.
     pub fn load(&self, step: PlannedStep, descriptor_limit: usize) -> Result<UdpLoadPlan, UdpLoadError> {
         let request = &self.request;
-        UdpRequest {
+        let sources = SourceRequest {
             target: self.server,
-            sources: Some(self.clients.clone()),
-            steering: Some(request.steering.clone()),
-            spread: Spread::Buckets,
-            buckets: Some((0..step.buckets_active as u16).collect()),
+            pool: Some(self.clients.clone()),
+            align: Align::Bucket,
             sockets: request.flows * step.buckets_active,
+        };
+        let workers = sources.udp(&WorkerRequest {
+            steering: Some(request.steering.clone()),
+            buckets: Some((0..step.buckets_active as u16).collect()),
             cpus: self.client_cpus(step),
-            payload_bytes: request.payload_bytes,
-            skew: step.variation.skew,
+            descriptor_limit,
+        })?;
+        let plan = UdpLoadPlan {
             pace: match step.mode {
                 Mode::Echo => Pace::Window {
                     datagrams: request.window,
@@ -314,17 +318,14 @@ impl ScalePlan {
             },
             answers: step.mode == Mode::Echo,
             engine: request.engine,
+            batch: request.batch,
+            coalesce: request.gso,
+            gro: request.gro,
             memory: request.memory,
-            moving: EngineSettings {
-                datagram_batch: request.batch,
-                coalesce: request.gso,
-                gro: request.gro,
-                memory: request.buffer_memory,
-                ..EngineSettings::default()
-            },
-            descriptor_limit,
-        }
-        .resolve()
+            buffer_memory: request.buffer_memory,
+            ..UdpLoadPlan::new(self.server, Probes::new(request.payload_bytes)?, workers)
+        };
+        Ok(plan.skewed(step.variation.skew))
     }
 
     /// `load`, shortened to what is not counted.

@@ -6,7 +6,7 @@ use crate::documents::streams::{Connections, Segments};
 use crate::runner::as_json;
 use corelane_host::bed::Side;
 use corelane_load::http::{HttpLoad, HttpLoaded, HttpPlan, PoolLoaded};
-use corelane_load::sources::LeasedPorts;
+use corelane_load::sources::Ports;
 use corelane_load::tcp::{TcpLoad, TcpLoaded, TcpPlan};
 use corelane_load::{Failure, Moment};
 use corelane_measure::histogram::Histogram;
@@ -191,9 +191,9 @@ fn per_bucket(loaded: &TcpLoaded, steering: &Steering) -> BTreeMap<u16, ClientBu
     let mut buckets: BTreeMap<u16, ClientBucket> = BTreeMap::new();
     for lease in loaded.plan.workers.iter().flat_map(|worker| &worker.leases) {
         let port = match &lease.ports {
-            LeasedPorts::Kernel => None,
-            LeasedPorts::Range { first, .. } => Some(*first),
-            LeasedPorts::Listed(ports) => ports.first().copied(),
+            Ports::Kernel => None,
+            Ports::Range { first, .. } => Some(*first),
+            Ports::Listed(ports) => ports.first().copied(),
         };
         let source = port.map(|port| SocketAddr::new(lease.address, port));
         if let Some(tuple) = source.and_then(|source| Tuple::new(source, target).ok()) {

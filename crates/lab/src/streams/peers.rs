@@ -11,10 +11,9 @@ use corelane_load::http::{
     Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
     PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
 };
-use corelane_load::sources::Align;
-use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, TcpRequest, WRITE_BYTES};
+use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
+use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
-use corelane_rss::Steering;
 use corelane_serve::http::HttpPlan as HttpServePlan;
 use corelane_serve::tcp::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan as TcpServePlan};
 use corelane_worker::engine::{EngineKind, MOST_ON_THE_RING};
@@ -121,12 +120,18 @@ impl StreamsPlan {
         }
     }
 
-    /// What the clients aim at: with exact steering the active buckets, each from the worker on the CPU that the clients'
-    /// steering document names for it.
-    fn aim(&self, shape: &Shape) -> Option<(Steering, Vec<u16>)> {
-        let mut steering = self.request.steering.clone();
-        steering.cpus[..shape.buckets_active].copy_from_slice(&self.client_cpus(shape));
-        (shape.server == Server::Exact).then(|| (steering, (0..shape.buckets_active as u16).collect()))
+    /// The clients' workers: with exact steering they aim at the active buckets, each from the CPU that the clients' steering
+    /// document names for it.
+    fn client_workers(&self, shape: &Shape) -> WorkerRequest {
+        let (mut steering, cpus) = (self.request.steering.clone(), self.client_cpus(shape));
+        steering.cpus[..shape.buckets_active].copy_from_slice(&cpus);
+        let exact = shape.server == Server::Exact;
+        WorkerRequest {
+            steering: exact.then_some(steering),
+            buckets: exact.then(|| (0..shape.buckets_active as u16).collect()),
+            cpus,
+            descriptor_limit: self.descriptor_limit,
+        }
     }
 
     /// The clients of a step that make requests.
@@ -135,7 +140,6 @@ impl StreamsPlan {
     /// When the pool cannot reach a bucket, or has too few ports.
     pub fn http_load(&self, shape: &Shape) -> Result<HttpLoadPlan, HttpLoadError> {
         let request = &self.request;
-        let (steering, buckets) = self.aim(shape).unzip();
         let pool = PoolRequest {
             name: "main".to_owned(),
             servers: Vec::new(),
@@ -171,14 +175,11 @@ impl StreamsPlan {
                 ..Until::default()
             })],
             requests: None,
-            steering,
-            buckets,
-            cpus: self.client_cpus(shape),
+            workers: self.client_workers(shape),
             timeouts: TIMEOUTS,
             engine: request.engine,
             memory: MemoryPolicy::default(),
             gather: GATHER,
-            descriptor_limit: self.descriptor_limit,
         }
         .resolve()
     }
@@ -189,28 +190,26 @@ impl StreamsPlan {
     /// When the pool cannot reach a bucket, or has too few ports.
     pub fn tcp_load(&self, shape: &Shape, direction: Direction) -> Result<TcpLoadPlan, TcpLoadError> {
         let request = &self.request;
-        let (steering, buckets) = self.aim(shape).unzip();
         let connections = shape.connections as f64;
-        TcpRequest {
+        let sources = SourceRequest {
+            target: self.server,
+            pool: Some(self.clients.clone()),
+            align: align(shape),
+            sockets: shape.connections as usize,
+        };
+        Ok(TcpLoadPlan {
             target: self.server,
             direction,
-            connections: shape.connections as usize,
             write_bytes: write_bytes(shape, WRITE_BYTES),
             write_bytes_per_second: request.rate.map(|rate| (rate / connections).ceil() as u64),
             duration_s: request.duration_s,
             drain_s: Some(DRAIN_S + connections * DRAIN_S_A_CONNECTION),
             stall_s: stall_s(shape),
             connect_timeout_s: TIMEOUTS.connect_s,
-            sources: Some(self.clients.clone()),
-            align: align(shape),
-            steering,
-            buckets,
-            cpus: self.client_cpus(shape),
             engine: request.engine,
             memory: MemoryPolicy::default(),
-            descriptor_limit: self.descriptor_limit,
-        }
-        .resolve()
+            workers: sources.tcp(&self.client_workers(shape))?,
+        })
     }
 
     fn url(&self, shape: &Shape) -> Url {

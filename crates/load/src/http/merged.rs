@@ -1,8 +1,8 @@
 //! Several runs in one: the documents of generators that ran at the same time, on one machine or many, added up.
 
 use super::loaded::{ConnectionCounts, HttpBytes, HttpLoaded, PoolLoaded, RequestCounts};
-use super::sum::merge;
 use super::tls::TlsLoaded;
+use crate::account::merge;
 use corelane_measure::histogram::{Histogram, Summary};
 use serde::{Deserialize, Serialize};
 

@@ -264,6 +264,10 @@ impl Share {
 }
 
 impl PlannedWorker {
+    fn leases(&self) -> Vec<&Lease> {
+        self.shares.iter().flat_map(|share| &share.leases).collect()
+    }
+
     /// Connections of this worker.
     #[must_use]
     pub fn connections(&self) -> usize {
@@ -319,15 +323,10 @@ impl HttpPlan {
     #[must_use]
     pub fn needs(&self) -> Needs {
         let encrypted = self.pools.iter().filter(|pool| pool.tls.is_some());
-        let shares = self.workers.iter().flat_map(|worker| &worker.shares);
         Needs::of(&Sockets {
-            by_worker: self.workers.iter().map(PlannedWorker::connections).collect(),
+            leases: self.workers.iter().map(PlannedWorker::leases).collect(),
             own_descriptors: self.workers.iter().any(|worker| worker.own_descriptors),
             encrypted: encrypted.map(|pool| pool.connections).sum(),
-            sources: shares
-                .flat_map(|share| &share.leases)
-                .map(Lease::kernel_ports)
-                .collect(),
             targets: self.pools.iter().map(|pool| pool.target.ip()).collect(),
             closes: self.pools.iter().any(|pool| pool.requests_a_connection.is_some()),
         })

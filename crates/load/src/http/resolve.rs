@@ -7,12 +7,11 @@ use super::plan::{
 };
 use super::tls::{self, PlannedTls, TlsSettings};
 use crate::pool::Pool;
-use crate::sources::{Align, SourceRequest, fit_descriptors, shares};
+use crate::sources::{Align, SourceRequest, Transport, WorkerRequest, shares};
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::quantity;
 use corelane_proto::http::outgoing::{Body, Request};
 use corelane_proto::http::url::{Scheme, Url};
-use corelane_rss::Steering;
 use corelane_worker::engine::EngineKind;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -27,12 +26,8 @@ pub struct HttpRequest {
     pub phases: Vec<PlannedPhase>,
     /// Requests over all.
     pub requests: Option<u64>,
-    /// The target's steering document.
-    pub steering: Option<Steering>,
-    /// The buckets to land on; `None` for all. Only sources that are aligned can choose.
-    pub buckets: Option<Vec<u16>>,
-    /// One worker a CPU of this list; more workers share them when descriptors demand it.
-    pub cpus: Vec<u32>,
+    /// Who makes them.
+    pub workers: WorkerRequest,
     /// How long anything may take.
     pub timeouts: Timeouts,
     /// The engine asked for.
@@ -41,8 +36,6 @@ pub struct HttpRequest {
     pub memory: MemoryPolicy,
     /// The longest that answers of a closed loop may gather, see [`GATHER`](super::plan::GATHER).
     pub gather: Duration,
-    /// Descriptors that one table may hold.
-    pub descriptor_limit: usize,
 }
 
 /// Clients that behave alike, as a user asks for them.
@@ -111,29 +104,28 @@ impl HttpRequest {
         if connections == 0 {
             return Err(HttpLoadError::NoConnections);
         }
-        let (cpus, own_descriptors) = fit_descriptors(&self.cpus, connections, self.descriptor_limit);
-        let empty = |cpu: &u32| PlannedWorker {
-            cpu: *cpu,
-            bucket: None,
-            own_descriptors,
-            shares: Vec::new(),
-        };
-        let mut workers: Vec<PlannedWorker> = cpus.iter().map(empty).collect();
+        let places = self.workers.place(connections, false)?;
+        let all_aligned = asked.iter().all(|pool| pool.align == Align::Bucket);
+        let planned = places.planned(if all_aligned { Align::Bucket } else { Align::Kernel })?;
+        let mut workers: Vec<PlannedWorker> = planned
+            .iter()
+            .map(|worker| PlannedWorker {
+                cpu: worker.cpu,
+                bucket: worker.bucket,
+                own_descriptors: worker.own_descriptors,
+                shares: Vec::new(),
+            })
+            .collect();
         for (pool, asked) in pools.iter().zip(asked) {
             let sources = SourceRequest {
                 target: pool.target,
-                pool: asked.sources.as_ref(),
-                connections: pool.connections,
-                cpus: &cpus,
+                pool: asked.sources.clone(),
                 align: asked.align,
-                steering: self.steering.as_ref(),
-                buckets: self.buckets.as_deref(),
+                sockets: pool.connections,
             };
-            for (worker, sources) in workers.iter_mut().zip(sources.plan()?) {
-                worker.bucket = sources.bucket;
-                worker.shares.push(Share {
-                    leases: sources.leases,
-                });
+            let leases = sources.leases(&places, Transport::Tcp)?;
+            for (worker, leases) in workers.iter_mut().zip(leases) {
+                worker.shares.push(Share { leases });
             }
         }
         workers.retain(|worker| worker.connections() > 0);
@@ -347,9 +339,12 @@ mod tests {
             }],
             phases: Vec::new(),
             requests: None,
-            steering: None,
-            buckets: None,
-            cpus: vec![0, 1],
+            workers: WorkerRequest {
+                steering: None,
+                buckets: None,
+                cpus: vec![0, 1],
+                descriptor_limit: 20_000,
+            },
             timeouts: Timeouts {
                 connect_s: 1.0,
                 continue_s: 1.0,
@@ -360,7 +355,6 @@ mod tests {
             engine: None,
             memory: MemoryPolicy::FirstTouch,
             gather: Duration::ZERO,
-            descriptor_limit: 20_000,
         }
     }
 

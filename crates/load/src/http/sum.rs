@@ -6,8 +6,7 @@ use super::loaded::{
 };
 use super::plan::HttpPlan;
 use super::tls::TlsLoaded;
-use crate::failure::Failure;
-use crate::lag::late;
+use crate::account::{late, merge};
 use corelane_host::usage::Usage;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::quantity;
@@ -182,46 +181,13 @@ fn gathered(gathering: Duration) -> String {
     )
 }
 
-/// All of them in one, and its summary; neither where nothing was recorded.
-pub(super) fn merge<'a>(
-    histograms: impl Iterator<Item = &'a Histogram>,
-) -> (Option<Histogram>, Option<Summary>) {
-    let mut merged = Histogram::new();
-    histograms.for_each(|histogram| merged.merge(histogram));
-    let summary = merged.summary();
-    (summary.is_some().then_some(merged), summary)
-}
-
 fn limited_by(
     requests: &RequestCounts,
     connections: &ConnectionCounts,
     behind_schedule: Option<String>,
 ) -> Option<String> {
-    if connections.opened == 0 && connections.asked > 0 {
-        let causes: Vec<&str> = connections
-            .failed
-            .occurred()
-            .map(|(failure, _)| failure.name())
-            .collect();
-        let remedy = if connections.failed.of(Failure::CertificateRefused) > 0 {
-            "; give the authority's certificate by --ca, or verify nothing with --insecure"
-        } else {
-            ""
-        };
-        return Some(format!(
-            "no connection could be opened: {}{remedy}",
-            causes.join(", ")
-        ));
-    }
-    let lacking = |failure: Failure| connections.failed.of(failure) > 0;
-    if lacking(Failure::NoDescriptors) {
-        return Some("descriptors ran out: use more --workers, or raise RLIMIT_NOFILE".to_owned());
-    }
-    if lacking(Failure::NoPorts) {
-        return Some("source ports ran out: give --sources with more addresses".to_owned());
-    }
-    if lacking(Failure::NoMemory) {
-        return Some("the kernel had no memory for more connections".to_owned());
+    if let Some(limit) = connections.failed.limit(connections.asked, connections.opened) {
+        return Some(limit);
     }
     if waited(requests) {
         return Some(format!(

@@ -10,7 +10,7 @@ use super::resolve::{HttpRequest, OneRequest, PoolRequest};
 use super::terms::Terms;
 use super::tls::{TlsLoaded, TlsSettings};
 use crate::failure::Failure;
-use crate::sources::Align;
+use crate::sources::{Align, WorkerRequest};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedListener};
@@ -185,9 +185,12 @@ fn request(url: &str) -> HttpRequest {
         }],
         phases: Vec::new(),
         requests: Some(3),
-        steering: None,
-        buckets: None,
-        cpus: vec![0],
+        workers: WorkerRequest {
+            steering: None,
+            buckets: None,
+            cpus: vec![0],
+            descriptor_limit: 1_000,
+        },
         timeouts: Timeouts {
             connect_s: 3.0,
             continue_s: 1.0,
@@ -197,7 +200,6 @@ fn request(url: &str) -> HttpRequest {
         },
         engine: None,
         memory: MemoryPolicy::FirstTouch,
-        descriptor_limit: 1_000,
         gather: Duration::ZERO,
     }
 }

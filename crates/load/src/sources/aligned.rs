@@ -1,200 +1,161 @@
-//! Sources chosen by the target's hash: so that every bucket gets its share, or so that each worker's connections land on
-//! the buckets of its own CPU.
+//! Sources chosen by the target's hash: so that every bucket gets its share, or so that each worker's sockets land on the
+//! buckets that it is for.
 //!
 //! Where the target hashes ports, the ports that land on a bucket are computed, not tried (`corelane_rss::plan`); where it
 //! hashes addresses alone, the addresses that do, each with all of its ports.
 
 use super::{
-    Align, CONNECTIONS_AN_ADDRESS, FIRST_PORT, LAST_PORT, Lease, LeasedPorts, SourceError, SourceRequest,
-    WorkerSources, empty, shares,
+    FIRST_PORT, LAST_PORT, Lease, Ports, SOCKETS_AN_ADDRESS, Shared, SourceError, SourceRequest, Transport,
+    Workers, shares,
 };
-use corelane_rss::{HashFields, Steering, plan};
+use corelane_rss::{Steering, plan};
 use std::net::IpAddr;
 
-/// Ports leased for one connection, so that one that is opened again finds a port that does not rest.
-const PORTS_A_CONNECTION: usize = 2;
+/// What was found for the workers, and for how many sockets there was nothing.
+struct Found {
+    /// The leases of each worker.
+    leases: Vec<Vec<Lease>>,
+    missing: usize,
+    /// Buckets that no source reaches at all.
+    unreached: Vec<u16>,
+}
 
 /// Leases for every worker.
 pub(super) fn plan(
-    request: &SourceRequest<'_>,
+    request: &SourceRequest,
+    workers: &Workers<'_>,
+    transport: Transport,
     addresses: &[IpAddr],
-) -> Result<Vec<WorkerSources>, SourceError> {
-    let steering = request.steering.ok_or(SourceError::NoSteering)?;
-    let buckets: Vec<u16> = (0..steering.table.buckets() as u16).collect();
-    let takers = takers(request, steering, &buckets)?;
-    // How many connections each bucket needs: from each worker its share, over the buckets that it takes.
-    let mut wanted: Vec<Vec<usize>> = vec![vec![0; request.cpus.len()]; buckets.len()];
-    for (worker, connections) in shares(request.connections, request.cpus.len()).enumerate() {
-        let mine: Vec<usize> = (0..buckets.len())
-            .filter(|bucket| takers[*bucket].contains(&worker))
-            .collect();
-        for place in 0..mine.len() {
+) -> Result<Vec<Vec<Lease>>, SourceError> {
+    let steering = workers.steering()?;
+    let aims = workers.aims(request.align)?;
+    // How many sockets each bucket needs: from each worker its share, over the buckets that it aims at.
+    let mut wanted: Vec<Vec<usize>> = vec![vec![0; aims.len()]; steering.table.buckets()];
+    for (worker, (aims, sockets)) in aims.iter().zip(shares(request.sockets, aims.len())).enumerate() {
+        for (place, part) in shares(sockets, aims.len()).enumerate() {
             // Whose turn it is to get one more differs by worker, so that no bucket gets them all.
-            let part = connections / mine.len() + usize::from(place < connections % mine.len());
-            wanted[mine[(place + worker) % mine.len()]][worker] += part;
+            wanted[usize::from(aims[(place + worker) % aims.len()])][worker] += part;
         }
     }
-    let found = match steering.hash_fields {
-        HashFields::FourTuple => by_port(request, steering, addresses, &wanted)?,
-        HashFields::TwoTuple => by_address(request, steering, addresses, &wanted)?,
+    let found = if workers.hash_addresses_alone() {
+        by_address(request, steering, transport, addresses, &wanted)
+    } else {
+        by_port(request, steering, transport, addresses, wanted)?
     };
-    let mut workers: Vec<WorkerSources> = request.cpus.iter().map(|cpu| empty(*cpu, None)).collect();
-    for (bucket, leases) in found.into_iter().enumerate() {
-        for (worker, lease) in leases {
-            workers[worker].leases.push(lease);
-        }
-        for worker in takers[bucket].iter().filter(|_| request.align == Align::Bucket) {
-            let only = takers.iter().filter(|takers| takers.contains(worker)).count() == 1;
-            workers[*worker].bucket = only.then_some(buckets[bucket]);
-        }
+    if !found.unreached.is_empty() {
+        return Err(SourceError::Unreached {
+            pool: request.pool_text(),
+            buckets: found.unreached,
+        });
     }
-    Ok(workers)
+    if found.missing > 0 {
+        let had = (request.sockets - found.missing).max(1);
+        let needed = (addresses.len() * request.sockets).div_ceil(had);
+        return Err(request.too_many(needed.max(addresses.len() + 1), addresses.len()));
+    }
+    Ok(found.leases)
 }
 
-/// The workers that connect to each bucket.
-fn takers(
-    request: &SourceRequest<'_>,
-    steering: &Steering,
-    buckets: &[u16],
-) -> Result<Vec<Vec<usize>>, SourceError> {
-    let all: Vec<usize> = (0..request.cpus.len()).collect();
-    let wanted = |bucket: &u16| request.buckets.is_none_or(|wanted| wanted.contains(bucket));
-    if request.align == Align::Even {
-        let takers = |bucket: &u16| if wanted(bucket) { all.clone() } else { Vec::new() };
-        return Ok(buckets.iter().map(takers).collect());
-    }
-    let on = |bucket: &u16, worker: &usize| {
-        wanted(bucket) && steering.cpus.get(usize::from(*bucket)) == request.cpus.get(*worker)
-    };
-    let takers: Vec<Vec<usize>> = (buckets.iter())
-        .map(|bucket| all.iter().copied().filter(|worker| on(bucket, worker)).collect())
-        .collect();
-    for (worker, cpu) in request.cpus.iter().enumerate() {
-        if !takers.iter().any(|takers| takers.contains(&worker)) {
-            return Err(SourceError::NoBucketOnCpu { cpu: *cpu });
-        }
-    }
-    Ok(takers)
-}
-
-/// Leases of ports that land on each bucket, with the worker that gets each.
+/// Leases of ports that land on each bucket.
 fn by_port(
-    request: &SourceRequest<'_>,
+    request: &SourceRequest,
     steering: &Steering,
+    transport: Transport,
     addresses: &[IpAddr],
-    wanted: &[Vec<usize>],
-) -> Result<Vec<Vec<(usize, Lease)>>, SourceError> {
-    let mut missing = wanted.to_vec();
-    let mut found: Vec<Vec<(usize, Lease)>> = vec![Vec::new(); wanted.len()];
-    let per_address = request.connections.div_ceil(addresses.len());
-    let reached = wanted
-        .iter()
-        .filter(|wanted| wanted.iter().any(|wanted| *wanted > 0))
-        .count()
-        .max(1);
+    mut missing: Vec<Vec<usize>>,
+) -> Result<Found, SourceError> {
+    // A connection that is opened again finds a port that does not rest.
+    let ports_a_socket = match transport {
+        Transport::Udp => 1,
+        Transport::Tcp => 2,
+    };
+    let mut leases = vec![Vec::new(); missing[0].len()];
+    let unsatisfied = |wanted: &[usize]| wanted.iter().any(|wanted| *wanted > 0);
+    let mut unreached: Vec<bool> = missing.iter().map(|wanted| unsatisfied(wanted)).collect();
+    let buckets = unreached.iter().filter(|wanted| **wanted).count().max(1);
+    // Every address gives its share.
+    let share = request.sockets.div_ceil(addresses.len()).div_ceil(buckets).max(1);
     for address in addresses {
-        if missing.iter().flatten().all(|missing| *missing == 0) {
+        if !missing.iter().any(|wanted| unsatisfied(wanted)) {
             break;
         }
-        let planned = plan::ports(steering, *address, request.target, FIRST_PORT..=LAST_PORT, None)?;
-        for (bucket, missing) in missing.iter_mut().enumerate() {
-            let mut ports = planned.buckets.get(bucket).map_or(&[][..], Vec::as_slice);
-            // Every address gives its share.
-            let mut room = per_address.div_ceil(reached).max(1).min(ports.len());
-            for (worker, missing) in missing.iter_mut().enumerate() {
+        let (range, most) = (FIRST_PORT..=LAST_PORT, share * ports_a_socket);
+        let planned = plan::ports(steering, *address, request.target, range, Some(most))?;
+        for (bucket, mut ports) in planned.buckets.iter().map(Vec::as_slice).enumerate() {
+            unreached[bucket] &= ports.is_empty();
+            let mut room = share;
+            for (worker, missing) in missing[bucket].iter_mut().enumerate() {
                 let connections = (*missing).min(room).min(ports.len());
                 if connections == 0 {
                     continue;
                 }
-                let (mine, rest) = ports.split_at((connections * PORTS_A_CONNECTION).min(ports.len()));
+                let (mine, rest) = ports.split_at((connections * ports_a_socket).min(ports.len()));
                 ports = rest;
                 room -= connections;
                 *missing -= connections;
-                found[bucket].push((
-                    worker,
-                    Lease {
-                        address: *address,
-                        ports: LeasedPorts::Listed(mine.to_vec()),
-                        connections,
-                    },
-                ));
+                leases[worker].push(Lease {
+                    address: *address,
+                    ports: Ports::Listed(mine.to_vec()),
+                    connections,
+                });
             }
         }
     }
-    let short: usize = missing.iter().flatten().sum();
-    if short > 0 {
-        let had = (request.connections - short).max(1);
-        return Err(SourceError::Ports {
-            connections: request.connections,
-            needed: (addresses.len() * request.connections)
-                .div_ceil(had)
-                .max(addresses.len() + 1),
-            addresses: addresses.len(),
-        });
-    }
-    Ok(found)
+    Ok(Found {
+        leases,
+        missing: missing.iter().flatten().sum(),
+        unreached: places(&unreached),
+    })
 }
 
-/// Leases of addresses that land on each bucket whatever their port.
+/// Leases of addresses that land on each bucket whatever their port. Connections have ports of their own, so that the plan
+/// says on which bucket each of them lands.
 fn by_address(
-    request: &SourceRequest<'_>,
+    request: &SourceRequest,
     steering: &Steering,
+    transport: Transport,
     addresses: &[IpAddr],
     wanted: &[Vec<usize>],
-) -> Result<Vec<Vec<(usize, Lease)>>, SourceError> {
-    let planned = plan::addresses(
-        &steering.steerer(),
-        request.target,
-        addresses.iter().copied(),
-        0,
-        None,
-    );
-    let mut found = vec![Vec::new(); wanted.len()];
-    for (bucket, wanted) in wanted.iter().enumerate() {
-        let total: usize = wanted.iter().sum();
-        let reached = planned.buckets.get(bucket).map_or(&[][..], Vec::as_slice);
-        if total > reached.len() * CONNECTIONS_AN_ADDRESS {
-            return Err(SourceError::Unreached {
-                bucket: bucket as u16,
-            });
-        }
-        let mut rooms: Vec<(IpAddr, super::Cutter, usize)> = (reached.iter())
-            .zip(shares(total, reached.len()))
-            .map(|(address, share)| (*address, super::Cutter::new(share), share))
-            .collect();
-        let mut current = 0;
-        for (worker, wanted) in wanted.iter().enumerate() {
-            let mut missing = *wanted;
-            while missing > 0 {
-                let (address, cutter, room) = &mut rooms[current];
-                let connections = missing.min(*room);
-                if connections > 0 {
-                    let ports = cutter.cut(connections);
-                    found[bucket].push((
-                        worker,
-                        Lease {
-                            address: *address,
-                            ports,
-                            connections,
-                        },
-                    ));
-                    *room -= connections;
-                    missing -= connections;
-                }
-                if *room == 0 {
-                    current += 1;
-                }
+) -> Found {
+    let totals: Vec<usize> = wanted.iter().map(|wanted| wanted.iter().sum()).collect();
+    let most = totals.iter().max().copied();
+    let addresses = addresses.iter().copied();
+    let planned = plan::addresses(&steering.steerer(), request.target, addresses, 0, most);
+    let mut found = Found {
+        leases: vec![Vec::new(); wanted[0].len()],
+        missing: 0,
+        unreached: Vec::new(),
+    };
+    for (bucket, (reached, total)) in planned.buckets.iter().zip(totals).enumerate() {
+        let room = reached.len() * SOCKETS_AN_ADDRESS;
+        if total > 0 && room == 0 {
+            found.unreached.push(bucket as u16);
+        } else if total > room {
+            found.missing += total - room;
+        } else if total > 0 {
+            let mut shared = Shared::new(reached, total, transport == Transport::Udp);
+            for (leases, wanted) in found.leases.iter_mut().zip(&wanted[bucket]) {
+                leases.extend(shared.take(*wanted));
             }
         }
     }
-    Ok(found)
+    found
+}
+
+/// Where it is true.
+fn places(flags: &[bool]) -> Vec<u16> {
+    let places = flags.iter().zip(0..);
+    places
+        .filter(|(flag, _)| **flag)
+        .map(|(_, place)| place)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::Pool;
-    use corelane_rss::{IndirectionTable, Key, Tuple};
+    use crate::sources::{Align, PlannedWorker, WorkerRequest};
+    use corelane_rss::{HashFields, IndirectionTable, Key, Tuple};
     use std::collections::BTreeMap;
     use std::net::SocketAddr;
 
@@ -208,9 +169,27 @@ mod tests {
         }
     }
 
+    fn request(pool: Option<&str>, sockets: usize, align: Align) -> SourceRequest {
+        SourceRequest {
+            target: "10.9.0.1:8080".parse().unwrap(),
+            pool: pool.map(|pool| pool.parse().unwrap()),
+            align,
+            sockets,
+        }
+    }
+
+    fn workers(steering: Option<&Steering>, buckets: Option<&[u16]>, cpus: &[u32]) -> WorkerRequest {
+        WorkerRequest {
+            steering: steering.cloned(),
+            buckets: buckets.map(<[u16]>::to_vec),
+            cpus: cpus.to_vec(),
+            descriptor_limit: usize::MAX,
+        }
+    }
+
     /// Connections of each (worker's CPU, bucket), as the steering itself sees the leased sources.
     fn landed(
-        workers: &[WorkerSources],
+        workers: &[PlannedWorker],
         steering: &Steering,
         target: SocketAddr,
     ) -> BTreeMap<(u32, u16), usize> {
@@ -218,9 +197,9 @@ mod tests {
         for worker in workers {
             for lease in &worker.leases {
                 let ports: Vec<u16> = match &lease.ports {
-                    LeasedPorts::Listed(ports) => ports.clone(),
-                    LeasedPorts::Range { first, last } => (*first..=*last).collect(),
-                    LeasedPorts::Kernel => panic!("aligned ports are explicit"),
+                    Ports::Listed(ports) => ports.clone(),
+                    Ports::Range { first, last } => (*first..=*last).collect(),
+                    Ports::Kernel => panic!("aligned ports are explicit"),
                 };
                 assert!(ports.len() >= lease.connections);
                 let buckets: Vec<u16> = (ports.iter())
@@ -239,8 +218,6 @@ mod tests {
 
     #[test]
     fn aligned_connections_land_on_the_buckets_of_their_workers_cpu() {
-        let pool: Pool = "10.0.0.0/24".parse().unwrap();
-        let target = "10.9.0.1:8080".parse().unwrap();
         for fields in [HashFields::FourTuple, HashFields::TwoTuple] {
             let steering = steering(fields);
             for (align, expected) in [
@@ -255,16 +232,10 @@ mod tests {
                         .collect(),
                 ),
             ] {
-                let request = SourceRequest {
-                    target,
-                    pool: Some(&pool),
-                    connections: 800,
-                    cpus: &[0, 1],
-                    align,
-                    steering: Some(&steering),
-                    buckets: None,
-                };
-                let landed = landed(&request.plan().unwrap(), &steering, target);
+                let request = request(Some("10.0.0.0/24"), 800, align);
+                let workers = workers(Some(&steering), None, &[0, 1]);
+                let planned = request.tcp(&workers).unwrap();
+                let landed = landed(&planned, &steering, request.target);
                 assert_eq!(
                     landed.into_iter().collect::<Vec<_>>(),
                     expected,
@@ -276,8 +247,6 @@ mod tests {
 
     #[test]
     fn connections_land_on_the_buckets_that_were_asked_for_alone() {
-        let pool: Pool = "10.0.0.0/24".parse().unwrap();
-        let target = "10.9.0.1:8080".parse().unwrap();
         for fields in [HashFields::FourTuple, HashFields::TwoTuple] {
             let steering = steering(fields);
             for (align, expected) in [
@@ -287,16 +256,10 @@ mod tests {
                     vec![((0, 0), 200), ((0, 1), 200), ((1, 0), 200), ((1, 1), 200)],
                 ),
             ] {
-                let request = SourceRequest {
-                    target,
-                    pool: Some(&pool),
-                    connections: 800,
-                    cpus: &[0, 1],
-                    align,
-                    steering: Some(&steering),
-                    buckets: Some(&[0, 1]),
-                };
-                let landed = landed(&request.plan().unwrap(), &steering, target);
+                let request = request(Some("10.0.0.0/24"), 800, align);
+                let workers = workers(Some(&steering), Some(&[0, 1]), &[0, 1]);
+                let planned = request.tcp(&workers).unwrap();
+                let landed = landed(&planned, &steering, request.target);
                 assert_eq!(
                     landed.into_iter().collect::<Vec<_>>(),
                     expected,
@@ -309,38 +272,21 @@ mod tests {
     #[test]
     fn a_worker_whose_cpu_has_no_bucket_is_refused() {
         let steering = steering(HashFields::FourTuple);
-        let request = SourceRequest {
-            target: "127.0.0.1:8080".parse().unwrap(),
-            pool: None,
-            connections: 8,
-            cpus: &[0, 7],
-            align: Align::Bucket,
-            steering: Some(&steering),
-            buckets: None,
-        };
-        let error = request.plan().unwrap_err().to_string();
+        let request = request(Some("10.0.0.0/24"), 8, Align::Bucket);
+        let error = request
+            .tcp(&workers(Some(&steering), None, &[0, 7]))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("CPU 7"), "{error}");
-        let without = SourceRequest {
-            steering: None,
-            ..request
-        };
-        assert!(matches!(without.plan(), Err(SourceError::NoSteering)));
+        let without = request.tcp(&workers(None, None, &[0, 7]));
+        assert!(matches!(without, Err(SourceError::NoSteering)));
     }
 
     #[test]
     fn more_connections_than_a_bucket_has_ports_need_more_addresses() {
         let steering = steering(HashFields::FourTuple);
-        let pool: Pool = "10.0.0.1".parse().unwrap();
-        let request = SourceRequest {
-            target: "10.9.0.1:8080".parse().unwrap(),
-            pool: Some(&pool),
-            connections: 100_000,
-            cpus: &[0, 1],
-            align: Align::Even,
-            steering: Some(&steering),
-            buckets: None,
-        };
-        let error = request.plan().unwrap_err();
+        let request = request(Some("10.0.0.1"), 100_000, Align::Even);
+        let error = request.tcp(&workers(Some(&steering), None, &[0, 1])).unwrap_err();
         assert!(
             matches!(
                 error,

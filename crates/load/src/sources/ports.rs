@@ -3,10 +3,11 @@
 //! In: leases, ends of connections, the time. Out: sources. A port whose connection this side closed first rests in
 //! TIME_WAIT, and is not offered before that is over.
 
-use super::{Lease, LeasedPorts};
+use super::{Lease, Ports};
 use corelane_worker::Time;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// How long Linux keeps an ended connection that this side closed first (`TCP_TIMEWAIT_LEN`).
@@ -48,9 +49,8 @@ struct Explicit {
 
 #[derive(Debug)]
 enum Fresh {
-    /// From the first to before the second.
-    Range(u32, u32),
-    Listed(Vec<u16>),
+    Range(RangeInclusive<u16>),
+    Listed(std::vec::IntoIter<u16>),
 }
 
 /// What became of a port.
@@ -72,15 +72,9 @@ impl PortPool {
             address: lease.address,
             room: lease.connections,
             ports: match &lease.ports {
-                LeasedPorts::Kernel => None,
-                LeasedPorts::Range { first, last } => Some(Explicit::new(Fresh::Range(
-                    u32::from(*first),
-                    u32::from(*last) + 1,
-                ))),
-                // Taken from the end, so that the lowest comes first.
-                LeasedPorts::Listed(ports) => Some(Explicit::new(Fresh::Listed(
-                    ports.iter().rev().copied().collect(),
-                ))),
+                Ports::Kernel => None,
+                Ports::Range { first, last } => Some(Explicit::new(Fresh::Range(*first..=*last))),
+                Ports::Listed(ports) => Some(Explicit::new(Fresh::Listed(ports.clone().into_iter()))),
             },
         };
         Self {
@@ -149,12 +143,8 @@ impl Explicit {
 
     fn take(&mut self, now: Time) -> Option<u16> {
         let fresh = match &mut self.fresh {
-            Fresh::Range(next, end) => {
-                let port = (*next < *end).then_some(*next as u16);
-                *next += u32::from(port.is_some());
-                port
-            }
-            Fresh::Listed(ports) => ports.pop(),
+            Fresh::Range(ports) => ports.next(),
+            Fresh::Listed(ports) => ports.next(),
         };
         fresh.or_else(|| {
             while let Some((until, port)) = self.resting.front().copied()
@@ -172,7 +162,7 @@ impl Explicit {
 mod tests {
     use super::*;
 
-    fn pool(ports: LeasedPorts, connections: usize) -> PortPool {
+    fn pool(ports: Ports, connections: usize) -> PortPool {
         let address = "10.0.0.1".parse().unwrap();
         PortPool::new(&[Lease {
             address,
@@ -183,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_port_that_rests_is_not_offered_before_its_time() {
-        let mut pool = pool(LeasedPorts::Listed(vec![7, 9]), 2);
+        let mut pool = pool(Ports::Listed(vec![7, 9]), 2);
         let start = Time::from_nanoseconds(0);
         let (seven, nine) = (pool.take(start).unwrap(), pool.take(start).unwrap());
         assert_eq!(pool.address(seven).unwrap().port(), 7);
@@ -199,7 +189,7 @@ mod tests {
     #[test]
     fn a_lease_opens_no_more_at_a_time_than_planned_but_has_more_ports() {
         let mut pool = pool(
-            LeasedPorts::Range {
+            Ports::Range {
                 first: 65_533,
                 last: 65_535,
             },
@@ -219,7 +209,7 @@ mod tests {
     fn the_kernel_chooses_ports_as_often_as_it_likes() {
         let mut pool = PortPool::new(&[Lease {
             address: "0.0.0.0".parse().unwrap(),
-            ports: LeasedPorts::Kernel,
+            ports: Ports::Kernel,
             connections: 1,
         }]);
         let now = Time::from_nanoseconds(0);

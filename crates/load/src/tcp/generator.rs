@@ -125,11 +125,11 @@ impl Generator {
         Self {
             stop,
             live,
-            connections: (0..planned.connections()).map(connection).collect(),
+            connections: (0..planned.sockets()).map(connection).collect(),
             of_slot: Vec::new(),
             ports: PortPool::new(&planned.leases),
             counts: TcpCounts {
-                asked: planned.connections() as u64,
+                asked: planned.sockets() as u64,
                 ..TcpCounts::default()
             },
             connect: Histogram::new(),
@@ -181,7 +181,7 @@ impl Generator {
             return;
         };
         let block: &'static [u8] = &BLOCK;
-        let block = &block[..block.len().min(self.plan.write_bytes as usize)];
+        let block = &block[..(self.plan.write_bytes as usize).clamp(1, block.len())];
         let Some(rate) = self.plan.write_bytes_per_second else {
             ops.write_static(id, block);
             connection.handed += block.len() as u64;
@@ -200,7 +200,7 @@ impl Generator {
 
     /// How long it is from one look at the connections to the next.
     fn look_interval(&self) -> Duration {
-        let all: usize = self.plan.workers.iter().map(|worker| worker.connections()).sum();
+        let all = self.plan.connections();
         LOOK.max(LOOK_A_CONNECTION.saturating_mul(u32::try_from(all).unwrap_or(u32::MAX)))
     }
 

@@ -1,8 +1,7 @@
 //! `load tcp`: n workers by m connections that write, read or both, as fast as they can or at a rate; who makes no progress
 //! is named.
 //!
-//! In: a [`TcpPlan`], made from what a user asked for by [`TcpRequest::resolve`]. Out: a running [`TcpLoad`], and at its end
-//! a [`TcpLoaded`].
+//! In: a [`TcpPlan`]. Out: a running [`TcpLoad`], and at its end a [`TcpLoaded`].
 
 mod generator;
 mod loaded;
@@ -10,5 +9,5 @@ mod plan;
 mod run;
 
 pub use loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
-pub use plan::{Direction, TcpLoadError, TcpPlan, TcpPlannedWorker, TcpRequest, WRITE_BYTES};
+pub use plan::{Direction, TcpLoadError, TcpPlan, WRITE_BYTES};
 pub use run::{TcpLoad, TcpProgress};

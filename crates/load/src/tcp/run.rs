@@ -3,11 +3,9 @@
 use super::generator::{Generator as WorkerGenerator, LiveCounters, Outcome};
 use super::loaded::{Rates, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 use super::plan::{TcpLoadError, TcpPlan};
-use crate::failure::Failure;
-use crate::lag::late;
+use crate::account::{late, merge};
 use crate::showing::Seen;
 use crate::{Generator, Moment, Needs};
-use corelane_measure::histogram::Histogram;
 use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::engine::{Chosen, EngineSettings, choose};
 use corelane_worker::{CachePadded, Time, WorkerSettings};
@@ -159,7 +157,8 @@ impl TcpLoad {
 
     fn add_up(&self, mut outcomes: Vec<Outcome>) -> TcpLoaded {
         let mut total = TcpCounts::default();
-        let (mut connect, mut lag) = (Histogram::new(), Histogram::new());
+        let (connect_histogram, connect) = merge(outcomes.iter().map(|outcome| &outcome.connect));
+        let (schedule_lag_histogram, schedule_lag) = merge(outcomes.iter().map(|outcome| &outcome.lag));
         let (mut stalled, mut rates, mut workers) = (Vec::new(), Vec::new(), Vec::new());
         let running_s = outcomes
             .iter()
@@ -174,8 +173,6 @@ impl TcpLoad {
         };
         for (planned, outcome) in self.plan.workers.iter().zip(&mut outcomes) {
             total.add(&outcome.counts);
-            connect.merge(&outcome.connect);
-            lag.merge(&outcome.lag);
             stalled.append(&mut outcome.stalls);
             rates.extend(
                 outcome
@@ -194,7 +191,7 @@ impl TcpLoad {
         stalled.sort_by(|one, other| other.for_s.total_cmp(&one.for_s));
         stalled.truncate(STALLS_NAMED);
         let cpu_s: f64 = workers.iter().map(|worker| worker.cpu_s).sum();
-        let behind_schedule = late("writes", lag.summary(), workers.iter().map(|worker| worker.cpu));
+        let behind_schedule = late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
         let moved = (total.sent_bytes + total.received_bytes) as f64 * 8.0 / 1e9;
         TcpLoaded {
             schema: "corelane/loaded-tcp/1".to_owned(),
@@ -207,12 +204,15 @@ impl TcpLoad {
             received_gbit_per_second: gbit(total.received_bytes),
             gbit_per_cpu_second: (cpu_s > 0.0).then(|| moved / cpu_s),
             cpu_s,
-            connect: connect.summary(),
-            connect_histogram: (connect.count() > 0).then_some(connect),
-            schedule_lag: lag.summary(),
-            limited_by: limited_by(&total).or_else(|| behind_schedule.clone()),
+            connect,
+            connect_histogram,
+            schedule_lag,
+            limited_by: total
+                .not_opened
+                .limit(total.asked, total.opened)
+                .or_else(|| behind_schedule.clone()),
             behind_schedule,
-            schedule_lag_histogram: (lag.count() > 0).then_some(lag),
+            schedule_lag_histogram,
             rates: spread(rates),
             stalled,
             workers,
@@ -237,27 +237,6 @@ fn spread(mut rates: Vec<f64>) -> Option<Rates> {
         p90: at(0.9)?,
         max: at(1.0)?,
     })
-}
-
-fn limited_by(total: &TcpCounts) -> Option<String> {
-    if total.opened == 0 {
-        let causes: Vec<&str> = total
-            .not_opened
-            .occurred()
-            .map(|(failure, _)| failure.name())
-            .collect();
-        return Some(format!("no connection could be opened: {}", causes.join(", ")));
-    }
-    let lacking = |failure: Failure| total.not_opened.of(failure) > 0;
-    if lacking(Failure::NoDescriptors) {
-        Some("descriptors ran out: use more --workers, or raise RLIMIT_NOFILE".to_owned())
-    } else if lacking(Failure::NoPorts) {
-        Some("source ports ran out: give --sources with more addresses".to_owned())
-    } else if lacking(Failure::NoMemory) {
-        Some("the kernel had no memory for more connections".to_owned())
-    } else {
-        None
-    }
 }
 
 #[cfg(test)]

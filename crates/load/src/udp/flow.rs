@@ -1,13 +1,13 @@
 //! One source socket of the generator: what it has sent, what came back, and how much of it is outstanding.
 //!
-//! Sized for a million: about 100 bytes, no allocation.
+//! Sized for a million: about 100 bytes, no allocation, beside what a protocol keeps.
 
 use corelane_proto::probe::{Arrival, Sequence};
 use corelane_worker::engine::Id;
 
 /// One source socket.
 #[derive(Debug, Clone)]
-pub(super) struct Flow {
+pub(super) struct Flow<S> {
     pub(super) id: Id,
     /// Index of the lease that it belongs to, within its worker.
     pub(super) lease: u32,
@@ -18,9 +18,11 @@ pub(super) struct Flow {
     /// `settled` when the flow was last looked at for stalling.
     settled_then: u32,
     returned: Sequence,
+    /// What the protocol keeps.
+    pub(super) kept: S,
 }
 
-impl Flow {
+impl<S: Default> Flow<S> {
     pub(super) fn new(id: Id, lease: u32) -> Self {
         Self {
             id,
@@ -29,6 +31,7 @@ impl Flow {
             settled: 0,
             settled_then: 0,
             returned: Sequence::default(),
+            kept: S::default(),
         }
     }
 

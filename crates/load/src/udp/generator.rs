@@ -1,15 +1,16 @@
-//! What one worker of the generator does: sends as its pace says, takes in answers, and tells each one's fate.
+//! What one worker of the generator does: sends as its pace says, takes in answers, and counts the outcome of each request.
 //!
-//! In: a lease of sources, a start time, events of its engine. Out: probes through the engine; at the end an [`Outcome`].
+//! In: a lease of sources, a start time, events of its engine. Out: requests of its protocol through the engine; at the end an [`Outcome`].
 
 use super::flow::Flow;
 use super::loaded::Counts;
 use super::mix::Mix;
 use super::plan::UdpPlan;
+use super::protocol::DatagramProtocol;
 use crate::pace::{Pace, Schedule};
 use crate::showing::{Showing, Shown};
 use corelane_measure::histogram::Histogram;
-use corelane_proto::probe::{Arrival, Probe, Stamp};
+use corelane_proto::probe::Arrival;
 use corelane_worker::engine::{Engine, Event, FailureCounts, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::collections::BTreeMap;
@@ -36,15 +37,16 @@ pub(super) struct LiveCounters {
 }
 
 /// One worker's generator.
-pub(super) struct Generator {
-    pub(super) plan: Arc<UdpPlan>,
-    pub(super) stamp: Stamp,
+pub(super) struct Generator<P: DatagramProtocol> {
+    pub(super) plan: Arc<UdpPlan<P>>,
+    /// The plan's, in memory of this worker.
+    pub(super) protocol: P,
     pub(super) stop: Arc<AtomicBool>,
     /// What all workers publish, this one at its place.
     pub(super) lives: Arc<[CachePadded<LiveCounters>]>,
     /// This worker's place among all, which its share of the schedule depends on.
     pub(super) place: usize,
-    pub(super) flows: Vec<Flow>,
+    pub(super) flows: Vec<Flow<P::Sent>>,
     /// Flow of each engine slot.
     pub(super) flow_of_slot: Vec<u32>,
     pub(super) leases: Vec<LeaseCounts>,
@@ -77,7 +79,7 @@ pub(super) struct Outcome {
     pub(super) sending: Duration,
 }
 
-impl Generator {
+impl<P: DatagramProtocol> Generator<P> {
     /// Sends from `start` until the plan's end or a stop, waits for the last answers, and tells what became of it all.
     pub(super) fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Outcome> {
         while engine.now() < start && !self.stopped() {
@@ -267,12 +269,16 @@ impl Generator {
         self.outstanding -= u64::from(before - flow.outstanding());
     }
 
-    /// Hands one probe with the intended send time `time` to the engine; says whether there was room and budget.
-    pub(super) fn send(&mut self, ops: &mut Ops, flow: usize, time: Time) -> bool {
-        let flow = &mut self.flows[flow];
-        let (stamp, sequence) = (&self.stamp, flow.sent);
-        let write = |payload: &mut [u8]| stamp.write(payload, sequence, time.nanoseconds());
-        if self.budget == 0 || ops.send_to(flow.id, None, stamp.length(), write).is_err() {
+    /// Hands one request with the intended send time `due` to the engine; says whether there was room and budget.
+    pub(super) fn send(&mut self, ops: &mut Ops, flow: usize, due: Time) -> bool {
+        let (flow, protocol) = (&mut self.flows[flow], &self.protocol);
+        let (kept, number) = (&mut flow.kept, flow.sent);
+        let write = |request: &mut [u8]| protocol.write(kept, request, number, due);
+        if self.budget == 0
+            || ops
+                .send_to(flow.id, None, protocol.request_bytes(), write)
+                .is_err()
+        {
             return false;
         }
         flow.sent = flow.sent.wrapping_add(1);
@@ -293,13 +299,13 @@ impl Generator {
     }
 
     fn take_answer(&mut self, flow: usize, payload: &[u8], now: Time) {
-        let Ok(probe) = Probe::read(payload) else {
+        let flow = &mut self.flows[flow];
+        let Some(answer) = self.protocol.read(&flow.kept, payload) else {
             self.counts.corrupted += 1;
             return;
         };
-        let flow = &mut self.flows[flow];
         let before = flow.outstanding();
-        let arrival = flow.arrive(probe.sequence);
+        let arrival = flow.arrive(answer.number);
         self.outstanding -= u64::from(before - flow.outstanding());
         match arrival {
             Arrival::InOrder => {}
@@ -319,14 +325,16 @@ impl Generator {
         }
         self.counts.returned += 1;
         self.leases[flow.lease as usize].returned += 1;
-        self.round_trip
-            .record(now.nanoseconds().saturating_sub(probe.time));
+        if let Some(error) = answer.error {
+            *self.counts.errors.entry(error.to_owned()).or_default() += 1;
+        }
+        self.round_trip.record(now.since(answer.due).as_nanos() as u64);
     }
 
     fn outcome<E: Engine>(mut self, engine: &mut E, sending: Duration) -> Outcome {
         let counters = engine.ops().counters();
         self.counts.sent = counters.sent;
-        self.counts.sent_bytes = counters.sent * self.stamp.length() as u64;
+        self.counts.sent_bytes = counters.sent * self.protocol.request_bytes() as u64;
         if self.plan.answers {
             self.counts.lost = counters.sent.saturating_sub(self.counts.returned);
         }
@@ -348,7 +356,7 @@ fn by_cause(failures: &FailureCounts) -> BTreeMap<String, u64> {
     occurred.map(|(cause, count)| (cause.to_owned(), count)).collect()
 }
 
-impl Handler for Generator {
+impl<P: DatagramProtocol> Handler for Generator<P> {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         let flow = self.flow_of_slot.get(id.slot()).map(|flow| *flow as usize);
         // Failures are counted by the engine, see `outcome`.

@@ -54,6 +54,9 @@ pub struct Counts {
     pub reordered: u64,
     /// Answers that fail their check, or that were never asked for.
     pub corrupted: u64,
+    /// Answers that are not what was asked for, by what they say; counted in `returned` too.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
     /// Answers too far behind to be told from duplicates.
     pub too_late: u64,
     /// Datagrams on the schedule that were not sent before the run ended.
@@ -77,6 +80,7 @@ impl Counts {
         self.corrupted += other.corrupted;
         self.too_late += other.too_late;
         self.unsent += other.unsent;
+        add_causes(&mut self.errors, &other.errors);
         add_causes(&mut self.refused, &other.refused);
         add_causes(&mut self.network_errors, &other.network_errors);
     }

@@ -9,6 +9,7 @@
 
 use super::generator::{Generator, LiveCounters};
 use super::plan::UdpPlan;
+use super::protocol::DatagramProtocol;
 use super::weights::Turns;
 use corelane_worker::engine::{Engine, Ops};
 use corelane_worker::{CachePadded, Time};
@@ -52,8 +53,8 @@ enum Pause {
 
 impl Mix {
     /// The part of worker `place`; `None` where all flows are alike.
-    pub(super) fn new(
-        plan: &UdpPlan,
+    pub(super) fn new<P>(
+        plan: &UdpPlan<P>,
         place: usize,
         lives: &Arc<[CachePadded<LiveCounters>]>,
     ) -> Option<Self> {
@@ -87,7 +88,7 @@ impl Mix {
     }
 }
 
-impl Generator {
+impl<P: DatagramProtocol> Generator<P> {
     /// Sends as flows take turns, until `end`: as fast as the slowest worker can, and with a window no more than that
     /// unanswered, in all flows of this worker together.
     pub(super) fn keep_mix<E: Engine>(

@@ -1,27 +1,28 @@
 //! What a UDP generator is to do: serialisable, with every source leased to one worker, so that workers never ask each
 //! other.
 
-use crate::needs::{Needs, Sockets};
+use crate::needs::Needs;
 use crate::pace::Pace;
-use crate::udp::Skew;
+use crate::sources::{PlannedWorker, SourceError};
+use crate::udp::{Probes, Skew, weights};
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::SizeError;
-use corelane_rss::plan::PlanError;
 use corelane_worker::crew::CrewError;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 use thiserror::Error;
 
 /// A UDP generator's run, fully decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct UdpPlan {
+pub struct UdpPlan<P = Probes> {
     /// Where to send.
     pub target: SocketAddr,
-    /// Bytes of UDP payload, 16 to 65,507.
-    pub payload_bytes: usize,
+    /// What is sent.
+    #[serde(flatten)]
+    pub protocol: P,
     /// When to send.
     pub pace: Pace,
     /// When to stop.
@@ -60,70 +61,41 @@ pub struct Until {
     pub datagrams: Option<u64>,
 }
 
-/// One worker and the sources leased to it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlannedWorker {
-    /// The CPU it is pinned to.
-    pub cpu: u32,
-    /// The bucket that all of its sources land on at the target, when they were planned so.
-    pub bucket: Option<u16>,
-    /// Whether it takes a descriptor table of its own, because the process's would not hold all sockets.
-    pub own_descriptors: bool,
-    /// Its sources.
-    pub leases: Vec<Lease>,
-    /// Under skew, each socket's share of the traffic of all workers, in the order of the leases and their ports. Empty where
-    /// all sockets are alike.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub weights: Vec<f64>,
-}
+/// Seconds without an answer after which what is outstanding counts as lost, unless asked otherwise: far above any round trip
+/// inside a machine or a building.
+const LOSS_TIMEOUT_S: f64 = 0.2;
 
-impl PlannedWorker {
-    /// Sockets of this worker.
+impl<P> UdpPlan<P> {
+    /// A flood of requests that are answered, until it is stopped, sent as engines do by default.
     #[must_use]
-    pub fn sockets(&self) -> usize {
-        self.leases.iter().map(|lease| lease.ports.count()).sum()
-    }
-}
-
-/// One source address and ports of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
-    /// The source address; unspecified leaves it to the routing table.
-    pub address: IpAddr,
-    /// One socket a port.
-    pub ports: Ports,
-}
-
-/// The source ports of a lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ports {
-    /// So many, chosen by the kernel.
-    Any(usize),
-    /// Exactly these.
-    Listed(Vec<u16>),
-    /// So many from 1,024 up to 65,534, leaving out those in use: more than the kernel's own range would give.
-    Wide(usize),
-}
-
-/// The first port of [`Ports::Wide`]: those below are for privileged servers.
-pub(super) const FIRST_WIDE_PORT: u16 = 1024;
-
-/// The last port of [`Ports::Wide`].
-pub(super) const LAST_WIDE_PORT: u16 = 65_534;
-
-impl Ports {
-    /// How many there are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        match self {
-            Self::Any(count) | Self::Wide(count) => *count,
-            Self::Listed(ports) => ports.len(),
+    pub fn new(target: SocketAddr, protocol: P, workers: Vec<PlannedWorker>) -> Self {
+        let usual = EngineSettings::default();
+        Self {
+            target,
+            protocol,
+            pace: Pace::Flood,
+            until: Until::default(),
+            answers: true,
+            loss_timeout_s: LOSS_TIMEOUT_S,
+            engine: None,
+            batch: usual.datagram_batch,
+            coalesce: usual.coalesce,
+            gro: usual.gro,
+            memory: MemoryPolicy::default(),
+            buffer_memory: usual.memory,
+            skew: Skew::None,
+            workers,
         }
     }
-}
 
-impl UdpPlan {
+    /// The same, each socket with its share of the traffic.
+    #[must_use]
+    pub fn skewed(mut self, skew: Skew) -> Self {
+        self.skew = skew;
+        weights::deal(skew, &mut self.workers);
+        self
+    }
+
     /// The engine settings that this plan asks for.
     #[must_use]
     pub fn engine_settings(&self) -> EngineSettings {
@@ -139,18 +111,7 @@ impl UdpPlan {
     /// What the run needs of this machine, as it is now.
     #[must_use]
     pub fn needs(&self) -> Needs {
-        let leases = self.workers.iter().flat_map(|worker| &worker.leases);
-        let kernel_ports = |lease: &Lease| match lease.ports {
-            Ports::Any(count) => (lease.address, count),
-            Ports::Listed(_) | Ports::Wide(_) => (lease.address, 0),
-        };
-        Needs::of(&Sockets {
-            by_worker: self.workers.iter().map(PlannedWorker::sockets).collect(),
-            own_descriptors: self.workers.iter().any(|worker| worker.own_descriptors),
-            sources: leases.map(kernel_ports).collect(),
-            targets: vec![self.target.ip()],
-            ..Sockets::default()
-        })
+        Needs::of_workers(&self.workers, self.target)
     }
 
     /// Whether some sockets send more than others.
@@ -172,49 +133,12 @@ impl UdpPlan {
 /// Why a generator could not be planned, started or finished.
 #[derive(Debug, Error)]
 pub enum UdpLoadError {
-    /// A payload that no probe fits.
+    /// A payload size that no probe can have.
     #[error(transparent)]
     Payload(#[from] SizeError),
-    /// The sources cannot be planned.
+    /// The sources do not suffice.
     #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A source pool without addresses of the target's family.
-    #[error("the source pool {pool} has no address of {target}'s family other than {target} itself")]
-    EmptyPool {
-        /// The pool as written.
-        pool: String,
-        /// The target.
-        target: IpAddr,
-    },
-    /// Buckets that no source reaches.
-    #[error(
-        "no address of {pool} lands on bucket {} with this steering document: widen --sources, or let ports vary with --hash 4tuple",
-        list(.buckets)
-    )]
-    Unreached {
-        /// The pool as written.
-        pool: String,
-        /// Buckets without a source.
-        buckets: Vec<u16>,
-    },
-    /// More sockets than the sources have ports.
-    #[error(
-        "{sockets} sockets need {needed} source addresses, and the pool has {addresses}: widen --sources"
-    )]
-    Ports {
-        /// Sockets asked for.
-        sockets: usize,
-        /// Addresses they need at 64,511 ports (1,024 to 65,534) each.
-        needed: usize,
-        /// Addresses there are.
-        addresses: usize,
-    },
-    /// Spreading over buckets without knowing them.
-    #[error("--spread buckets needs the server's steering document: give its file with --steering")]
-    NoSteering,
-    /// Spreading over buckets without knowing where from.
-    #[error("--spread buckets chooses sources by their addresses: give those of this machine with --sources")]
-    NoSources,
+    Sources(#[from] SourceError),
     /// A source that could not be had.
     #[error("source {from}: {error}{}", hint(.error))]
     Source {
@@ -233,10 +157,6 @@ impl From<CrewError> for UdpLoadError {
     fn from(error: CrewError) -> Self {
         error.downcast().unwrap_or_else(Self::Crew)
     }
-}
-
-fn list(buckets: &[u16]) -> String {
-    buckets.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn hint(error: &io::Error) -> &'static str {

@@ -3,13 +3,13 @@
 use super::flow::Flow;
 use super::generator::{Generator as WorkerGenerator, LeaseCounts, LiveCounters, Outcome};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
-use super::plan::{FIRST_WIDE_PORT, LAST_WIDE_PORT, Lease, PlannedWorker, Ports, UdpLoadError, UdpPlan};
-use crate::lag::late;
-use crate::pace::Pace;
+use super::plan::{UdpLoadError, UdpPlan};
+use super::protocol::{DatagramProtocol, Probes};
+use crate::account::{late, merge};
 use crate::showing::Seen;
+use crate::sources::{Lease, PlannedWorker};
 use crate::{Generator, Moment, Needs};
 use corelane_measure::histogram::{Histogram, Summary};
-use corelane_proto::probe::Stamp;
 use corelane_worker::crew::{Crew, CrewEvent, Job, ReadyCell};
 use corelane_worker::engine::{Chosen, DatagramOptions, Engine, Event, Handler, Id, Ops, choose};
 use corelane_worker::worker_memory::WorkerMemory;
@@ -22,8 +22,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A UDP generator that is running. Dropping it ends it.
-pub struct UdpLoad {
-    plan: Arc<UdpPlan>,
+pub struct UdpLoad<P: DatagramProtocol = Probes> {
+    plan: Arc<UdpPlan<P>>,
     engine: Chosen,
     /// What each worker publishes.
     lives: Arc<[CachePadded<LiveCounters>]>,
@@ -43,18 +43,17 @@ pub struct Progress {
     pub returned: u64,
 }
 
-impl Generator for UdpLoad {
-    type Plan = UdpPlan;
+impl<P: DatagramProtocol> Generator for UdpLoad<P> {
+    type Plan = UdpPlan<P>;
     type Loaded = UdpLoaded;
     type Error = UdpLoadError;
     const KIND: &'static str = "udp_generator";
 
-    fn needs(plan: &UdpPlan) -> Needs {
+    fn needs(plan: &UdpPlan<P>) -> Needs {
         plan.needs()
     }
 
     fn start(plan: Self::Plan) -> Result<Self, UdpLoadError> {
-        Stamp::new(plan.payload_bytes)?;
         let engine = choose(plan.engine);
         let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
         let mut load = Self {
@@ -90,7 +89,7 @@ impl Generator for UdpLoad {
     }
 }
 
-impl UdpLoad {
+impl<P: DatagramProtocol> UdpLoad<P> {
     fn start_worker(&mut self, place: usize) -> Result<(), UdpLoadError> {
         let planned = &self.plan.workers[place];
         let thread = WorkerSettings {
@@ -147,14 +146,13 @@ impl UdpLoad {
 
     fn add_up(&self, outcomes: Vec<Outcome>) -> UdpLoaded {
         let mut total = Counts::default();
-        let (mut round_trip, mut lag) = (Histogram::new(), Histogram::new());
+        let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
+        let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
         let mut sending = Duration::ZERO;
         let mut sources: BTreeMap<_, SourceLoaded> = BTreeMap::new();
         let mut workers = Vec::new();
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
-            round_trip.merge(&outcome.round_trip);
-            lag.merge(&outcome.schedule_lag);
             sending = sending.max(outcome.sending);
             for (lease, counts) in planned.leases.iter().zip(&outcome.leases) {
                 let key = (planned.bucket, lease.address);
@@ -165,7 +163,7 @@ impl UdpLoad {
                     sent: 0,
                     returned: 0,
                 });
-                entry.sockets += lease.ports.count();
+                entry.sockets += lease.connections;
                 entry.sent += counts.sent;
                 entry.returned += counts.returned;
             }
@@ -176,11 +174,8 @@ impl UdpLoad {
                 memory: self.memory(place),
             });
         }
-        let lag = matches!(self.plan.pace, Pace::Rate { .. })
-            .then(|| lag.summary())
-            .flatten();
         UdpLoaded {
-            schema: "corelane/loaded-udp/1".to_owned(),
+            schema: format!("corelane/loaded-{}/1", P::NAME),
             target: self.plan.target,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
@@ -188,8 +183,8 @@ impl UdpLoad {
             sockets: self.plan.sockets(),
             limited_by: limited_by(&total, lag, workers.iter().map(|worker| worker.cpu)),
             total,
-            round_trip: round_trip.summary(),
-            round_trip_histogram: (round_trip.count() > 0).then_some(round_trip),
+            round_trip,
+            round_trip_histogram,
             schedule_lag: lag,
             workers,
             sources: sources.into_values().collect(),
@@ -208,16 +203,16 @@ fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u
 }
 
 /// What a worker does: opens its sockets, then generates.
-struct Sending {
+struct Sending<P: DatagramProtocol> {
     place: usize,
-    plan: Arc<UdpPlan>,
+    plan: Arc<UdpPlan<P>>,
     stop: Arc<AtomicBool>,
     lives: Arc<[CachePadded<LiveCounters>]>,
     /// None before the sockets are open.
-    generator: Option<WorkerGenerator>,
+    generator: Option<WorkerGenerator<P>>,
 }
 
-impl Handler for Sending {
+impl<P: DatagramProtocol> Handler for Sending<P> {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         if let Some(generator) = &mut self.generator {
             generator.event(ops, now, id, event);
@@ -225,7 +220,7 @@ impl Handler for Sending {
     }
 }
 
-impl Job for Sending {
+impl<P: DatagramProtocol> Job for Sending<P> {
     type Outcome = Outcome;
 
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
@@ -243,7 +238,7 @@ impl Job for Sending {
             opened.map_err(io::Error::other)?;
         }
         self.generator = Some(WorkerGenerator {
-            stamp: Stamp::new(self.plan.payload_bytes).map_err(io::Error::other)?,
+            protocol: self.plan.protocol.clone(),
             stop: Arc::clone(&self.stop),
             lives: Arc::clone(&self.lives),
             place: self.place,
@@ -272,7 +267,7 @@ impl Job for Sending {
 }
 
 /// This worker's share of a limited number of datagrams.
-fn budget(plan: &UdpPlan, place: usize) -> u64 {
+fn budget<P>(plan: &UdpPlan<P>, place: usize) -> u64 {
     let Some(all) = plan.until.datagrams else {
         return u64::MAX;
     };
@@ -294,40 +289,30 @@ fn open_sockets(
     target: SocketAddr,
     mut take: impl FnMut(UdpSocket) -> io::Result<()>,
 ) -> Result<(), UdpLoadError> {
-    let mut open = |port: u16| {
-        let socket = UdpSocket::bind(SocketAddr::new(lease.address, port))?;
-        socket.connect(target)?;
-        take(socket)
-    };
-    let source = |port| {
-        move |error| UdpLoadError::Source {
-            from: SocketAddr::new(lease.address, port),
-            error,
+    let (mut missing, has_spare_ports) = (lease.connections, lease.has_spare_ports());
+    for port in lease.each_port() {
+        if missing == 0 {
+            break;
         }
-    };
-    match &lease.ports {
-        Ports::Any(count) => (0..*count).try_for_each(|_| open(0).map_err(source(0))),
-        Ports::Listed(ports) => ports
-            .iter()
-            .try_for_each(|port| open(*port).map_err(source(*port))),
-        Ports::Wide(count) => {
-            let mut missing = *count;
-            for port in (FIRST_WIDE_PORT..=LAST_WIDE_PORT).filter(|port| *port != target.port()) {
-                if missing == 0 {
-                    break;
-                }
-                match open(port) {
-                    Ok(()) => missing -= 1,
-                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-                    Err(error) => return Err(source(port)(error)),
-                }
-            }
-            let in_use = || io::Error::new(io::ErrorKind::AddrInUse, format!("{missing} ports short"));
-            if missing == 0 {
-                Ok(())
-            } else {
-                Err(source(0)(in_use()))
-            }
+        if has_spare_ports && port == target.port() {
+            continue;
+        }
+        let from = SocketAddr::new(lease.address, port);
+        let opened = UdpSocket::bind(from).and_then(|socket| {
+            socket.connect(target)?;
+            take(socket)
+        });
+        match opened {
+            Ok(()) => missing -= 1,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && has_spare_ports => {}
+            Err(error) => return Err(UdpLoadError::Source { from, error }),
         }
     }
+    if missing == 0 {
+        return Ok(());
+    }
+    Err(UdpLoadError::Source {
+        from: SocketAddr::new(lease.address, 0),
+        error: io::Error::new(io::ErrorKind::AddrInUse, format!("{missing} ports short")),
+    })
 }

@@ -4,12 +4,12 @@
 use super::flow::Flow;
 use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
 use super::loaded::Counts;
-use super::plan::{PlannedWorker, UdpPlan, Until};
+use super::plan::{UdpPlan, Until};
 use crate::pace::Pace;
-use crate::udp::Skew;
+use crate::sources::PlannedWorker;
+use crate::udp::{Probes, Skew};
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::histogram::Histogram;
-use corelane_proto::probe::Stamp;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedSocket};
 use corelane_worker::engine::{DatagramOptions, Engine, EngineSettings, Event, Id, Ops};
 use corelane_worker::{CachePadded, Time};
@@ -88,10 +88,10 @@ fn generator(
     pace: Pace,
     until: Until,
     weights: &[f64],
-) -> Generator {
+) -> Generator<Probes> {
     let plan = UdpPlan {
         target: SERVER.parse().unwrap(),
-        payload_bytes: 64,
+        protocol: Probes::new(64).unwrap(),
         pace,
         until,
         answers: true,
@@ -108,11 +108,8 @@ fn generator(
             Skew::Zipf { exponent: 1.0 }
         },
         workers: vec![PlannedWorker {
-            cpu: 0,
-            bucket: None,
-            own_descriptors: false,
-            leases: Vec::new(),
             weights: weights.to_vec(),
+            ..PlannedWorker::default()
         }],
     };
     let mut flows = Vec::new();
@@ -127,7 +124,7 @@ fn generator(
         flows.push(Flow::new(id, flows.len() as u32));
     }
     Generator {
-        stamp: Stamp::new(plan.payload_bytes).unwrap(),
+        protocol: plan.protocol.clone(),
         stop: Arc::default(),
         lives: vec![CachePadded::<LiveCounters>::default()].into(),
         place: 0,

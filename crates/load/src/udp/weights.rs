@@ -3,7 +3,7 @@
 //!
 //! In: the planned workers. Out: a weight a socket, and at run time whose turn it is.
 
-use super::plan::PlannedWorker;
+use crate::sources::PlannedWorker;
 use crate::udp::Skew;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -75,18 +75,16 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::plan::{Lease, Ports};
+    use crate::sources::{Lease, Ports};
 
     fn workers(sockets: &[usize]) -> Vec<PlannedWorker> {
         let worker = |sockets: &usize| PlannedWorker {
-            cpu: 0,
-            bucket: None,
-            own_descriptors: false,
             leases: vec![Lease {
                 address: "10.0.0.1".parse().unwrap(),
-                ports: Ports::Any(*sockets),
+                ports: Ports::Kernel,
+                connections: *sockets,
             }],
-            weights: Vec::new(),
+            ..PlannedWorker::default()
         };
         sockets.iter().map(worker).collect()
     }

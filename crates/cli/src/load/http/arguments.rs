@@ -1,17 +1,15 @@
 //! The flags of `corelane load http`, and the request that they make.
 
 use crate::load::foreground::ForegroundArguments;
+use crate::load::sources::SourceArguments;
 use crate::outcome::usage;
 use crate::values::{count, duration, rate, share, size};
 use clap::{Args, ValueEnum};
-use corelane_host::limits;
 use corelane_load::http::scenario::{Scenario, Statuses};
 use corelane_load::http::{
     Behaviour, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts,
     TlsSettings, Until,
 };
-use corelane_load::pool::Pool;
-use corelane_load::sources::Align;
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_worker::engine::EngineKind;
 use std::path::{Path, PathBuf};
@@ -24,17 +22,6 @@ pub const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:808
 /// Without `--duration` and `--requests`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// How sources are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AlignArgument {
-    /// Each worker's connections land on the buckets of its own CPU
-    Bucket,
-    /// Every bucket gets the same number of connections
-    Even,
-    /// Without regard to the hash
-    Kernel,
-}
-
 /// What may be had or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
@@ -42,16 +29,6 @@ pub enum Switch {
     On,
     /// It is not
     Off,
-}
-
-impl From<AlignArgument> for Align {
-    fn from(argument: AlignArgument) -> Self {
-        match argument {
-            AlignArgument::Bucket => Self::Bucket,
-            AlignArgument::Even => Self::Even,
-            AlignArgument::Kernel => Self::Kernel,
-        }
-    }
 }
 
 #[derive(Debug, Args)]
@@ -128,12 +105,8 @@ pub struct LoadHttpArguments {
     /// https: whether new connections resume the sessions of earlier ones
     #[arg(long, value_enum, default_value = "on")]
     pub resumption: Switch,
-    /// Source addresses: prefixes, ranges, lists [default: the routing table's choice, or as many of 127.0.0.0/8 as needed]
-    #[arg(long, value_name = "POOL")]
-    pub sources: Option<Pool>,
-    /// Which buckets of the server the source ports are chosen for
-    #[arg(long, value_enum, default_value = "kernel")]
-    pub align: AlignArgument,
+    #[command(flatten)]
+    pub sources: SourceArguments,
     /// For opening a connection, its TLS handshake included
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub connect_timeout: Duration,
@@ -165,7 +138,6 @@ pub struct LoadHttpArguments {
 
 /// What these flags ask for.
 pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
-    let (steering, cpus) = arguments.foreground.place()?;
     let timeouts = Timeouts {
         connect_s: arguments.connect_timeout.as_secs_f64(),
         continue_s: arguments.continue_timeout.as_secs_f64(),
@@ -196,14 +168,11 @@ pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
         pools,
         phases,
         requests,
-        steering,
-        buckets: None,
-        cpus,
+        workers: arguments.foreground.workers()?,
         timeouts,
         engine: arguments.engine,
         memory: arguments.foreground.placing.memory,
         gather: arguments.gather,
-        descriptor_limit: limits::open_descriptors()?,
     })
 }
 
@@ -269,8 +238,8 @@ fn one_pool(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<PoolRequ
         requests_a_connection: arguments.requests_a_connection,
         behaviour: behaviour(arguments)?,
         statuses: statuses(&arguments.status)?,
-        sources: arguments.sources.clone(),
-        align: arguments.align.into(),
+        sources: arguments.sources.sources.clone(),
+        align: arguments.sources.align(),
         tls: tls(arguments, url)?,
     })
 }

@@ -3,9 +3,10 @@
 mod arguments;
 mod text;
 
-pub use arguments::{AlignArgument, EXAMPLES, LoadHttpArguments};
+pub use arguments::{EXAMPLES, LoadHttpArguments};
 
 use super::live::{Growing, Shown, Unit, View};
+use super::sources;
 use crate::outcome::{Done, GateFailed, Outcome, usage};
 use corelane_load::http::{FIGURES, HttpLoad, HttpLoadError, HttpLoaded, TlsLoadError};
 use corelane_measure::quantity;
@@ -92,13 +93,13 @@ fn judge(loaded: &HttpLoaded, gates: &[Gate]) -> Outcome {
 /// Errors of planning are errors of arguments.
 fn name_flag(error: HttpLoadError) -> anyhow::Error {
     let flag = match &error {
+        HttpLoadError::Source(error) => return sources::refuse(error),
         HttpLoadError::Request(_) => "--method, --header",
         HttpLoadError::Body { .. } => "--body-file",
         HttpLoadError::Tls(TlsLoadError::Name(_)) => "URL, --header",
         HttpLoadError::Tls(_) => "--ca",
         HttpLoadError::NoConnections => "--connections",
         HttpLoadError::Host { .. } => "URL",
-        HttpLoadError::Source(_) => "--sources, --align",
         HttpLoadError::Crew(_) => return error.into(),
     };
     usage(flag, error)

@@ -1,10 +1,21 @@
-//! Whether a schedule was kept: how late what was on it left in, why the generator is called the limit out.
+//! What generators add up and judge alike: histograms of workers in, a whole one out; and how late what was on a schedule left,
+//! which says whether the generator was the limit.
 
-use corelane_measure::histogram::Summary;
+use corelane_measure::histogram::{Histogram, Summary};
 
 /// How far a worker with a CPU of its own may lag behind at the 99th percentile: what the kernel's timers and one time slice of
 /// another thread explain.
 const SLICE_NS: u64 = 5_000_000;
+
+/// All of them in one, and its summary; neither where nothing was recorded.
+pub(crate) fn merge<'a>(
+    histograms: impl Iterator<Item = &'a Histogram>,
+) -> (Option<Histogram>, Option<Summary>) {
+    let mut merged = Histogram::new();
+    histograms.for_each(|histogram| merged.merge(histogram));
+    let summary = merged.summary();
+    (summary.is_some().then_some(merged), summary)
+}
 
 /// Says how late `what` left ("requests left ... behind their schedule"), where that is more than one time slice of each
 /// worker on the fullest CPU explains. `cpus` are those of the workers.
@@ -23,7 +34,6 @@ pub(crate) fn late(what: &str, lag: Option<Summary>, cpus: impl Iterator<Item = 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_measure::histogram::Histogram;
 
     #[test]
     fn workers_that_share_a_cpu_may_wait_for_each_other() {
