@@ -35,7 +35,7 @@ pub trait Experiment {
     fn steps(&self) -> usize;
 
     /// What a step tries, in a few words.
-    fn title(&self, step: usize) -> String;
+    fn title(&self, step: usize, document: &Self::Document) -> String;
 
     /// Measures one step, and records in the document what was measured.
     ///
@@ -61,7 +61,7 @@ pub trait Experiment {
     }
 
     /// Marks the last trial as spoilt.
-    fn spoil(&self, _why: String, _document: &mut Self::Document) {}
+    fn spoil(&self, _turn: Turn, _why: String, _document: &mut Self::Document) {}
 
     /// Draws everything from the trials so far that follows from them.
     fn conclude(&self, document: &mut Self::Document);
@@ -179,7 +179,7 @@ pub fn run<E: Experiment>(
             }
         };
         if let (TrialStatus::Valid, Some(why)) = (status, trying.spoilt(schedule.max_steal)) {
-            experiment.spoil(why, &mut document);
+            experiment.spoil(turn, why, &mut document);
             status = TrialStatus::Spoilt;
         }
         done += 1;
@@ -188,7 +188,7 @@ pub fn run<E: Experiment>(
         on_progress(&Progress {
             done,
             of,
-            what: &experiment.title(turn.step),
+            what: &experiment.title(turn.step, &document),
             document: &document,
         });
         Ok(status)

@@ -128,6 +128,12 @@ impl Cell {
         Self::number(Some(number as f64), Show::Count)
     }
 
+    /// A whole number without separators: a size, a port, a CPU.
+    #[must_use]
+    pub fn plain(number: u64) -> Self {
+        Self::shown(Some(number as f64), |_| number.to_string())
+    }
+
     /// The same, marked as something that must not be.
     #[must_use]
     pub fn alarming(mut self) -> Self {

@@ -1,19 +1,14 @@
 //! `corelane lab classify`: the cache laboratory.
 
-use crate::documents::{command_line, write_whole};
-use crate::interrupt::Interrupt;
-use crate::lab::progress;
-use crate::outcome::{CannotRun, Done, Outcome, usage};
+use crate::lab::shell::{self, ShellArguments};
+use crate::outcome::{CannotRun, Outcome, usage};
 use crate::steering::{self, Asking};
 use crate::values::{count, duration};
-use anyhow::Context;
 use clap::Args;
 use corelane_host::conditions;
 use corelane_host::cpus::{self, CacheKind};
+use corelane_lab::classify::document::{Cache, LockKind, PrefetchKind, TableKind};
 use corelane_lab::classify::{Classification, ClassifyError, Lists, Request, RequestError};
-use corelane_lab::documents::classify::{Cache, ClassifyReport, LockKind, PrefetchKind, TableKind, render};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -22,6 +17,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane lab classify --dry-run\n  \
     corelane lab classify --every-combination --tables exact --batches 4,32 --duration 5ms --rounds 1";
 
 #[derive(Debug, Args)]
+#[command(mut_arg("rounds", |rounds| rounds.default_value("5")))]
 pub struct ClassifyArguments {
     /// Addresses in the full tables
     #[arg(long, value_name = "N", default_value = "6M", value_parser = count)]
@@ -68,61 +64,29 @@ pub struct ClassifyArguments {
     /// Length of one trial
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = duration)]
     pub duration: Duration,
-    /// Rounds; every step is measured once in each, in an order drawn anew
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
     /// CPUs to use, such as 0-3 [default: one hardware thread of each core of the home node, then of the others]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// Seed of addresses and of the order within each round
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Print the plan, with what the caches' geometry foretells of the strides, and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    pub json: Option<PathBuf>,
-    /// Write the report as one HTML page
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub shell: ShellArguments,
 }
 
-/// Measures and tells.
+/// Measures and reports.
 pub fn run(arguments: &ClassifyArguments) -> Outcome {
     let cpus = steering::place(arguments.cpus.as_deref(), None, Asking::Workers)?;
     let first = *cpus
         .first()
         .ok_or_else(|| CannotRun("there is no CPU to run on".to_owned()))?;
-    let experiment = Classification {
-        request: request(arguments, cpus),
-        caches: data_caches(first)?,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        command_line: command_line(),
-        conditions: serde_json::to_value(conditions::snapshot(&[]))?,
-    };
-    if arguments.dry_run {
-        let plan = experiment.plan().map_err(name_flag)?;
-        write!(io::stdout(), "{}", plan.to_json()?)?;
-        return Ok(Done);
-    }
-    let interrupt = Interrupt::catch()?;
-    let progress = progress::bar(0).with_message("building tables");
-    let report = experiment.run(interrupt.flag(), |moment| {
-        progress::show_moment(&progress, moment);
-        // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
-        let _ = save(arguments, moment.report);
-    });
-    progress.finish_and_clear();
-    let report = report.map_err(name_flag)?;
-    save(arguments, &report)?;
-    let mut out = io::stdout().lock();
-    if arguments.json.as_deref() == Some(Path::new("-")) {
-        write!(out, "{}", report.to_json()?)?;
-    } else {
-        write!(out, "{}", render(&report))?;
-    }
-    Ok(Done)
+    let snapshot = conditions::snapshot(&[]);
+    let facts = shell::facts(&snapshot)?;
+    let mut experiment = Classification::new(request(arguments, cpus), data_caches(first)?, facts);
+    let trial_seconds = arguments.duration.as_secs_f64();
+    shell::run(
+        &arguments.shell,
+        &mut experiment,
+        (&snapshot, trial_seconds),
+        name_flag,
+    )
 }
 
 fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {
@@ -150,9 +114,9 @@ fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {
         burst: arguments.burst,
         ring: arguments.ring,
         duration_s: arguments.duration.as_secs_f64(),
-        rounds: arguments.rounds,
+        rounds: arguments.shell.rounds,
         cpus,
-        seed: arguments.seed,
+        seed: arguments.shell.seed,
     }
 }
 
@@ -189,15 +153,4 @@ fn name_flag(error: ClassifyError) -> anyhow::Error {
         RequestError::Nothing => "--tables, --batches, --strides and the other lists",
     };
     usage(flag, error)
-}
-
-fn save(arguments: &ClassifyArguments, report: &ClassifyReport) -> anyhow::Result<()> {
-    if let Some(path) = arguments.json.as_deref().filter(|path| *path != Path::new("-")) {
-        write_whole(path, &report.to_json()?).with_context(|| format!("--json {}", path.display()))?;
-    }
-    if let Some(path) = &arguments.html {
-        let page = corelane_lab::documents::html::classify::page(report);
-        write_whole(path, &page).with_context(|| format!("--html {}", path.display()))?;
-    }
-    Ok(())
 }

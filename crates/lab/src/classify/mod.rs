@@ -8,12 +8,16 @@
 //! timed. Then the burst is classified as in the post, in batches: headers asked for, addresses taken out of the frames,
 //! buckets asked for, addresses looked up, buffers swapped into the transmit ring. That is timed.
 
+pub mod document;
 mod frames;
 mod headers;
+pub mod metrics;
+mod page;
 mod pipeline;
 mod plan;
 mod run;
 mod tables;
 
+pub use document::ClassifyReport;
 pub use plan::{Lists, Request, RequestError, settings};
 pub use run::{Classification, ClassifyError};

@@ -1,7 +1,7 @@
 //! One thread's work: bursts of frames enter, what it took to classify them leaves.
 
 use super::frames::{Rings, Traffic};
-use crate::documents::classify::{PrefetchKind, Setting, ThreadTrial};
+use crate::classify::document::{PrefetchKind, Setting, ThreadTrial};
 use corelane_host::HostError;
 use corelane_host::counters::{ThreadClock, ThreadTime};
 use corelane_observe::misses::CacheMisses;
@@ -226,7 +226,7 @@ pub fn exact_prefetch(setting: &Setting) -> Prefetch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::classify::{LockKind, TableKind};
+    use crate::classify::document::{LockKind, TableKind};
     use corelane_table::{ExactMap, Placement, Seed};
     use fastrand::Rng;
     use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! Which steps are measured: the post's rows and what surrounds them, or every combination of what is asked for.
 
 use super::frames::FRAME_BYTES;
-use crate::documents::classify::published::{BUCKETS, STRIDES};
-use crate::documents::classify::{LockKind, PrefetchKind, Setting, TableKind};
+use crate::classify::document::published::{BUCKETS, STRIDES};
+use crate::classify::document::{LockKind, PrefetchKind, Setting, TableKind};
 use thiserror::Error;
 
 /// What to measure.
@@ -423,7 +423,7 @@ impl Planner<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::classify::{Step, published};
+    use crate::classify::document::{Step, published};
 
     fn request(cpus: usize) -> Request {
         Request {

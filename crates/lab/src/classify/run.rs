@@ -5,11 +5,12 @@ use super::headers;
 use super::pipeline::{Order, Pipeline, Searched, exact_prefetch};
 use super::plan::{Request, RequestError, settings};
 use super::tables::Tables;
-use crate::documents::classify::{
+use crate::classify::document::{
     Cache, ClassifyReport, HeaderTrial, Limit, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step,
     Stride, TableKind, ThreadTrial, Trial, Unknowns,
 };
-use crate::runner::{Moment, now_unix_s, tool};
+use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::experiment::{Experiment, Trying, Turn};
 use corelane_host::counters::ThreadClock;
 use corelane_host::{HostError, pin};
 use corelane_observe::misses::CacheMisses;
@@ -19,7 +20,6 @@ use corelane_table::{MemoryError, Prefetch};
 use fastrand::Rng;
 use serde_json::Value;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,12 +31,19 @@ pub struct Classification {
     pub request: Request,
     /// The data caches of the first CPU.
     pub caches: Vec<Cache>,
-    /// Its version, for the report.
-    pub version: String,
-    /// The command line that repeats the run.
-    pub command_line: Vec<String>,
-    /// What may spoil or explain the result, as read before the run.
-    pub conditions: Value,
+    /// What its document says of the run.
+    pub facts: RunFacts,
+    /// What it measures with, once it has begun.
+    pub(super) bench: Option<Bench>,
+}
+
+/// What every trial is measured with.
+pub(super) struct Bench {
+    tables: Tables,
+    traffic: Traffic,
+    lines: Vec<Ipv4Addr>,
+    units: Vec<Unit>,
+    random: Rng,
 }
 
 /// Why the experiment could not be carried out.
@@ -81,11 +88,19 @@ const PAIRS: usize = 1 << 21;
 const LINES_AT_ONCE: usize = 1 << 16;
 
 impl Classification {
-    /// The report before anything was measured: what `--dry-run` shows.
-    ///
-    /// # Errors
-    /// When the lists leave no step, or ask for an impossible one.
-    pub fn plan(&self) -> Result<ClassifyReport, ClassifyError> {
+    /// An experiment that has not begun.
+    #[must_use]
+    pub fn new(request: Request, caches: Vec<Cache>, facts: RunFacts) -> Self {
+        Self {
+            request,
+            caches,
+            facts,
+            bench: None,
+        }
+    }
+
+    /// The report before anything was measured, with what the caches foretell.
+    fn planned(&self) -> Result<ClassifyReport, ClassifyError> {
         let request = &self.request;
         let steps: Vec<Step> = settings(request)?.into_iter().map(Step::planned).collect();
         let mut strides: Vec<usize> = steps.iter().map(|step| step.setting.stride).collect();
@@ -93,11 +108,7 @@ impl Classification {
         strides.dedup();
         let predicted = |stride: &usize| Stride::predicted(*stride, request.burst, &self.caches);
         let mut report = ClassifyReport {
-            schema: SCHEMA.to_owned(),
-            tool: tool(&self.version),
-            started_unix_s: now_unix_s(),
-            command_line: self.command_line.clone(),
-            conditions: self.conditions.clone(),
+            head: Head::new(SCHEMA, &self.facts, None),
             plan: Plan {
                 rounds: request.rounds,
                 duration_s: request.duration_s,
@@ -129,69 +140,8 @@ impl Classification {
             conclusions: Vec::new(),
             trials: Vec::new(),
             header_trials: Vec::new(),
-            interrupted: false,
         };
         report.conclude();
-        Ok(report)
-    }
-
-    /// Measures every step in every round, or as many as there are before `interrupt` is set.
-    ///
-    /// # Errors
-    /// When there is no such experiment, no memory for its tables, or a thread cannot be pinned.
-    pub fn run(
-        &self,
-        interrupt: &AtomicBool,
-        mut tell: impl FnMut(&Moment<'_, ClassifyReport>),
-    ) -> Result<ClassifyReport, ClassifyError> {
-        let mut report = self.plan()?;
-        let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting.clone()).collect();
-        let tables = Tables::new(&self.request, &settings)?;
-        describe_memory(&mut report, &tables);
-        let mut random = Rng::with_seed(self.request.seed ^ 1);
-        let traffic = Traffic::new(PAIRS, &tables.entries, &mut random);
-        let lines: Vec<Ipv4Addr> = (0..PAIRS).map(|_| Ipv4Addr::from_bits(random.u32(..))).collect();
-        let limits = (0..LIMIT_WAYS.len()).map(Unit::Limit);
-        let headers = report.strides.iter().map(|stride| Unit::Headers(stride.stride));
-        let steps = (0..settings.len()).map(Unit::Step);
-        let mut units: Vec<Unit> = limits.chain(headers).chain(steps).collect();
-        let (mut done, of) = (0, units.len() * self.request.rounds as usize);
-        for round in 0..self.request.rounds {
-            random.shuffle(&mut units);
-            for unit in &units {
-                if interrupt.load(Ordering::Relaxed) {
-                    return Ok(interrupted(report));
-                }
-                let what = match *unit {
-                    Unit::Limit(way) => {
-                        let trial = self.read_lines(way, round, &tables, &lines)?;
-                        report.limit.trials.push(trial);
-                        format!("limit, {}", LIMIT_WAYS[way].0)
-                    }
-                    Unit::Headers(stride) => {
-                        report
-                            .header_trials
-                            .push(self.fetch_headers(stride, round, &traffic)?);
-                        format!("headers, stride {stride}")
-                    }
-                    Unit::Step(step) => {
-                        let first = random.usize(..PAIRS);
-                        let trial = self.classify(step, &settings[step], round, &tables, &traffic, first)?;
-                        report.trials.push(trial);
-                        settings[step].to_string()
-                    }
-                };
-                done += 1;
-                report.interrupted = done < of;
-                report.conclude();
-                tell(&Moment {
-                    done,
-                    of,
-                    what: &what,
-                    report: &report,
-                });
-            }
-        }
         Ok(report)
     }
 
@@ -317,6 +267,94 @@ impl Classification {
     }
 }
 
+impl Experiment for Classification {
+    type Document = ClassifyReport;
+    type Error = ClassifyError;
+
+    fn plan(&self) -> Result<Value, ClassifyError> {
+        Ok(as_json(&self.planned()?))
+    }
+
+    fn begin(&mut self) -> Result<ClassifyReport, ClassifyError> {
+        let mut report = self.planned()?;
+        let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting.clone()).collect();
+        let tables = Tables::new(&self.request, &settings)?;
+        describe_memory(&mut report, &tables);
+        let mut random = Rng::with_seed(self.request.seed ^ 1);
+        let limits = (0..LIMIT_WAYS.len()).map(Unit::Limit);
+        let headers = report.strides.iter().map(|stride| Unit::Headers(stride.stride));
+        let steps = (0..settings.len()).map(Unit::Step);
+        self.bench = Some(Bench {
+            traffic: Traffic::new(PAIRS, &tables.entries, &mut random),
+            lines: (0..PAIRS).map(|_| Ipv4Addr::from_bits(random.u32(..))).collect(),
+            units: limits.chain(headers).chain(steps).collect(),
+            tables,
+            random,
+        });
+        Ok(report)
+    }
+
+    fn steps(&self) -> usize {
+        self.bench.as_ref().map_or(0, |bench| bench.units.len())
+    }
+
+    fn title(&self, step: usize, report: &ClassifyReport) -> String {
+        match self.bench.as_ref().map(|bench| bench.units[step]) {
+            Some(Unit::Limit(way)) => format!("limit, {}", LIMIT_WAYS[way].0),
+            Some(Unit::Headers(stride)) => format!("headers, stride {stride}"),
+            Some(Unit::Step(step)) => report.steps[step].setting.to_string(),
+            None => String::new(),
+        }
+    }
+
+    fn trial(
+        &mut self,
+        trying: &mut Trying<'_>,
+        report: &mut ClassifyReport,
+    ) -> Result<TrialStatus, ClassifyError> {
+        let bench = self.bench.as_mut().expect("trials follow the beginning");
+        let first = bench.random.usize(..PAIRS);
+        let (bench, round) = (
+            self.bench.as_ref().expect("it was there"),
+            trying.turn.round as u32,
+        );
+        match bench.units[trying.turn.step] {
+            Unit::Limit(way) => {
+                let trial = trying.clock(|| self.read_lines(way, round, &bench.tables, &bench.lines))?;
+                report.limit.trials.push(trial);
+            }
+            Unit::Headers(stride) => {
+                let trial = trying.clock(|| self.fetch_headers(stride, round, &bench.traffic))?;
+                report.header_trials.push(trial);
+            }
+            Unit::Step(step) => {
+                let setting = report.steps[step].setting.clone();
+                let classify = || self.classify(step, &setting, round, &bench.tables, &bench.traffic, first);
+                report.trials.push(trying.clock(classify)?);
+            }
+        }
+        Ok(TrialStatus::Valid)
+    }
+
+    fn spoil(&self, turn: Turn, why: String, report: &mut ClassifyReport) {
+        match self.bench.as_ref().map(|bench| bench.units[turn.step]) {
+            Some(Unit::Step(_)) => {
+                if let Some(trial) = report.trials.last_mut() {
+                    trial.why = Some(why);
+                }
+            }
+            // These have no field for a reason, and are measured again.
+            Some(Unit::Limit(_)) => drop(report.limit.trials.pop()),
+            Some(Unit::Headers(_)) => drop(report.header_trials.pop()),
+            None => {}
+        }
+    }
+
+    fn conclude(&self, report: &mut ClassifyReport) {
+        report.conclude();
+    }
+}
+
 /// What a setting looks addresses up in.
 fn searched<'a>(setting: &Setting, tables: &'a Tables, lock: &'a RwLock<()>) -> Searched<'a> {
     match (setting.table, tables.post(setting)) {
@@ -335,13 +373,6 @@ fn searched<'a>(setting: &Setting, tables: &'a Tables, lock: &'a RwLock<()>) -> 
         },
         (TableKind::None, _) | (TableKind::Post, None) => Searched::Nothing,
     }
-}
-
-/// A report that ends here, whatever its plan.
-fn interrupted(mut report: ClassifyReport) -> ClassifyReport {
-    report.interrupted = true;
-    report.conclude();
-    report
 }
 
 fn describe_memory(report: &mut ClassifyReport, tables: &Tables) {

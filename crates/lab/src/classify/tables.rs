@@ -1,7 +1,7 @@
 //! The tables of a run, each made once and shared by all steps that look something up in it.
 
 use super::plan::Request;
-use crate::documents::classify::{Setting, TableKind};
+use crate::classify::document::{Setting, TableKind};
 use corelane_host::pages::HugeBytes;
 use corelane_table::limit::RandomLines;
 use corelane_table::post::PostTable;

@@ -1,6 +1,5 @@
 //! Parts that pages share.
 
-pub mod classify;
 pub mod streams;
 mod tables;
 mod verdict;

@@ -1,7 +1,6 @@
 //! The documents of experiments, as JSON, text and pages.
 
 pub mod change;
-pub mod classify;
 pub mod conditions;
 pub mod engines;
 pub mod html;

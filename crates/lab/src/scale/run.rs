@@ -107,7 +107,7 @@ impl Experiment for Scale {
         self.plan.steps.len()
     }
 
-    fn title(&self, step: usize) -> String {
+    fn title(&self, step: usize, _report: &ScaleReport) -> String {
         self.plan.steps[step].to_string()
     }
 
@@ -132,7 +132,7 @@ impl Experiment for Scale {
         Ok(())
     }
 
-    fn spoil(&self, why: String, report: &mut ScaleReport) {
+    fn spoil(&self, _turn: Turn, why: String, report: &mut ScaleReport) {
         if let Some(trial) = report.trials.last_mut() {
             trial.tried_mut().spoil(why);
         }

@@ -1,12 +1,12 @@
 //! `lab classify`'s document: what follows from its trials, and how it reads.
 
-use corelane_lab::document::Tool;
-use corelane_lab::documents::classify::{
+use corelane_lab::classify::document::{
     Cache, ClassifyReport, Limit, LimitTrial, Plan, Published, SCHEMA, Setting, Step, Stride, ThreadTrial,
-    Trial, Unknowns, published, render,
+    Trial, Unknowns, published,
 };
-use corelane_lab::documents::html;
-use serde_json::Value;
+use corelane_lab::classify::metrics::{CPU, FRAMES, LOOKUPS, MATCHED, MEMORY_READ, SHARE_OF_LIMIT};
+use corelane_lab::document::{Document, Head};
+use corelane_report::page::Rendered;
 
 /// Frames of each trial, in the second that it took.
 fn trial(step: usize, round: u32, threads: usize, frames: u64) -> Trial {
@@ -89,14 +89,11 @@ fn report() -> ClassifyReport {
         sets: Some(1024),
     };
     let mut report = ClassifyReport {
-        schema: SCHEMA.to_owned(),
-        tool: Tool {
-            name: "corelane".to_owned(),
-            version: "0".to_owned(),
+        head: Head {
+            schema: SCHEMA.to_owned(),
+            command_line: vec!["corelane".to_owned(), "lab".to_owned(), "classify".to_owned()],
+            ..Head::default()
         },
-        started_unix_s: 0,
-        command_line: vec!["corelane".to_owned(), "lab".to_owned(), "classify".to_owned()],
-        conditions: Value::Null,
         plan: plan(),
         limit_lines_per_s: None,
         limit: limit(),
@@ -118,13 +115,12 @@ fn report() -> ClassifyReport {
         conclusions: Vec::new(),
         trials,
         header_trials: Vec::new(),
-        interrupted: false,
     };
     report.conclude();
     report
 }
 
-fn choice<'a>(report: &'a ClassifyReport, words: &str) -> &'a corelane_lab::documents::classify::Choice {
+fn choice<'a>(report: &'a ClassifyReport, words: &str) -> &'a corelane_lab::classify::document::Choice {
     let found = report.choices.iter().find(|choice| choice.words.contains(words));
     found.unwrap_or_else(|| panic!("no choice says {words:?}"))
 }
@@ -134,11 +130,11 @@ fn figures_are_medians_and_what_others_took_of_the_cpu_does_not_count() {
     let report = report();
     let aligned = &report.steps[2];
     assert_eq!((aligned.setting.stride, aligned.setting.batch), (2048, 1));
-    assert_eq!(aligned.frames_per_s, Some(1.5 * 6.5e6));
-    assert_eq!(aligned.lookups_per_s, Some(3.0 * 6.5e6));
-    assert_eq!(aligned.cpu_share, Some(0.6));
-    assert_eq!(aligned.matched_share, Some(0.5));
-    assert_eq!(aligned.mem_read_mb_s, Some(1.5));
+    assert_eq!(FRAMES.of(aligned), Some(1.5 * 6.5e6));
+    assert_eq!(LOOKUPS.of(aligned), Some(3.0 * 6.5e6));
+    assert_eq!(CPU.of(aligned), Some(0.6));
+    assert_eq!(MATCHED.of(aligned), Some(0.5));
+    assert_eq!(MEMORY_READ.of(aligned), Some(1.5));
 }
 
 #[test]
@@ -146,8 +142,12 @@ fn the_limit_is_the_faster_way_and_a_share_is_of_the_same_round_and_of_one_threa
     let report = report();
     assert_eq!(report.limit.way.as_deref(), Some("32 ahead"));
     assert_eq!(report.limit_lines_per_s, Some(150e6));
-    for step in report.steps.iter().filter(|step| step.share_of_limit.is_some()) {
-        let spread = step.share_of_limit_spread.unwrap();
+    for step in report
+        .steps
+        .iter()
+        .filter(|step| SHARE_OF_LIMIT.of(*step).is_some())
+    {
+        let spread = *SHARE_OF_LIMIT.range(step).unwrap();
         assert!(spread.relative < 1e-9, "{}: both rounds doubled", step.setting);
     }
     let four = report
@@ -158,7 +158,7 @@ fn the_limit_is_the_faster_way_and_a_share_is_of_the_same_round_and_of_one_threa
         .unwrap();
     let step = &report.steps[four.step.unwrap()];
     assert_eq!(step.setting.threads, 2);
-    assert!((step.share_of_limit.unwrap() - 2.0 * 12e6 / 2.0 / 100e6).abs() < 1e-9);
+    assert!((SHARE_OF_LIMIT.of(step).unwrap() - 2.0 * 12e6 / 2.0 / 100e6).abs() < 1e-9);
 }
 
 #[test]
@@ -212,7 +212,10 @@ fn the_post_s_own_figures_give_the_post_s_conclusions() {
 fn every_row_of_the_post_stands_beside_its_step_labelled_as_other_hardware() {
     let report = report();
     assert!(report.published.rows.iter().all(|row| row.step.is_some()));
-    let (text, page) = (render(&report).replace('\n', " "), html::classify::page(&report));
+    let (text, page) = (
+        report.page().to_text().replace('\n', " "),
+        report.page().to_html(),
+    );
     assert!(text.contains("other hardware: Sandy Bridge"));
     assert!(page.contains("other hardware: Sandy Bridge"));
     assert!(text.contains("2 threads here"), "{text}");
@@ -221,10 +224,10 @@ fn every_row_of_the_post_stands_beside_its_step_labelled_as_other_hardware() {
 #[test]
 fn the_text_fits_a_hundred_columns_and_the_page_closes_what_it_opens() {
     let report = report();
-    for line in render(&report).lines() {
+    for line in report.page().to_text().lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
-    let page = html::classify::page(&report);
+    let page = report.page().to_html();
     for name in ["section", "table", "svg", "figure", "div", "details"] {
         let (opened, closed) = (format!("<{name}"), format!("</{name}>"));
         assert_eq!(

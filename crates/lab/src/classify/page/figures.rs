@@ -1,8 +1,9 @@
 //! Plots of frames a second: against the batch by table, against the batch by prefetching, and against threads by lock.
 
-use crate::documents::classify::{
+use crate::classify::document::{
     ClassifyReport, LockKind, PrefetchKind, Setting, Step, TableKind, published,
 };
+use crate::classify::metrics::FRAMES;
 use corelane_measure::quantity;
 use corelane_report::html::axis::Linear;
 use corelane_report::html::figure::{figure, legend, y_ticks};
@@ -120,7 +121,7 @@ impl Drawing {
         let steps: Vec<_> = report
             .steps
             .iter()
-            .filter(|step| shown(&step.setting) && step.frames_per_s.is_some())
+            .filter(|step| shown(&step.setting) && FRAMES.of(step).is_some())
             .filter(|step| series.iter().any(|series| (series.has)(&step.setting)))
             .collect();
         let mut values: Vec<usize> = steps.iter().map(|step| (self.x)(&step.setting)).collect();
@@ -129,7 +130,7 @@ impl Drawing {
         if values.is_empty() {
             return Markup::default();
         }
-        let highest = steps.iter().filter_map(|step| step.frames_per_s_spread);
+        let highest = steps.iter().filter_map(|step| FRAMES.range(step));
         let scale = Linear::to(highest.map(|spread| spread.maximum).fold(0.0, f64::max), Y_STEPS);
         // Each value its own place, evenly apart: batches double from one to the next.
         let place = |value: usize| {
@@ -182,7 +183,7 @@ impl Drawing {
 
 /// A step's median with the range of its rounds.
 fn point(step: &Step, x: f64, scale: &Linear) -> Option<Point> {
-    let (rate, spread) = (step.frames_per_s?, step.frames_per_s_spread?);
+    let (rate, spread) = (FRAMES.of(step)?, FRAMES.range(step)?);
     Some(Point {
         x,
         y: scale.place(rate),

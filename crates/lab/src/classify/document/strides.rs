@@ -7,6 +7,7 @@
 
 use super::setting::Setting;
 use super::step::Step;
+use crate::classify::metrics::FRAMES;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -166,7 +167,7 @@ pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTr
     for stride in &mut *strides {
         let probes = |setting: &Setting| setting.stride == stride.stride && setting.is_stride_probe();
         let step = steps.iter().find(|step| probes(&step.setting));
-        stride.frames_per_s = step.and_then(|step| step.frames_per_s);
+        stride.frames_per_s = step.and_then(|step| FRAMES.of(step));
         let own: Vec<f64> = times(stride.stride)
             .iter()
             .map(|trial| trial.ns_per_header)

@@ -2,6 +2,9 @@
 
 use super::Limit;
 use super::setting::{Setting, TableKind};
+use crate::classify::metrics::{METRICS, SHARE_OF_LIMIT};
+use corelane_measure::metric::{Measured, Values};
+use corelane_measure::share::Share;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -81,13 +84,22 @@ impl Trial {
     }
 
     /// Millions of bytes a second of the whole trial.
-    fn mb_s(&self, bytes: Option<u64>) -> Option<f64> {
+    pub(crate) fn mb_s(&self, bytes: Option<u64>) -> Option<f64> {
         corelane_measure::statistics::ratio(bytes? as f64 * 1e3, self.elapsed_ns as f64)
     }
 
-    fn misses_per_lookup(&self) -> Option<f64> {
+    pub(crate) fn misses_per_lookup(&self) -> Option<f64> {
         let lookups: u64 = self.threads.iter().map(|thread| thread.lookups).sum();
         corelane_measure::statistics::ratio(self.cache_misses? as f64, lookups as f64)
+    }
+}
+
+impl Trial {
+    /// How many of the addresses were found; `None` where nothing was looked up.
+    pub(crate) fn matched(&self) -> Option<Share> {
+        let sum = |of: fn(&ThreadTrial) -> u64| self.threads.iter().map(of).sum::<u64>();
+        let (hits, samples) = (sum(|thread| thread.matched), sum(|thread| thread.lookups));
+        (samples > 0).then_some(Share { hits, samples })
     }
 }
 
@@ -101,30 +113,17 @@ pub struct Step {
     pub page_size: Option<u64>,
     /// Bytes of the table.
     pub table_bytes: Option<u64>,
-    /// Addresses looked up a second, two a frame, all threads together.
-    pub lookups_per_s: Option<f64>,
-    /// Frames classified and forwarded a second, all threads together.
-    pub frames_per_s: Option<f64>,
-    /// Lookups a second and thread over the random lines a second that one thread reads here, of the same round.
-    pub share_of_limit: Option<f64>,
-    /// Memory read, in millions of bytes a second.
-    pub mem_read_mb_s: Option<f64>,
-    /// Memory written, in millions of bytes a second.
-    pub mem_write_mb_s: Option<f64>,
-    /// Misses of the last-level cache a lookup.
-    pub cache_misses_per_lookup: Option<f64>,
-    /// CPU time over time, of all threads.
-    pub cpu_share: Option<f64>,
-    /// Share of the addresses that were found.
-    pub matched_share: Option<f64>,
-    /// The rounds of `frames_per_s`.
-    pub frames_per_s_spread: Option<Spread>,
-    /// The rounds of `lookups_per_s`.
-    pub lookups_per_s_spread: Option<Spread>,
-    /// The rounds of `share_of_limit`.
-    pub share_of_limit_spread: Option<Spread>,
     /// Why a figure is null, by its name.
     pub unknown: BTreeMap<String, String>,
+    /// Its metrics.
+    #[serde(flatten)]
+    pub values: Values,
+}
+
+impl Measured for Step {
+    fn values(&self) -> &Values {
+        &self.values
+    }
 }
 
 /// What holds for all steps: why the machine cannot say something.
@@ -144,51 +143,24 @@ impl Step {
             setting,
             page_size: None,
             table_bytes: None,
-            lookups_per_s: None,
-            frames_per_s: None,
-            share_of_limit: None,
-            mem_read_mb_s: None,
-            mem_write_mb_s: None,
-            cache_misses_per_lookup: None,
-            cpu_share: None,
-            matched_share: None,
-            frames_per_s_spread: None,
-            lookups_per_s_spread: None,
-            share_of_limit_spread: None,
             unknown: BTreeMap::new(),
+            values: Values::default(),
         }
     }
 
     /// Draws the figures from this step's trials.
     pub(super) fn conclude(&mut self, trials: &[&Trial], limit: &Limit, unknowns: &Unknowns) {
-        let each = |of: &dyn Fn(&Trial) -> Option<f64>| {
-            let values: Vec<f64> = trials.iter().filter_map(|trial| of(trial)).collect();
-            Spread::of(&values)
-        };
-        let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+        self.values.fill(METRICS, trials);
         let threads = self.setting.threads as f64;
-        self.frames_per_s_spread = each(&Trial::frames_per_s);
-        self.lookups_per_s_spread = each(&Trial::lookups_per_s);
-        self.share_of_limit_spread =
-            each(&|trial| Some(trial.lookups_per_s()? / threads / limit.in_round(trial.round)?));
-        self.frames_per_s = median(self.frames_per_s_spread);
-        self.lookups_per_s = median(self.lookups_per_s_spread);
-        self.share_of_limit = median(self.share_of_limit_spread);
-        self.cpu_share = median(each(&Trial::cpu_share));
-        self.mem_read_mb_s = median(each(&|trial| trial.mb_s(trial.mem_read_bytes)));
-        self.mem_write_mb_s = median(each(&|trial| trial.mb_s(trial.mem_write_bytes)));
-        self.cache_misses_per_lookup = median(each(&Trial::misses_per_lookup));
-        let sum = |of: fn(&ThreadTrial) -> u64| {
-            let threads = trials.iter().flat_map(|trial| &trial.threads);
-            threads.map(of).sum::<u64>() as f64
-        };
-        self.matched_share =
-            corelane_measure::statistics::ratio(sum(|thread| thread.matched), sum(|thread| thread.lookups));
+        let share = |trial: &&Trial| Some(trial.lookups_per_s()? / threads / limit.in_round(trial.round)?);
+        let shares: Vec<f64> = trials.iter().filter_map(share).collect();
+        self.values.set_spread(&SHARE_OF_LIMIT, Spread::of(&shares));
         self.explain(trials, unknowns);
     }
 
     /// Says why each figure that is missing is.
     fn explain(&mut self, trials: &[&Trial], unknowns: &Unknowns) {
+        self.unknown.clear();
         let failed = trials.iter().find_map(|trial| trial.why.clone());
         let none = failed.unwrap_or_else(|| "no trial was complete".to_owned());
         let no_table = self.setting.table == TableKind::None;
@@ -204,28 +176,17 @@ impl Step {
         };
         let traffic = unknowns.memory_traffic.as_ref().unwrap_or(&none);
         let misses = unknowns.cache_misses.as_ref().unwrap_or(&looked_up);
-        let figures = [
-            ("page_size", self.page_size.is_some(), page),
-            ("frames_per_s", self.frames_per_s.is_some(), none.as_str()),
-            ("lookups_per_s", self.lookups_per_s.is_some(), looked_up.as_str()),
-            (
-                "share_of_limit",
-                self.share_of_limit.is_some(),
-                looked_up.as_str(),
-            ),
-            ("cpu_share", self.cpu_share.is_some(), none.as_str()),
-            ("mem_read_mb_s", self.mem_read_mb_s.is_some(), traffic),
-            ("mem_write_mb_s", self.mem_write_mb_s.is_some(), traffic),
-            (
-                "cache_misses_per_lookup",
-                self.cache_misses_per_lookup.is_some(),
-                misses,
-            ),
-        ];
-        self.unknown = figures
-            .into_iter()
-            .filter(|(_, known, _)| !known)
-            .map(|(name, _, why)| (name.to_owned(), why.to_owned()))
-            .collect();
+        if self.page_size.is_none() {
+            self.unknown.insert("page_size".to_owned(), page.to_owned());
+        }
+        for metric in METRICS.iter().filter(|metric| metric.of(&self.values).is_none()) {
+            let why = match metric.name {
+                "frames_per_s" | "cpu_share" => &none,
+                "mem_read_mb_s" | "mem_write_mb_s" => traffic,
+                "cache_misses_per_lookup" => misses,
+                _ => &looked_up,
+            };
+            self.unknown.insert(metric.name.to_owned(), why.clone());
+        }
     }
 }

@@ -9,20 +9,18 @@ pub mod published;
 mod setting;
 mod step;
 mod strides;
-mod text;
 
 pub use choices::{Choice, Comparison};
 pub use published::PublishedRow;
 pub use setting::{LockKind, PrefetchKind, Setting, TableKind, UnknownName};
 pub use step::{Step, ThreadTrial, Trial, Unknowns};
 pub use strides::{Cache, HeaderTrial, Held, Stride};
-pub(crate) use text::held_words;
-pub use text::render;
 
-use crate::document::Tool;
+use super::metrics::FRAMES;
+use super::page;
+use crate::document::{Document, Head};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// The schema that this version writes.
 pub const SCHEMA: &str = "corelane/classify/1";
@@ -30,16 +28,9 @@ pub const SCHEMA: &str = "corelane/classify/1";
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassifyReport {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// What wrote it.
-    pub tool: Tool,
-    /// When the run began, in seconds since 1970-01-01 00:00 UTC.
-    pub started_unix_s: u64,
-    /// The arguments that repeat the run, the program first.
-    pub command_line: Vec<String>,
-    /// The host's snapshot of what may spoil or explain the result, as that room writes it.
-    pub conditions: Value,
+    /// What all documents begin with.
+    #[serde(flatten)]
+    pub head: Head,
     /// What was to be measured.
     pub plan: Plan,
     /// Random lines that one thread reads in a second, of the faster way: see `limit`.
@@ -64,9 +55,20 @@ pub struct ClassifyReport {
     pub trials: Vec<Trial>,
     /// Every measurement of how far headers are.
     pub header_trials: Vec<HeaderTrial>,
-    /// Whether the run was ended before its plan.
-    #[serde(default)]
-    pub interrupted: bool,
+}
+
+impl Document for ClassifyReport {
+    fn reads(schema: &str) -> bool {
+        schema == SCHEMA
+    }
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
+    }
 }
 
 /// What was to be measured, beside the steps.
@@ -183,33 +185,17 @@ impl ClassifyReport {
         strides::measure(&mut self.strides, &self.steps, &self.header_trials);
         self.published.rows = published::beside(&self.steps, self.plan.cpus.len());
         self.choices = choices::choices(self);
-        self.conclusions = text::conclusions(self);
+        self.conclusions = page::conclusions(self);
     }
 
     /// The step with the most frames a second among those wanted.
     #[must_use]
     pub fn fastest(&self, wanted: impl Fn(&Setting) -> bool) -> Option<&Step> {
-        let rate = |step: &&Step| step.frames_per_s.unwrap_or(0.0);
+        let rate = |step: &&Step| FRAMES.of(step).unwrap_or(0.0);
         let measured = self
             .steps
             .iter()
-            .filter(|step| step.frames_per_s.is_some() && wanted(&step.setting));
+            .filter(|step| FRAMES.of(step).is_some() && wanted(&step.setting));
         measured.max_by(|one, other| rate(one).total_cmp(&rate(other)))
-    }
-
-    /// The document as indented JSON, ending in a newline.
-    ///
-    /// # Errors
-    /// Never for a document made by this program: every key is text.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n")
-    }
-
-    /// Reads a document.
-    ///
-    /// # Errors
-    /// When the text is not JSON of this shape.
-    pub fn from_json(text: &str) -> serde_json::Result<Self> {
-        serde_json::from_str(text)
     }
 }

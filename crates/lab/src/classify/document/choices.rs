@@ -3,6 +3,7 @@
 use super::setting::{LockKind, PrefetchKind, Setting, TableKind};
 use super::step::{Step, Trial};
 use super::{ClassifyReport, published};
+use crate::classify::metrics::FRAMES;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +124,7 @@ impl Finder<'_> {
 
     /// The fastest step among those wanted.
     fn best(&self, wanted: impl Fn(&Setting) -> bool) -> Option<usize> {
-        let rate = |place: &usize| self.steps[*place].frames_per_s.unwrap_or(0.0);
+        let rate = |place: &usize| FRAMES.of(&self.steps[*place]).unwrap_or(0.0);
         (0..self.steps.len())
             .filter(|place| wanted(&self.steps[*place].setting) && rate(place) > 0.0)
             .max_by(|one, other| rate(one).total_cmp(&rate(other)))

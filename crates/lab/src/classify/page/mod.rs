@@ -1,0 +1,392 @@
+//! The experiment as people read it: which choices mattered stands in the last lines of the text.
+
+mod figures;
+
+use super::document::{
+    Choice, ClassifyReport, Held, LockKind, PrefetchKind, PublishedRow, Setting, Step, Stride, TableKind,
+};
+use super::metrics::{CPU, FRAMES, LOOKUPS, MEMORY_READ, MEMORY_WRITTEN, METRICS, MISSES, SHARE_OF_LIMIT};
+use corelane_measure::metric::{Metric, Show};
+use corelane_measure::quantity::{self, or_missing};
+use corelane_report::gate::Figure;
+use corelane_report::html::tiles::Tile;
+use corelane_report::page::{Caveat, Page, Rendered, Section};
+use corelane_report::reading::{Reading, metric, table};
+use corelane_report::table::{Cell, Column, Table};
+
+impl Rendered for ClassifyReport {
+    fn page(&self) -> Page {
+        let mut page = self.head.page("classification in memory");
+        page.headline = self.headline();
+        page.tiles = self.tiles();
+        if self.head.interrupted {
+            page.caveats.push(Caveat {
+                about: String::new(),
+                sentence: "The run was ended early; the numbers rest on the trials that were complete."
+                    .to_owned(),
+            });
+        }
+        page.section(Section::new("").labelled("limit    ", self.limit_words()));
+        page.section(Section::new("how rates go").figures([figures::all(self)]));
+        page.section(self.steps_section());
+        page.section(self.strides_section());
+        page.section(self.published_section());
+        page.section(self.unknown_section());
+        page.section(self.choices_section());
+        let plan = serde_json::to_string_pretty(&self.plan).unwrap_or_default();
+        page.documents = vec![("Plan", plan)];
+        page
+    }
+
+    fn table(&self) -> Table {
+        let mut readings = setting_readings(|step: &Step| &step.setting);
+        readings.extend(METRICS.iter().map(|of| metric(of)));
+        table(readings, &self.steps)
+    }
+
+    fn figures(&self) -> Vec<(Figure, Option<f64>)> {
+        let step = self.fastest(|setting| setting.entries > 0);
+        let figure = |of: &&'static Metric<_>| (Figure::of(of), step.and_then(|step| of.of(step)));
+        METRICS.iter().map(figure).collect()
+    }
+}
+
+impl ClassifyReport {
+    /// The fastest full table and what it leaves of the limit, in one line.
+    fn headline(&self) -> String {
+        let Some(step) = self.fastest(|setting| setting.entries > 0) else {
+            return "Nothing was measured".to_owned();
+        };
+        format!(
+            "{} frames a second by their addresses, {} of memory\u{2019}s limit",
+            or_missing(FRAMES.of(step), quantity::metric),
+            or_missing(SHARE_OF_LIMIT.of(step), quantity::percent)
+        )
+    }
+
+    fn tiles(&self) -> Vec<Tile> {
+        let best = |kind: TableKind| {
+            self.fastest(|setting| setting.table == kind && setting.entries > 0 && setting.threads == 1)
+        };
+        let rate = |step: Option<&Step>| or_missing(step.and_then(|step| FRAMES.of(step)), quantity::rate);
+        let how = |step: Option<&Step>| {
+            let setting = &step?.setting;
+            Some(format!("batch {}, {}", setting.batch, setting.prefetch_words()))
+        };
+        let (post, exact) = (best(TableKind::Post), best(TableKind::Exact));
+        let way = self.limit.way.as_ref();
+        let memory = way.map(|way| format!("{} of {way}", quantity::bytes(self.limit.bytes)));
+        let lines = or_missing(self.limit_lines_per_s, quantity::rate);
+        vec![
+            ("random lines, one thread", lines, memory),
+            ("frames, exact table, one thread", rate(exact), how(exact)),
+            (
+                "frames, the post\u{2019}s table, one thread",
+                rate(post),
+                how(post),
+            ),
+        ]
+    }
+
+    fn limit_words(&self) -> String {
+        let Some(lines) = self.limit_lines_per_s else {
+            return String::new();
+        };
+        format!(
+            "{} random lines a second on one thread, of {} in pages of {} ({}); {} frames of {} bytes, two lookups each, \
+             {} of the addresses present",
+            quantity::metric(lines),
+            quantity::bytes(self.limit.bytes),
+            or_missing(self.limit.page_size, quantity::bytes),
+            self.limit.way.as_deref().unwrap_or_default(),
+            quantity::count(self.plan.burst as u64),
+            self.plan.frame_bytes,
+            quantity::percent(self.plan.present_share),
+        )
+    }
+
+    fn steps_section(&self) -> Section {
+        let spread = |step: &Step| {
+            let several = FRAMES.range(step).filter(|spread| spread.count > 1);
+            Cell::number(several.map(|spread| spread.relative * 50.0), Show::Fixed(0))
+        };
+        let readings = [
+            Reading::new(Column::left("table").may_shrink(), |step: &Step| {
+                step.setting.table_words()
+            }),
+            Reading::new(Column::right("batch"), |step: &Step| {
+                Cell::plain(step.setting.batch as u64)
+            }),
+            Reading::new(Column::left("prefetch"), |step: &Step| {
+                prefetch_word(step.setting.prefetch)
+            }),
+            Reading::new(Column::right("ahead"), |step: &Step| {
+                or_missing(step.setting.prefetch_distance, |distance| distance.to_string())
+            }),
+            Reading::new(Column::right("stride"), |step: &Step| {
+                Cell::plain(step.setting.stride as u64)
+            }),
+            Reading::new(Column::right("threads"), |step: &Step| {
+                Cell::plain(step.setting.threads as u64)
+            }),
+            Reading::new(Column::left("lock"), |step: &Step| lock_word(step.setting.lock)),
+            metric(&FRAMES),
+            Reading::new(Column::right("\u{b1}").unit("%"), spread),
+            metric(&LOOKUPS),
+            metric(&SHARE_OF_LIMIT),
+            metric(&CPU),
+            Reading::new(Column::right("page").unit("bytes").wide(), |step: &Step| {
+                Cell::number(step.page_size.map(|bytes| bytes as f64), Show::Count)
+            }),
+            metric(&MEMORY_READ).wide(),
+            metric(&MEMORY_WRITTEN).wide(),
+            metric(&MISSES).wide(),
+        ];
+        let measured = self.steps.iter().filter(|step| FRAMES.of(*step).is_some());
+        let steps = table(readings, measured);
+        if steps.is_empty() {
+            return Section::default();
+        }
+        let title = format!(
+            "steps, medians of {} rounds of {}; \u{b1} is half the range; prefetched ahead in lookups;\n\
+             \u{201c}array too\u{201d} is bucket-and-array, \u{201c}a batch\u{201d} is read-per-batch",
+            self.plan.rounds,
+            quantity::duration(self.plan.duration_s * 1e9),
+        );
+        Section::new(title).folded(format!("All {} steps", self.steps.len()), steps)
+    }
+
+    fn strides_section(&self) -> Section {
+        let held = Column::left("a burst\u{2019}s headers held").unit("by the caches\u{2019} geometry");
+        let readings = [
+            Reading::new(Column::right("stride"), |stride: &Stride| {
+                Cell::plain(stride.stride as u64)
+            }),
+            Reading::new(held, held_words),
+            Reading::new(Column::left("foretold"), |stride: &Stride| {
+                or_missing(stride.foretold(), |words| words)
+            }),
+            Reading::new(Column::right("fetched in").unit("ns"), |stride: &Stride| {
+                Cell::shown(stride.ns_per_header, |time| {
+                    stride
+                        .ns_per_header_spread
+                        .map_or_else(|| quantity::fixed(time, 1), |spread| spread.display(1))
+                })
+            }),
+            Reading::new(Column::right("of quickest"), |stride: &Stride| {
+                Cell::number(stride.of_quickest, Show::Ratio)
+            }),
+            Reading::new(Column::left("agree"), |stride: &Stride| {
+                or_missing(stride.agrees, |agrees| {
+                    if agrees { "yes" } else { "no" }.to_owned()
+                })
+            }),
+            Reading::new(Column::right("frames").unit("/s"), |stride: &Stride| {
+                Cell::number(stride.frames_per_s, Show::PerSecond)
+            }),
+        ];
+        let title =
+            "strides: headers fetched one after the other; frames a second with headers only, one at a time";
+        if self.strides.is_empty() {
+            return Section::default();
+        }
+        Section::new(title).table(table(readings, &self.strides)).page_note(
+            "Fetched in: a header of a burst that just arrived, one after the other, so that nothing hides how far away \
+             it is. Frames: one at a time, with headers all that is fetched; CPUs overlap several. Foretold for the \
+             private caches; how the last level spreads lines over its slices is not documented.",
+        )
+    }
+
+    /// The post's rows beside the steps that repeat them.
+    fn published_section(&self) -> Section {
+        let own = |row: &PublishedRow, of: &Metric<_>| of.of(self.steps.get(row.step?)?);
+        let batch = |row: &PublishedRow| match row.setting.table {
+            TableKind::None => Cell::from(quantity::MISSING),
+            _ => Cell::plain(row.setting.batch as u64),
+        };
+        let post = |unit: &str| Column::right("the post").unit(unit);
+        let here = |unit: &str| Column::right("here").unit(unit);
+        let readings = [
+            Reading::new(Column::left("table"), |row: &PublishedRow| {
+                row.setting.table_words()
+            }),
+            Reading::new(Column::right("batch"), batch),
+            Reading::new(Column::left("prefetch"), |row: &PublishedRow| {
+                row.setting.prefetch_words()
+            }),
+            Reading::new(Column::right("stride"), |row: &PublishedRow| {
+                Cell::plain(row.setting.stride as u64)
+            }),
+            Reading::new(Column::right("threads"), |row: &PublishedRow| {
+                Cell::plain(row.setting.threads as u64)
+            }),
+            Reading::new(Column::left("lock"), |row: &PublishedRow| {
+                row.setting.lock.to_string()
+            }),
+            Reading::new(post("frames/s"), |row: &PublishedRow| {
+                Cell::number(row.frames_per_s, Show::PerSecond)
+            }),
+            Reading::new(here("frames/s"), |row: &PublishedRow| {
+                Cell::number(own(row, &FRAMES), Show::PerSecond)
+            }),
+            Reading::new(post("MB/s read").wide(), |row: &PublishedRow| {
+                Cell::number(row.mem_read_mb_s, Show::Fixed(0))
+            }),
+            Reading::new(here("MB/s read").wide(), |row: &PublishedRow| {
+                Cell::number(own(row, &MEMORY_READ), Show::Fixed(0))
+            }),
+            Reading::new(post("MB/s written").wide(), |row: &PublishedRow| {
+                Cell::number(row.mem_write_mb_s, Show::Fixed(0))
+            }),
+            Reading::new(here("MB/s written").wide(), |row: &PublishedRow| {
+                Cell::number(own(row, &MEMORY_WRITTEN), Show::Fixed(0))
+            }),
+            Reading::new(post("CPU %").wide(), |row: &PublishedRow| {
+                Cell::number(row.cpu_share, Show::Share)
+            }),
+            Reading::new(here("CPU %").wide(), |row: &PublishedRow| {
+                Cell::number(own(row, &CPU), Show::Share)
+            }),
+            Reading::new(Column::left("note").may_shrink(), |row: &PublishedRow| {
+                row.note.clone().unwrap_or_default()
+            }),
+        ];
+        let title = format!(
+            "beside \u{201c}{}\u{201d}, which is other hardware: {}",
+            self.published.title, self.published.other_hardware
+        );
+        let rows = table(readings, &self.published.rows).without_silent_columns();
+        Section::new("")
+            .note(title)
+            .table(rows)
+            .page_note("Context, not a comparison.")
+    }
+
+    fn unknown_section(&self) -> Section {
+        let mut section = Section::new("");
+        for (what, why) in [
+            ("memory traffic", &self.unknowns.memory_traffic),
+            ("cache misses", &self.unknowns.cache_misses),
+        ] {
+            if let Some(why) = why {
+                section = section.labelled("unknown  ", format!("{what}: {why}"));
+            }
+        }
+        section
+    }
+
+    fn choices_section(&self) -> Section {
+        if self.conclusions.is_empty() {
+            return Section::new("").note("Nothing was measured.");
+        }
+        let times = |choice: &Choice| {
+            Cell::shown(Some(choice.comparison.ratio.median), |_| {
+                choice.comparison.ratio.display(2)
+            })
+        };
+        let readings = [
+            Reading::new(Column::left("choice"), |choice: &Choice| choice.words.clone()),
+            Reading::new(Column::right("frames").unit("times"), times),
+            Reading::new(Column::left("mattered"), |choice: &Choice| {
+                if choice.mattered { "yes" } else { "no" }
+            }),
+        ];
+        let section = Section::new("which choices mattered here");
+        let section = self
+            .conclusions
+            .iter()
+            .fold(section, |section, line| section.text_note("  ", line));
+        section.page_table(table(readings, &self.choices)).page_note(
+            "Frames a second with the choice over those without, both of one round; a choice mattered when every round \
+             says the same and the median differs by a twentieth or more.",
+        )
+    }
+}
+
+/// The columns that name a setting.
+fn setting_readings<Row>(of: fn(&Row) -> &Setting) -> Vec<Reading<'static, Row>>
+where
+    Row: 'static,
+{
+    vec![
+        Reading::new(Column::left("table"), move |row| of(row).table_words()),
+        Reading::new(Column::right("batch"), move |row| {
+            Cell::plain(of(row).batch as u64)
+        }),
+        Reading::new(Column::left("prefetch"), move |row| of(row).prefetch_words()),
+        Reading::new(Column::right("stride"), move |row| {
+            Cell::plain(of(row).stride as u64)
+        }),
+        Reading::new(Column::right("threads"), move |row| {
+            Cell::plain(of(row).threads as u64)
+        }),
+        Reading::new(Column::left("lock"), move |row| of(row).lock.name()),
+    ]
+}
+
+/// The conclusion, a sentence each: what mattered and what did not, the fastest table and its share of the limit.
+pub(super) fn conclusions(report: &ClassifyReport) -> Vec<String> {
+    let (mattered, not): (Vec<&Choice>, Vec<&Choice>) =
+        report.choices.iter().partition(|choice| choice.mattered);
+    let mut sentences: Vec<String> = mattered
+        .iter()
+        .map(|choice| format!("{} times: {}.", times(choice), choice.words))
+        .collect();
+    if !not.is_empty() {
+        let words: Vec<String> = not
+            .iter()
+            .map(|choice| format!("{} ({}x)", choice.words, times(choice)))
+            .collect();
+        sentences.push(format!("Made no clear difference here: {}.", words.join("; ")));
+    }
+    if let Some(step) = report.fastest(|setting| setting.entries > 0) {
+        let share = or_missing(SHARE_OF_LIMIT.of(step), quantity::percent);
+        sentences.push(format!(
+            "Fastest with a full table: {} frames a second ({}), {share} of this machine\u{2019}s random lines a second \
+             and thread.",
+            or_missing(FRAMES.of(step), quantity::metric),
+            step.setting
+        ));
+    }
+    if report.head.interrupted {
+        sentences
+            .push("The run was ended early: what it says rests on the trials that were complete.".to_owned());
+    }
+    sentences
+}
+
+fn times(choice: &Choice) -> String {
+    choice.comparison.ratio.display(2)
+}
+
+/// Kinds of prefetching, as short as a column takes.
+const fn prefetch_word(kind: PrefetchKind) -> &'static str {
+    match kind {
+        PrefetchKind::BucketAndArray => "array too",
+        kind => kind.name(),
+    }
+}
+
+/// Locks, as short as a column takes.
+const fn lock_word(kind: LockKind) -> &'static str {
+    match kind {
+        LockKind::ReadPerBatch => "a batch",
+        kind => kind.name(),
+    }
+}
+
+/// `L1 24 of 768, L2 512 of 1,024`.
+fn held_words(stride: &Stride) -> String {
+    let words = |held: &Held| {
+        format!(
+            "L{} {} of {}",
+            held.level,
+            quantity::count(held.lines_held),
+            quantity::count(held.lines_at_best)
+        )
+    };
+    match stride.levels.as_slice() {
+        [] => "the caches' geometry is hidden here".to_owned(),
+        levels => levels.iter().map(words).collect::<Vec<_>>().join(", "),
+    }
+}
