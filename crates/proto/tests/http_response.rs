@@ -3,7 +3,7 @@
 use crate::answers;
 
 use answers::{answers, httparse_head};
-use corelane_proto::http::response::{Framing, Item, Limits, Parser, ResponseError};
+use corelane_proto::http::response::{Framing, Item, LastHead, Limits, Parser, ResponseError};
 use proptest::prelude::*;
 
 /// Whole answers, with what they amount to beyond what `httparse` says of their heads.
@@ -274,6 +274,28 @@ proptest! {
         prop_assert_eq!(head.reason, theirs.reason);
         let fields: Vec<_> = head.fields().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
         prop_assert_eq!(fields, theirs.fields);
+    }
+
+    #[test]
+    fn a_head_that_is_remembered_reads_as_one_that_is_not(
+        before in nearly_an_answer(), input in nearly_an_answer(), cut in 0usize..200, to_head: bool
+    ) {
+        let mut last = LastHead::default();
+        // The second time it is remembered, if it was whole; a third time another came between.
+        for input in [&input, &input, &before, &input] {
+            let (mut remembering, mut reading) = (Parser::default(), Parser::default());
+            remembering.expect_no_body(to_head);
+            reading.expect_no_body(to_head);
+            let (first, second) = input.split_at(cut.min(input.len()));
+            for mut piece in [first, second, &[]] {
+                loop {
+                    let expected = reading.feed(piece);
+                    prop_assert_eq!(remembering.feed_after(piece, &mut last), expected.clone());
+                    let Ok((used, Some(_))) = expected else { break };
+                    piece = &piece[used..];
+                }
+            }
+        }
     }
 
     #[test]

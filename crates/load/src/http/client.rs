@@ -170,6 +170,7 @@ impl Client<'_> {
                 terms: &self.group.terms,
                 counts: &mut self.group.counts,
                 out,
+                last_head: &mut self.group.last_head,
             },
         );
         if outcome.next == Next::Close {

@@ -11,7 +11,7 @@ use super::group::Counts;
 use super::terms::{Prepared, Terms};
 use crate::failure::Failure;
 use crate::sources::Release;
-use corelane_proto::http::response::{Item, Parser, ResponseError};
+use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, Output};
 use std::io;
@@ -110,6 +110,8 @@ pub(super) struct ConnectionContext<'a> {
     pub(super) terms: &'a Terms,
     pub(super) counts: &'a mut Counts,
     pub(super) out: &'a mut dyn Output,
+    /// Of all connections that one server has.
+    pub(super) last_head: &'a mut LastHead,
 }
 
 /// The request that a connection is to make.
@@ -654,7 +656,7 @@ impl Exchange {
     ) -> Progress {
         let asked = context.terms.request(self.request);
         loop {
-            let (used, item) = match parser.feed(rest) {
+            let (used, item) = match parser.feed_after(rest, context.last_head) {
                 Ok(fed) => fed,
                 Err(_) => return Progress::Failed(Failure::Malformed),
             };

@@ -7,6 +7,7 @@ use super::tls::Encryption;
 use crate::pace::{Ramp, Schedule};
 use crate::sources::PortPool;
 use corelane_measure::histogram::Histogram;
+use corelane_proto::http::response::LastHead;
 use corelane_worker::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -31,6 +32,7 @@ pub(super) struct Group {
     /// Requests that may still be begun.
     pub(super) budget: u64,
     pub(super) counts: Counts,
+    pub(super) last_head: LastHead,
     pub(super) latency: Histogram,
     pub(super) connect: Histogram,
     pub(super) schedule_lag: Histogram,
@@ -90,6 +92,7 @@ impl Group {
             ports: PortPool::new(&share.leases),
             budget: budget(plan, pool, place),
             counts,
+            last_head: LastHead::default(),
             latency: Histogram::new(),
             connect: Histogram::new(),
             schedule_lag: Histogram::new(),

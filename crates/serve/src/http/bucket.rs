@@ -226,7 +226,7 @@ impl Handler for Bucket {
         match event {
             Event::Opened { .. } => connection.open(&mut context),
             Event::Bytes(bytes) if context.out.session().is_some() => {
-                decrypt(connection, bytes, &mut context)
+                decrypt(connection, bytes, &mut context);
             }
             Event::Bytes(bytes) => connection.receive(bytes, &mut context),
             Event::Drained => connection.drained(&mut context),

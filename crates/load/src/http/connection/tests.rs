@@ -74,6 +74,7 @@ struct Bench {
     terms: Terms,
     counts: Counts,
     out: Kept,
+    last_head: LastHead,
 }
 
 impl Bench {
@@ -93,6 +94,7 @@ impl Bench {
                 queued: 0,
                 notifies: false,
             },
+            last_head: LastHead::default(),
         }
     }
 
@@ -108,6 +110,7 @@ impl Bench {
                 terms: &self.terms,
                 counts: &mut self.counts,
                 out: &mut self.out,
+                last_head: &mut self.last_head,
             },
         )
     }
@@ -208,7 +211,7 @@ fn an_answer_is_held_to_status_body_and_framing() {
         plan.pools[0].requests[0].promise = Promise::Pattern { bytes: 2 };
     };
     for (answer, expected) in [
-        (&OK[..], failed(Failure::WrongBody, Next::Ready)),
+        (OK, failed(Failure::WrongBody, Next::Ready)),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n01",
             answered(1, Next::Ready),

@@ -84,6 +84,23 @@ pub struct Parser {
     to_head: bool,
 }
 
+/// The last head that arrived whole, with what it said. Servers send one head many times over: as long as the same bytes come
+/// again, they need not be read again. Parsers with equal limits may share it.
+#[derive(Debug, Clone)]
+pub struct LastHead {
+    bytes: Vec<u8>,
+    draft: Draft,
+}
+
+impl Default for LastHead {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            draft: Draft::new(),
+        }
+    }
+}
+
 impl Default for Parser {
     fn default() -> Self {
         Self::new(Limits::default())
@@ -123,7 +140,7 @@ impl Parser {
     /// When the bytes are no answer, see [`ResponseError`]; the same error from then on.
     pub fn feed<'a>(&'a mut self, input: &'a [u8]) -> Result<(usize, Option<Item<'a>>), ResponseError> {
         match &mut self.state {
-            State::Head(_) => self.feed_head(input),
+            State::Head(_) => self.feed_head(input, None),
             State::Ended => {
                 self.state = State::Head(Draft::new());
                 self.tail = Vec::new();
@@ -154,6 +171,28 @@ impl Parser {
         }
     }
 
+    /// As [`feed`](Self::feed), and remembers the last head.
+    ///
+    /// # Errors
+    /// As [`feed`](Self::feed).
+    pub fn feed_after<'a>(
+        &'a mut self,
+        input: &'a [u8],
+        last: &mut LastHead,
+    ) -> Result<(usize, Option<Item<'a>>), ResponseError> {
+        let begins = matches!(&self.state, State::Head(draft) if draft.is_empty()) && self.tail.is_empty();
+        if !begins {
+            return self.feed(input);
+        }
+        let length = last.bytes.len();
+        if length > 0 && input.starts_with(&last.bytes) {
+            return self
+                .told(&last.draft, input, length, false)
+                .map(|item| (length, Some(item)));
+        }
+        self.feed_head(input, Some(last))
+    }
+
     /// The connection has ended: says whether that ends an answer, too.
     ///
     /// # Errors
@@ -177,7 +216,11 @@ impl Parser {
         error
     }
 
-    fn feed_head<'a>(&'a mut self, input: &'a [u8]) -> Result<(usize, Option<Item<'a>>), ResponseError> {
+    fn feed_head<'a>(
+        &'a mut self,
+        input: &'a [u8],
+        last: Option<&mut LastHead>,
+    ) -> Result<(usize, Option<Item<'a>>), ResponseError> {
         let State::Head(draft) = &mut self.state else {
             return Ok((0, None));
         };
@@ -200,6 +243,11 @@ impl Parser {
                 let length = draft.length();
                 self.tail.truncate(length);
                 let draft = *draft;
+                if let Some(last) = last {
+                    last.bytes.clear();
+                    last.bytes.extend_from_slice(&input[..length]);
+                    last.draft = draft;
+                }
                 self.told(&draft, input, length, kept)
                     .map(|item| (length - before, Some(item)))
             }
