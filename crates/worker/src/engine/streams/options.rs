@@ -74,13 +74,4 @@ impl ConnectOptions {
             ..self
         }
     }
-
-    /// Allows a local address that no device has.
-    #[must_use]
-    pub fn with_free_bind(self) -> Self {
-        Self {
-            free_bind: true,
-            ..self
-        }
-    }
 }
