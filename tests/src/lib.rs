@@ -1,4 +1,4 @@
-//! What the proofs under `tests/` share: where the repository is, and its source files.
+//! What the proofs under `tests/` share: where the repository is, its source files, and what of them is shipped.
 
 #![forbid(unsafe_code)]
 
@@ -47,4 +47,79 @@ pub fn source_files() -> Vec<(String, String)> {
     }
     files.sort();
     files
+}
+
+/// The sources of the rooms as they are compiled into the binary: each file's path from the root, and its lines without
+/// those for tests, comments and blank lines.
+#[must_use]
+pub fn shipped_files() -> Vec<(String, Vec<String>)> {
+    let files: Vec<(String, String)> = source_files()
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("crates/") && path.split('/').nth(2) == Some("src"))
+        .collect();
+    let for_tests: Vec<String> = files
+        .iter()
+        .flat_map(|(path, text)| modules_for_tests(path, text))
+        .collect();
+    let is_for_tests = |path: &str| {
+        let path = path.trim_end_matches(".rs");
+        for_tests.iter().any(|module| {
+            let inside = path.strip_prefix(module.as_str());
+            inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    };
+    files
+        .into_iter()
+        .filter(|(path, _)| !is_for_tests(path))
+        .map(|(path, text)| (path, shipped_lines(&text)))
+        .collect()
+}
+
+/// The attributes of items that no shipped build has.
+const FOR_TESTS: [&str; 2] = ["#[cfg(test)]", "#[cfg(feature = \"simulated\")]"];
+
+fn is_for_tests(line: &str) -> bool {
+    FOR_TESTS.contains(&line.trim())
+}
+
+/// Where the files of modules lie that a file declares for tests only, without `.rs`.
+fn modules_for_tests(path: &str, text: &str) -> Vec<String> {
+    let (folder, file) = path.rsplit_once('/').unwrap_or_default();
+    let base = match file {
+        "lib.rs" | "main.rs" | "mod.rs" => folder.to_owned(),
+        _ => path.trim_end_matches(".rs").to_owned(),
+    };
+    let mut lines = text.lines().map(str::trim);
+    let mut modules = Vec::new();
+    while let Some(line) = lines.next() {
+        if is_for_tests(line)
+            && let Some(item) = lines.find(|line| !line.starts_with("#["))
+            && let Some((_, name)) = item.trim_end_matches(';').split_once("mod ")
+        {
+            modules.push(format!("{base}/{name}"));
+        }
+    }
+    modules
+}
+
+/// The lines of formatted Rust that are code of a shipped build.
+fn shipped_lines(text: &str) -> Vec<String> {
+    let mut shipped = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if is_for_tests(line) {
+            let item = lines
+                .find(|line| !line.trim().starts_with("#["))
+                .unwrap_or_default();
+            let ends_here = [";", ",", "{}"].iter().any(|end| item.ends_with(end));
+            let indent = item.len() - item.trim_start().len();
+            let end = format!("{}}}", " ".repeat(indent));
+            if !ends_here {
+                lines.by_ref().find(|line| line.starts_with(&end));
+            }
+        } else if !line.trim().is_empty() && !line.trim().starts_with("//") {
+            shipped.push(line.to_owned());
+        }
+    }
+    shipped
 }

@@ -33,8 +33,8 @@ impl<'link> Burst<'link> {
     /// The frames at these places.
     ///
     /// # Safety
-    /// Every extent lies within the allocation or mapping that `memory` starts, no two overlap, and for `'link` nobody but
-    /// the burst reads or writes the bytes in them.
+    /// Every extent lies within the allocation or mapping that `memory` starts, and for `'link` nobody but the burst reads or
+    /// writes the bytes in them.
     #[inline(always)]
     pub(crate) unsafe fn new(memory: *mut u8, extents: &'link [Extent]) -> Burst<'link> {
         Burst {
@@ -42,6 +42,14 @@ impl<'link> Burst<'link> {
             extents,
             frames: PhantomData,
         }
+    }
+
+    /// The frames at these places of a slice.
+    pub(crate) fn of(memory: &'link mut [u8], extents: &'link [Extent]) -> Burst<'link> {
+        let end = |extent: &Extent| extent.offset + extent.length as usize;
+        assert!(extents.iter().all(|extent| end(extent) <= memory.len()));
+        // SAFETY: every extent lies within the slice, which the burst borrows mutably.
+        unsafe { Burst::new(memory.as_mut_ptr(), extents) }
     }
 
     /// No frames.

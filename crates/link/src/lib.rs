@@ -4,7 +4,7 @@
 //! which a [`Burst`] of frames is [received](Link::receive) or to which frames are [transmitted](Link::transmit). Frames
 //! start at the destination address of Ethernet and have no frame check sequence.
 //!
-//! Around any link stand [`Faulty`], [`Captured`] and [`Counted`], the first two by options of a specification
+//! Around any link stand [`Faulty`] and [`Captured`], by options of a specification
 //! (`tap:t0,drop=1%,capture=seen.pcapng`). [`AnyLink`] is whichever kind a specification names, chosen once a burst and never
 //! a frame; an [`Opener`] opens it, again after it was lost.
 //!
@@ -46,7 +46,7 @@ pub use opener::{Opener, open};
 pub use queues::{share_out, wait};
 pub use spec::{LinkKind, LinkSpec, SpecError};
 pub use tally::Tally;
-pub use wrapper::{Captured, Counted, Direction, FaultPlan, Faulty, Injected};
+pub use wrapper::{Captured, Direction, FaultPlan, Faulty, Injected};
 
 /// The README's example compiles and runs.
 #[cfg(doctest)]

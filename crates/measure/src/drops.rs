@@ -1,14 +1,12 @@
 //! What became of the datagrams: received = bad + no socket + broadcast + full buffers + delivered.
 //!
 //! In: FreeBSD's counters as `netstat -sp udp` prints them, or Linux's from `/proc/net/snmp`. Out: one account under
-//! FreeBSD's names, which are the ones that the posts use, and its text. [`Cause`] names every place where a frame can
+//! FreeBSD's names, which are the ones that the posts use. [`Cause`] names every place where a frame can
 //! end, beyond UDP too, so that documents and tables spell them alike.
 
 mod cause;
-mod netstat;
 
 pub use cause::{Cause, Gap, Side, label};
-pub use netstat::NetstatError;
 
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +109,7 @@ pub struct LinuxUdpCounters {
 
 impl UdpAccount {
     /// The account of Linux's counters. Linux does not count what reached UDP, so `received` is the sum of what it does
-    /// count; set it from a device's counter with [`Self::with_received`] to see what is missing.
+    /// count.
     #[must_use]
     pub fn from_linux(counters: &LinuxUdpCounters) -> Self {
         // Linux charges each of the three to InErrors as well (net/ipv4/udp.c). The counters are read one after the
@@ -136,44 +134,11 @@ impl UdpAccount {
             },
         }
     }
-
-    /// The same account with what another counter says reached this host.
-    #[must_use]
-    pub fn with_received(self, received: u64) -> Self {
-        Self { received, ..self }
-    }
-
-    /// Datagrams received that were neither delivered nor dropped under a name: 0 when the account adds up, negative
-    /// when more left than came.
-    #[must_use]
-    pub fn unaccounted(&self) -> i64 {
-        let left = i128::from(self.received) - i128::from(self.delivered) - i128::from(self.drops.total());
-        left.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
-    }
-
-    /// The account as `netstat -sp udp` prints it, line by line as in the posts. Linux's own causes follow their
-    /// neighbours, and only when there are such drops.
-    #[must_use]
-    pub fn render(&self) -> String {
-        netstat::render(self)
-    }
-
-    /// Reads the text of `netstat -sp udp`, or the part of `netstat -s` under `udp:`.
-    ///
-    /// Lines of other names are passed over, because systems add some; drops among them show in [`Self::unaccounted`].
-    ///
-    /// # Errors
-    /// When there is no `udp:`, when a line does not start with a number that fits 64 bits, or when the line of what
-    /// was received or delivered is missing.
-    pub fn parse(text: &str) -> Result<Self, NetstatError> {
-        netstat::parse(text)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn linux_errors_are_charged_once() {
@@ -189,44 +154,6 @@ mod tests {
         });
         assert_eq!(account.drops.other_errors, 4);
         assert_eq!(account.received, 1_000 + 10 + 66 + 2);
-        assert_eq!(account.unaccounted(), 0);
-    }
-
-    #[test]
-    fn what_the_device_counted_and_nobody_names_is_unaccounted() {
-        let counters = LinuxUdpCounters {
-            in_datagrams: 90,
-            rcvbuf_errors: 5,
-            in_errors: 5,
-            ..LinuxUdpCounters::default()
-        };
-        let account = UdpAccount::from_linux(&counters);
-        assert_eq!(account.with_received(100).unaccounted(), 5);
-        assert_eq!(account.with_received(94).unaccounted(), -1);
-    }
-
-    proptest! {
-        #[test]
-        fn an_account_survives_its_own_text(
-            received in any::<u64>(), delivered in any::<u64>(), drops in proptest::array::uniform8(any::<u64>()),
-            notes in proptest::array::uniform4(any::<u64>()),
-        ) {
-            let [bad_header, bad_length, bad_checksum, no_socket, broadcast, full_buffers, memory, other_errors] = drops;
-            let [no_checksum, not_for_hashed_pcb, output, multicast_filter_matched] = notes;
-            let account = UdpAccount {
-                received,
-                delivered,
-                drops: UdpDrops {
-                    bad_header, bad_length, bad_checksum, no_socket, broadcast, full_buffers, memory, other_errors,
-                },
-                notes: UdpNotes { no_checksum, not_for_hashed_pcb, output, multicast_filter_matched },
-            };
-            prop_assert_eq!(UdpAccount::parse(&account.render()), Ok(account));
-        }
-
-        #[test]
-        fn no_text_panics(text in "(udp:\n)?([ \t]{0,3}[0-9]{0,22} \\PC{0,20}\n){0,5}") {
-            let _ = UdpAccount::parse(&text);
-        }
+        assert_eq!(account.received, account.delivered + account.drops.total());
     }
 }

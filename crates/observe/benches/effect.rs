@@ -10,11 +10,10 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use corelane_host::counters::Softnet;
 use corelane_observe::ObserveError;
 use corelane_observe::locks::LockWatch;
-use corelane_observe::profile::{Profiler, Settings, Target};
-use corelane_observe::softnet::{SoftnetReading, SoftnetWatch};
+use corelane_observe::profile::{Processes, Profiler};
+use corelane_observe::softnet::SoftnetWatch;
 use nix::time::{ClockId, clock_gettime};
 
 /// Enough for the median to hold still on a machine that does other things besides.
@@ -80,13 +79,11 @@ fn watched(watch: Watch, cpus: &[u32], shared: bool) -> Result<(f64, Option<f64>
         _ => None,
     };
     let softnet = match watch {
-        Watch::Softnet | Watch::LocksAndSoftnet => {
-            Some(SoftnetWatch::start(Duration::from_millis(10), read)?)
-        }
+        Watch::Softnet | Watch::LocksAndSoftnet => Some(SoftnetWatch::start(Duration::from_millis(10))?),
         _ => None,
     };
     let profiler = match watch {
-        Watch::Profile => Some(Profiler::start(Target::Cpus(cpus.to_vec()), Settings::default())?),
+        Watch::Profile => Some(Profiler::start(cpus, own())?),
         _ => None,
     };
     let begin = cpu_seconds();
@@ -144,15 +141,11 @@ fn echo(server: &UdpSocket) {
     }
 }
 
-fn read() -> Result<Vec<SoftnetReading>, Box<dyn std::error::Error + Send + Sync>> {
-    let table = Softnet::read()?;
-    let readings = table.cpus.iter().map(|line| SoftnetReading {
-        cpu: line.cpu,
-        processed: line.counters.processed,
-        backlog: line.backlog,
-        ..SoftnetReading::default()
-    });
-    Ok(readings.collect())
+fn own() -> Processes {
+    Processes {
+        server: std::process::id(),
+        generator: std::process::id(),
+    }
 }
 
 fn cpu_seconds() -> f64 {

@@ -1,9 +1,9 @@
 //! What can keep the machine from being observed. Each message names what to allow, mount or build in; a caller prints
 //! it and goes on without the observation.
 
-use std::error::Error as StandardError;
 use std::io;
 
+use corelane_host::HostError;
 use thiserror::Error;
 
 /// Why an observation cannot be made.
@@ -100,9 +100,9 @@ pub enum ObserveError {
     /// The counters of the receive path could not be read.
     #[error("cannot watch the receive path: {cause}")]
     Softnet {
-        /// What the reader of the counters said.
-        #[source]
-        cause: Box<dyn StandardError + Send + Sync>,
+        /// Why not.
+        #[from]
+        cause: HostError,
     },
 
     /// The kernel refused for another reason.

@@ -1,7 +1,7 @@
 //! Where the CPU's time went, and which kernel locks were waited for, while something was measured.
 //!
 //! What enters: the CPUs or the process to watch, and a span that begins with `start` and ends with `finish`.
-//! What leaves: plain data that serialises, and the tables that the FreeBSD posts read: the functions of `pmcstat`
+//! What leaves: plain data that serialises, in the columns that the FreeBSD posts read: the functions of `pmcstat`
 //! ([`profile`]), the lock table of `LOCK_PROFILING` ([`locks`]), the workstreams of `netstat -Q` ([`softnet`]).
 //!
 //! Nothing is changed on the machine. Where the kernel forbids observation, [`ObserveError`] says what to allow, and the

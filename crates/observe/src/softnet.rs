@@ -1,7 +1,7 @@
 //! What each CPU's receive path did, with the high-water marks of its backlog: the workstreams of FreeBSD's `netstat -Q`.
 //!
-//! What enters: readings of `/proc/net/softnet_stat` from whoever parses it, at an interval, from [`SoftnetWatch::start`]
-//! to [`SoftnetWatch::finish`]. What leaves: a [`SoftnetReport`].
+//! What enters: readings of `/proc/net/softnet_stat` at an interval, from [`SoftnetWatch::start`] to
+//! [`SoftnetWatch::finish`]. What leaves: a [`SoftnetReport`].
 //!
 //! How the columns of `netstat -Q` map to what Linux counts (`net/core/dev.c`, `net/core/net-procfs.c`):
 //!
@@ -21,48 +21,16 @@
 //! caused).
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use corelane_measure::quantity::MISSING;
-use corelane_report::table::{Column, Table};
+use corelane_host::HostError;
+use corelane_host::counters::{CpuSoftnet, Softnet, SoftnetOfCpu};
 use serde::{Deserialize, Serialize};
 
 use crate::ObserveError;
-
-/// One CPU's line of `/proc/net/softnet_stat`, as it stands at one moment. Counters count from boot and begin again at 0
-/// after 2^32 - 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SoftnetReading {
-    /// The CPU.
-    pub cpu: u32,
-    /// Frames that entered the protocols.
-    pub processed: u64,
-    /// Frames that the backlog refused.
-    pub dropped: u64,
-    /// Times that work was left for lack of budget or time.
-    pub time_squeeze: u64,
-    /// Times that another CPU woke this one (RPS).
-    pub received_rps: u64,
-    /// Frames refused because of their flow's share of the backlog.
-    pub flow_limit: u64,
-    /// Frames waiting in the backlog. `None` before Linux 5.10.
-    pub backlog: Option<u64>,
-}
-
-/// Reads one line a CPU. Whatever goes wrong ends the watch and is told by [`SoftnetWatch::finish`].
-pub trait ReadSoftnet:
-    FnMut() -> Result<Vec<SoftnetReading>, Box<dyn Error + Send + Sync>> + Send + 'static
-{
-}
-
-impl<F> ReadSoftnet for F where
-    F: FnMut() -> Result<Vec<SoftnetReading>, Box<dyn Error + Send + Sync>> + Send + 'static
-{
-}
 
 /// A watch that is under way. Dropped, it stops at the next reading.
 pub struct SoftnetWatch {
@@ -71,23 +39,22 @@ pub struct SoftnetWatch {
 }
 
 /// What the receive paths did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoftnetReport {
     /// From the first reading to the last, in nanoseconds.
     pub elapsed_ns: u64,
     /// How many readings the high-water marks are the highest of.
     pub readings: u64,
-    /// The time between two readings, as asked for, in nanoseconds.
-    pub interval_ns: u64,
-    /// One entry a CPU, by ascending id.
-    pub cpus: Vec<SoftnetCpu>,
-    /// Why a field is null: field name to reason.
+    /// One row a CPU, by ascending id. A caller may keep only some CPUs' rows.
+    pub rows: Vec<SoftnetRow>,
+    /// Why a column is null: field name to reason.
+    #[serde(default)]
     pub unknown: BTreeMap<String, String>,
 }
 
 /// One CPU's receive path between the first reading and the last, all network namespaces together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SoftnetCpu {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoftnetRow {
     /// The CPU.
     pub cpu: u32,
     /// Frames that entered the protocols.
@@ -95,7 +62,7 @@ pub struct SoftnetCpu {
     /// Frames that the backlog refused.
     pub dropped: u64,
     /// Times that work was left for lack of budget or time.
-    pub time_squeeze: u64,
+    pub squeezed: u64,
     /// Times that another CPU woke this one (RPS).
     pub received_rps: u64,
     /// Frames refused because of their flow's share of the backlog; `dropped` has them too.
@@ -112,13 +79,20 @@ impl SoftnetWatch {
     /// # Errors
     ///
     /// [`ObserveError::Softnet`] when the first reading fails, [`ObserveError::Collector`] when no thread can be had.
-    pub fn start(interval: Duration, mut read: impl ReadSoftnet) -> Result<Self, ObserveError> {
-        let tally = Tally::new(read_once(&mut read)?);
+    pub fn start(interval: Duration) -> Result<Self, ObserveError> {
+        Self::start_with(interval, Softnet::read)
+    }
+
+    fn start_with(
+        interval: Duration,
+        read: impl Fn() -> Result<Softnet, HostError> + Send + 'static,
+    ) -> Result<Self, ObserveError> {
+        let tally = Tally::new(read()?);
         let begin = Instant::now();
         let (stop, stopped) = channel();
         let thread = thread::Builder::new()
             .name("softnet".to_owned())
-            .spawn(move || read_until_stopped(interval, read, tally, begin, &stopped))
+            .spawn(move || read_until_stopped(interval, &read, tally, begin, &stopped))
             .map_err(|cause| ObserveError::Collector { cause })?;
         Ok(Self { stop, thread })
     }
@@ -137,77 +111,30 @@ impl SoftnetWatch {
     }
 }
 
-impl SoftnetReport {
-    /// The table of `netstat -Q`, with the columns that only Linux has behind it.
-    #[must_use]
-    pub fn table(&self) -> Table {
-        let mut columns = vec![Column::right("WSID"), Column::right("CPU"), Column::left("Name")];
-        columns.extend(
-            [
-                "Len",
-                "WMark",
-                "Disp'd",
-                "HDisp'd",
-                "QDrops",
-                "Queued",
-                "Handled",
-                "Squeezed",
-                "RPS",
-                "FlowLimit",
-            ]
-            .map(Column::right),
-        );
-        let mut table = Table::new(columns);
-        let or_missing = |number: Option<u64>| number.map_or_else(|| MISSING.to_owned(), |n| n.to_string());
-        for cpu in &self.cpus {
-            table.row([
-                cpu.cpu.to_string(),
-                cpu.cpu.to_string(),
-                "backlog".to_owned(),
-                or_missing(cpu.backlog),
-                or_missing(cpu.backlog_high_water),
-                MISSING.to_owned(),
-                MISSING.to_owned(),
-                cpu.dropped.to_string(),
-                MISSING.to_owned(),
-                cpu.processed.to_string(),
-                cpu.time_squeeze.to_string(),
-                cpu.received_rps.to_string(),
-                cpu.flow_limit.to_string(),
-            ]);
-        }
-        table
-    }
-}
-
-fn read_once(read: &mut impl ReadSoftnet) -> Result<Vec<SoftnetReading>, ObserveError> {
-    read().map_err(|cause| ObserveError::Softnet { cause })
-}
-
 fn read_until_stopped(
     interval: Duration,
-    mut read: impl ReadSoftnet,
+    read: &impl Fn() -> Result<Softnet, HostError>,
     mut tally: Tally,
     begin: Instant,
     stopped: &Receiver<()>,
 ) -> Result<SoftnetReport, ObserveError> {
     loop {
         let last = stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
-        tally.take(read_once(&mut read)?);
+        tally.take(read()?);
         if last {
-            return Ok(tally.report(begin.elapsed(), interval));
+            return Ok(tally.report(begin.elapsed()));
         }
     }
 }
 
-/// What the readings so far add up to.
+/// What the readings so far add up to: of each CPU the last counters and the sums.
 struct Tally {
     readings: u64,
-    cpus: BTreeMap<u32, (SoftnetReading, SoftnetCpu)>,
+    cpus: BTreeMap<u32, (CpuSoftnet, SoftnetRow)>,
 }
 
 impl Tally {
-    fn new(first: Vec<SoftnetReading>) -> Self {
+    fn new(first: Softnet) -> Self {
         let mut tally = Self {
             readings: 0,
             cpus: BTreeMap::new(),
@@ -217,56 +144,47 @@ impl Tally {
     }
 
     /// Adds what happened since the reading before. A CPU that comes online is counted from its first reading.
-    fn take(&mut self, readings: Vec<SoftnetReading>) {
+    fn take(&mut self, reading: Softnet) {
         self.readings += 1;
-        for now in readings {
-            let (before, sum) = self
-                .cpus
-                .entry(now.cpu)
-                .or_insert_with(|| (now, SoftnetCpu::nothing_yet(now.cpu)));
+        for SoftnetOfCpu {
+            cpu,
+            counters: now,
+            backlog,
+        } in reading.cpus
+        {
+            let first = || {
+                let row = SoftnetRow {
+                    cpu,
+                    ..SoftnetRow::default()
+                };
+                (now, row)
+            };
+            let (before, sum) = self.cpus.entry(cpu).or_insert_with(first);
             sum.processed += since(now.processed, before.processed);
             sum.dropped += since(now.dropped, before.dropped);
-            sum.time_squeeze += since(now.time_squeeze, before.time_squeeze);
+            sum.squeezed += since(now.time_squeeze, before.time_squeeze);
             sum.received_rps += since(now.received_rps, before.received_rps);
             sum.flow_limit += since(now.flow_limit, before.flow_limit);
-            sum.backlog = now.backlog;
-            sum.backlog_high_water = sum.backlog_high_water.max(now.backlog);
+            sum.backlog = backlog;
+            sum.backlog_high_water = sum.backlog_high_water.max(backlog);
             *before = now;
         }
     }
 
-    fn report(self, elapsed: Duration, interval: Duration) -> SoftnetReport {
-        let cpus: Vec<SoftnetCpu> = self.cpus.into_values().map(|(_, sum)| sum).collect();
+    fn report(self, elapsed: Duration) -> SoftnetReport {
+        let rows: Vec<SoftnetRow> = self.cpus.into_values().map(|(_, sum)| sum).collect();
+        let reason = "this kernel (before 5.10) does not tell how long the backlog is";
         let mut unknown = BTreeMap::new();
-        if cpus.iter().any(|cpu| cpu.backlog.is_none()) {
+        if rows.iter().any(|row| row.backlog.is_none()) {
             for field in ["backlog", "backlog_high_water"] {
-                unknown.insert(
-                    field.to_owned(),
-                    "this kernel (before 5.10) does not tell how long the backlog is".to_owned(),
-                );
+                unknown.insert(field.to_owned(), reason.to_owned());
             }
         }
         SoftnetReport {
             elapsed_ns: nanoseconds(elapsed),
             readings: self.readings,
-            interval_ns: nanoseconds(interval),
-            cpus,
+            rows,
             unknown,
-        }
-    }
-}
-
-impl SoftnetCpu {
-    fn nothing_yet(cpu: u32) -> Self {
-        Self {
-            cpu,
-            processed: 0,
-            dropped: 0,
-            time_squeeze: 0,
-            received_rps: 0,
-            flow_limit: 0,
-            backlog: None,
-            backlog_high_water: None,
         }
     }
 }
@@ -286,21 +204,23 @@ fn nanoseconds(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn reading(cpu: u32, processed: u64, dropped: u64, backlog: Option<u64>) -> SoftnetReading {
-        SoftnetReading {
+    fn reading(cpu: u32, processed: u64, dropped: u64, backlog: Option<u64>) -> SoftnetOfCpu {
+        SoftnetOfCpu {
             cpu,
-            processed,
-            dropped,
+            counters: CpuSoftnet {
+                processed,
+                dropped,
+                ..CpuSoftnet::default()
+            },
             backlog,
-            ..SoftnetReading::default()
         }
     }
 
-    fn sum_up(readings: Vec<Vec<SoftnetReading>>) -> SoftnetReport {
-        let mut readings = readings.into_iter();
+    fn sum_up(readings: Vec<Vec<SoftnetOfCpu>>) -> SoftnetReport {
+        let mut readings = readings.into_iter().map(|cpus| Softnet { cpus });
         let mut tally = Tally::new(readings.next().unwrap());
         readings.for_each(|next| tally.take(next));
-        tally.report(Duration::from_secs(1), Duration::from_millis(10))
+        tally.report(Duration::from_secs(1))
     }
 
     #[test]
@@ -311,12 +231,15 @@ mod tests {
             vec![reading(0, 200, 3, Some(1)), reading(1, 8, 0, Some(0))],
         ]);
         assert_eq!(report.readings, 3);
-        let expected = "\
-WSID  CPU  Name     Len  WMark  Disp'd  HDisp'd  QDrops  Queued  Handled  Squeezed  RPS  FlowLimit
-   0    0  backlog    1    300       -        -       3       -      100         0    0          0
-   1    1  backlog    0      0       -        -       0       -        1         0    0          0
-";
-        assert_eq!(report.table().render(100), expected);
+        let row = |cpu, processed, dropped, backlog, backlog_high_water| SoftnetRow {
+            cpu,
+            processed,
+            dropped,
+            backlog: Some(backlog),
+            backlog_high_water: Some(backlog_high_water),
+            ..SoftnetRow::default()
+        };
+        assert_eq!(report.rows, [row(0, 100, 3, 1, 300), row(1, 1, 0, 0, 0)]);
     }
 
     #[test]
@@ -325,22 +248,27 @@ WSID  CPU  Name     Len  WMark  Disp'd  HDisp'd  QDrops  Queued  Handled  Squeez
             vec![reading(0, 0xffff_fff0, 0, Some(0))],
             vec![reading(0, 0x10, 0, Some(0))],
         ]);
-        assert_eq!(report.cpus[0].processed, 0x20);
+        assert_eq!(report.rows[0].processed, 0x20);
     }
 
     #[test]
     fn a_kernel_without_backlog_lengths_gives_null_and_the_reason() {
         let report = sum_up(vec![vec![reading(0, 1, 0, None)], vec![reading(0, 2, 0, None)]]);
-        assert_eq!(report.cpus[0].backlog_high_water, None);
+        assert_eq!(report.rows[0].backlog_high_water, None);
         assert!(report.unknown["backlog_high_water"].contains("5.10"));
     }
 
     #[test]
-    fn a_reading_that_fails_is_told() {
-        let failing = || Err::<Vec<SoftnetReading>, _>("the file is gone".into());
-        let error = SoftnetWatch::start(Duration::from_millis(10), failing)
+    fn a_reading_that_fails_is_reported() {
+        let gone = || {
+            Err(HostError::Missing {
+                place: "/proc",
+                what: "softnet_stat".to_owned(),
+            })
+        };
+        let error = SoftnetWatch::start_with(Duration::from_millis(10), gone)
             .err()
             .unwrap();
-        assert!(error.to_string().contains("the file is gone"), "{error}");
+        assert!(error.to_string().contains("softnet_stat"), "{error}");
     }
 }

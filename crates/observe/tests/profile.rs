@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::process::id;
 
 use corelane_observe::ObserveError;
-use corelane_observe::profile::{Profile, Profiler, Settings, Target};
+use corelane_observe::profile::{FunctionTable, Processes, Profile, Profiler};
 
 use crate::common::{alone, cpus, flood};
 
@@ -16,13 +16,13 @@ fn spin_on_purpose(rounds: u64) -> u64 {
     (0..rounds).fold(1, |sum, round| black_box(sum ^ round).rotate_left(5))
 }
 
-/// Starts with this process among the named ones; `None`, with the reason told, where the machine does not permit it.
-fn start(target: Target) -> Option<Profiler> {
-    let settings = Settings {
-        processes: vec![id()],
-        ..Settings::default()
+/// Samples all CPUs, with this process as the server; `None`, with the reason told, where the machine does not permit it.
+fn start() -> Option<Profiler> {
+    let processes = Processes {
+        server: id(),
+        generator: id(),
     };
-    match Profiler::start(target, settings) {
+    match Profiler::start(&cpus(), processes) {
         Err(error @ ObserveError::Forbidden { .. }) => {
             eprintln!("skipped: {error}");
             None
@@ -32,69 +32,53 @@ fn start(target: Target) -> Option<Profiler> {
 }
 
 fn assert_every_sample_is_in_one_place(profile: &Profile) {
-    let of_processes: u64 = profile
-        .processes
-        .iter()
-        .map(|process| process.functions.samples)
-        .sum();
     assert_eq!(
         profile.samples,
-        of_processes + profile.softirq.samples + profile.idle_samples + profile.elsewhere_samples
+        profile.workers.samples
+            + profile.clients.samples
+            + profile.softirq.samples
+            + profile.idle_samples
+            + profile.elsewhere_samples
     );
 }
 
 #[test]
 fn a_busy_loop_is_at_the_top_of_its_process() {
     let _alone = alone();
-    let Some(profiler) = start(Target::Process(id())) else {
+    let Some(profiler) = start() else {
         return;
     };
-    // The threads that exist are sampled: this one is among them.
     black_box(spin_on_purpose(ROUNDS));
     let profile = profiler.finish().unwrap();
     assert_every_sample_is_in_one_place(&profile);
-    let functions = &profile.processes[0].functions;
-    let top = &functions.functions[0];
-    let text = functions.table(5).render(100);
-    assert!(top.function.ends_with("::spin_on_purpose"), "{text}");
-    assert!(top.share_percent > 50.0, "{text}");
-    assert!(top.image.starts_with("all-"), "{text}");
+    let rows = &profile.workers.rows;
+    assert!(rows[0].function.ends_with("::spin_on_purpose"), "{rows:?}");
+    assert!(rows[0].samples_percent > 50.0, "{rows:?}");
+    assert!(rows[0].image.starts_with("all-"), "{rows:?}");
     assert_eq!(profile.lost_samples, 0);
-}
-
-#[test]
-fn a_busy_loop_is_at_the_top_of_its_process_when_whole_cpus_are_sampled() {
-    let _alone = alone();
-    let Some(profiler) = start(Target::Cpus(cpus())) else {
-        return;
-    };
-    black_box(spin_on_purpose(ROUNDS));
-    let profile = profiler.finish().unwrap();
-    assert_every_sample_is_in_one_place(&profile);
-    let functions = &profile.processes[0].functions;
-    let text = functions.table(5).render(100);
-    assert!(
-        functions.functions[0].function.ends_with("::spin_on_purpose"),
-        "{text}"
-    );
 }
 
 #[test]
 fn a_flood_of_datagrams_shows_udp_in_softirq_and_sending_in_the_process() {
     let _alone = alone();
-    let Some(profiler) = start(Target::Cpus(cpus())) else {
+    let Some(profiler) = start() else {
         return;
     };
     flood(300_000);
     let profile = profiler.finish().unwrap();
     assert_every_sample_is_in_one_place(&profile);
-    let of_process = profile.processes[0].functions.table(40).render(160);
-    let in_softirq = profile.softirq.table(40).render(160);
+    let names = |table: &FunctionTable| -> Vec<String> {
+        table.rows.iter().map(|row| row.function.clone()).collect()
+    };
+    let (of_process, in_softirq) = (names(&profile.workers), names(&profile.softirq));
     if profile.notes.iter().any(|note| note.contains("have no names")) {
         eprintln!("skipped: {}", profile.notes.join("; "));
         return;
     }
-    assert!(of_process.contains("udp_sendmsg"), "{of_process}");
+    assert!(
+        of_process.iter().any(|name| name.contains("udp_sendmsg")),
+        "{of_process:?}"
+    );
     let receives = [
         "udp_queue_rcv",
         "udp4_lib_lookup",
@@ -102,30 +86,31 @@ fn a_flood_of_datagrams_shows_udp_in_softirq_and_sending_in_the_process() {
         "udp_unicast_rcv",
     ];
     assert!(
-        receives.iter().any(|function| in_softirq.contains(function)),
-        "{in_softirq}"
+        in_softirq
+            .iter()
+            .any(|name| receives.iter().any(|function| name.contains(function))),
+        "{in_softirq:?}"
     );
-    assert!(!in_softirq.contains("udp_sendmsg "), "{in_softirq}");
+    assert!(
+        !in_softirq.iter().any(|name| name == "udp_sendmsg"),
+        "{in_softirq:?}"
+    );
 }
 
 #[test]
 fn kernel_functions_name_their_callers_and_the_shares_add_up() {
     let _alone = alone();
-    let Some(profiler) = start(Target::Cpus(cpus())) else {
+    let Some(profiler) = start() else {
         return;
     };
     flood(300_000);
     let profile = profiler.finish().unwrap();
-    for table in [&profile.softirq, &profile.processes[0].functions] {
-        let shares: f64 = table
-            .functions
-            .iter()
-            .map(|function| function.share_percent)
-            .sum();
+    for table in [&profile.softirq, &profile.workers] {
+        let shares: f64 = table.rows.iter().map(|row| row.samples_percent).sum();
         assert!(table.samples == 0 || (shares - 100.0).abs() < 0.01, "{shares}");
-        for function in &table.functions {
-            let by_callers: u64 = function.callers.iter().map(|caller| caller.samples).sum();
-            assert!(by_callers <= function.samples, "{function:?}");
+        for row in &table.rows {
+            let by_callers: f64 = row.callers.iter().map(|caller| caller.samples_percent).sum();
+            assert!(by_callers <= row.samples_percent + 1e-9, "{row:?}");
         }
     }
 }
@@ -134,16 +119,18 @@ fn kernel_functions_name_their_callers_and_the_shares_add_up() {
 fn a_process_that_does_not_exist_is_named() {
     // Beyond the highest id that `/proc/sys/kernel/pid_max` allows.
     let nobody = 1 << 22;
-    let error = Profiler::start(Target::Process(nobody), Settings::default())
-        .err()
-        .unwrap();
+    let processes = Processes {
+        server: id(),
+        generator: nobody,
+    };
+    let error = Profiler::start(&cpus(), processes).err().unwrap();
     assert!(error.to_string().contains("process 4194304"), "{error}");
 }
 
 #[test]
 fn a_profile_is_read_back_from_json() {
     let _alone = alone();
-    let Some(profiler) = start(Target::Process(id())) else {
+    let Some(profiler) = start() else {
         return;
     };
     black_box(spin_on_purpose(ROUNDS / 10));

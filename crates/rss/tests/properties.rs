@@ -1,9 +1,10 @@
 //! For random keys, tables and tuples the oracle, the compiled hash and the steering program agree, and every plan keeps
 //! its promises.
 
+use crate::common::interpreter;
 use crate::common::packet::{Transport, packet};
 use crate::common::random;
-use corelane_rss::steer::{self, Families, interpreter};
+use corelane_rss::steer::{self, Families};
 use corelane_rss::{Bucket, HashFields, Key, Steering, Toeplitz, Tuple, oracle, plan};
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};

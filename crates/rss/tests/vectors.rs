@@ -1,8 +1,9 @@
 //! Published values come out of every way of hashing, and out of the planner.
 
+use crate::common::interpreter;
 use crate::common::packet::{Transport, packet};
 use crate::common::vectors::{post_buckets, post_wrong_ring, suite};
-use corelane_rss::steer::{self, Families, interpreter};
+use corelane_rss::steer::{self, Families};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Toeplitz, Way, oracle, plan};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -142,13 +142,6 @@ impl Snapshot {
         self.conditions.extend(conditions);
         self.conditions.sort_by_key(|condition| condition.severity);
     }
-
-    /// The conditions that spoil a result.
-    pub fn spoiling(&self) -> impl Iterator<Item = &Condition> {
-        self.conditions
-            .iter()
-            .filter(|condition| condition.severity == Severity::Spoils)
-    }
 }
 
 /// Takes a snapshot of the machine, with the conditions of `devices` in the calling thread's network namespace.

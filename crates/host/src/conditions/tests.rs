@@ -124,7 +124,8 @@ fn what_spoils_stands_before_what_explains() {
         find(&snapshot, "turbo").mend.as_deref(),
         Some("echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo")
     );
-    assert_eq!(snapshot.spoiling().count(), 1);
+    let spoils = |condition: &&Condition| condition.severity == Severity::Spoils;
+    assert_eq!(snapshot.conditions.iter().filter(spoils).count(), 1);
 }
 
 /// A file, what it then says, the condition it turns, and what that becomes.

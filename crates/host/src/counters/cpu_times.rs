@@ -45,11 +45,6 @@ impl CpuTime {
         self.user_ns + self.nice_ns + self.system_ns + self.irq_ns + self.softirq_ns
     }
 
-    /// The part of the time something ran, 0 to 1; `None` when no time passed.
-    pub fn busy_share(&self) -> Option<f64> {
-        self.share(self.busy_ns())
-    }
-
     /// The part of the time with nothing to run, 0 to 1; `None` when no time passed.
     pub fn idle_share(&self) -> Option<f64> {
         self.share(self.idle_ns + self.iowait_ns)
@@ -220,7 +215,7 @@ procs_blocked 0
         let earlier = CpuTimes::parse("cpu0 100 0 100 100 0 0 100 0\n", 100).unwrap();
         let later = CpuTimes::parse("cpu0 110 0 120 150 5 0 110 5\n", 100).unwrap();
         let time = later.since(&earlier).cpu(0).unwrap();
-        assert_eq!(time.busy_share(), Some(0.4));
+        assert_eq!(time.busy_ns() * 10, time.total_ns() * 4);
         assert_eq!(time.idle_share(), Some(0.55));
         assert_eq!(time.softirq_share(), Some(0.1));
         assert_eq!(time.steal_share(), Some(0.05));
@@ -228,7 +223,7 @@ procs_blocked 0
 
     #[test]
     fn no_time_has_no_shares() {
-        assert_eq!(CpuTime::default().busy_share(), None);
+        assert_eq!(CpuTime::default().idle_share(), None);
     }
 
     #[test]

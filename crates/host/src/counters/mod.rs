@@ -19,7 +19,7 @@ mod tcp;
 mod thread;
 mod udp;
 
-pub use clock::{ClockMethod, ClockRate};
+pub use clock::ClockRate;
 pub use cpu_times::{CpuTime, CpuTimes, TimeOfCpu};
 pub use device::DeviceStatistics;
 pub use family::Family;

@@ -50,12 +50,6 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Receive queues in use.
-    #[must_use]
-    pub fn receiving(&self) -> u32 {
-        self.receive.saturating_add(self.combined)
-    }
-
     /// The most receive queues that could be in use.
     #[must_use]
     pub fn receiving_maximum(&self) -> u32 {
@@ -87,25 +81,6 @@ pub struct Coalescing {
     pub transmit_microseconds: Option<u32>,
     /// Whether the driver changes the above with the load.
     pub adaptive_receive: bool,
-}
-
-/// Reads the flow control of `device`; `None` where the device has none, as virtual ones do not.
-///
-/// # Errors
-///
-/// [`HostError::Netlink`] for a device that is not there and for kernels before 5.6.
-pub fn pause(device: &str) -> Result<Option<Pause>, HostError> {
-    Ethtool::open()?.pause(device)
-}
-
-/// Reads the offloads active on `device`, by the kernel's own names (`ethtool -k` maps some of them to others):
-/// `rx-gro`, `tx-generic-segmentation`, `tx-tcp-segmentation`, `rx-lro`, `rx-hashing` and so on.
-///
-/// # Errors
-///
-/// [`HostError::Netlink`] for a device that is not there and for kernels before 5.6.
-pub fn features(device: &str) -> Result<BTreeSet<String>, HostError> {
-    Ethtool::open()?.features(device)
 }
 
 /// Messages and attributes of `linux/ethtool_netlink.h`.

@@ -4,21 +4,15 @@
 //! document. What cannot be had is left out with its reason, which says what to allow: no observation is worth a trial.
 
 use super::plan::{PlannedStep, ScalePlan};
-use crate::documents::observed::{
-    LockComparison, LockRow, Observed, ObservedLocks, ObservedProfile, ObservedSoftnet, ProfileCaller,
-    ProfileRow, ProfileTable, SoftnetRow,
-};
-use crate::scale::ScaleReport;
-use crate::scale::Step;
-use corelane_host::counters::Softnet;
+use crate::documents::observed::{LockComparison, Observed};
+use crate::scale::{Placement, Step};
 use corelane_observe::ObserveError;
-use corelane_observe::locks::{LockReport, LockSite, LockWatch, compare};
-use corelane_observe::profile::{FunctionTable, Profile, Profiler, Settings, Target};
-use corelane_observe::softnet::{SoftnetReading, SoftnetReport, SoftnetWatch};
+use corelane_observe::locks::{LockWatch, compare};
+use corelane_observe::profile::{Processes, Profiler};
+use corelane_observe::softnet::SoftnetWatch;
 use corelane_serve::udp::{Mode, Model};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::time::Duration;
 
 /// The time between two readings of the backlogs, for their high-water marks: a thousandth of a CPU.
@@ -40,26 +34,12 @@ pub struct Observe {
     pub softnet: bool,
 }
 
-/// The processes of a trial.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Processes {
-    pub(super) server: u32,
-    pub(super) generator: u32,
-}
-
 /// An observation under way.
 pub(super) struct Observation {
     cpus: Vec<u32>,
-    processes: Processes,
     profile: Option<Result<Profiler, ObserveError>>,
     locks: Option<Result<LockWatch, ObserveError>>,
     softnet: Option<Result<SoftnetWatch, ObserveError>>,
-}
-
-/// What one trial's observation saw.
-pub(super) struct Seen {
-    observed: Observed,
-    locks: Option<LockReport>,
 }
 
 impl Observation {
@@ -67,43 +47,47 @@ impl Observation {
     /// only after a moment.
     pub(super) fn start(asked: Observe, cpus: Vec<u32>, processes: Processes) -> Self {
         let both = vec![processes.server, processes.generator];
-        let softnet = asked
-            .softnet
-            .then(|| SoftnetWatch::start(SOFTNET_INTERVAL, read_softnet));
+        let softnet = asked.softnet.then(|| SoftnetWatch::start(SOFTNET_INTERVAL));
         let locks = asked.locks.then(|| LockWatch::start(&cpus, &both));
-        let settings = Settings {
-            processes: both,
-            ..Settings::default()
-        };
-        let profile = asked
-            .profile
-            .then(|| Profiler::start(Target::Cpus(cpus.clone()), settings));
+        let profile = asked.profile.then(|| Profiler::start(&cpus, processes));
         Self {
             cpus,
-            processes,
             profile,
             locks,
             softnet,
         }
     }
 
-    /// Stops and tells; `None` when nothing was asked.
-    pub(super) fn finish(self, round: usize) -> Option<Seen> {
+    /// Stops, and returns what was seen; `None` when nothing was asked.
+    pub(super) fn finish(self, round: usize) -> Option<Observed> {
         if self.profile.is_none() && self.locks.is_none() && self.softnet.is_none() {
             return None;
         }
         let mut unknown = BTreeMap::new();
-        let softnet = finished("softnet", self.softnet, SoftnetWatch::finish, &mut unknown);
-        let locks = finished("locks", self.locks, LockWatch::finish, &mut unknown);
-        let profile = finished("profile", self.profile, Profiler::finish, &mut unknown);
-        let observed = Observed {
+        let mut softnet = finished("softnet", self.softnet, SoftnetWatch::finish, &mut unknown);
+        let mut locks = finished("locks", self.locks, LockWatch::finish, &mut unknown);
+        let mut profile = finished("profile", self.profile, Profiler::finish, &mut unknown);
+        if let Some(softnet) = &mut softnet {
+            softnet.rows.retain(|row| self.cpus.contains(&row.cpu));
+        }
+        if let Some(locks) = &mut locks {
+            let mut rank = 0..;
+            locks
+                .rows
+                .retain(|row| rank.next() < Some(MOST_ROWS) || row.receive_lock);
+        }
+        if let Some(profile) = &mut profile {
+            for table in [&mut profile.workers, &mut profile.clients, &mut profile.softirq] {
+                table.rows.truncate(MOST_ROWS);
+            }
+        }
+        Some(Observed {
             round,
-            profile: profile.map(|profile| told_profile(profile, self.processes)),
-            locks: locks.as_ref().map(told_locks),
-            softnet: softnet.map(|softnet| told_softnet(softnet, &self.cpus)),
+            profile,
+            locks,
+            softnet,
             unknown,
-        };
-        Some(Seen { observed, locks })
+        })
     }
 }
 
@@ -118,60 +102,29 @@ fn finished<Watch, Told>(
         .ok()
 }
 
-fn read_softnet() -> Result<Vec<SoftnetReading>, Box<dyn Error + Send + Sync>> {
-    let table = Softnet::read()?;
-    let readings = table.cpus.iter().map(|line| SoftnetReading {
-        cpu: line.cpu,
-        processed: line.counters.processed,
-        dropped: line.counters.dropped,
-        time_squeeze: line.counters.time_squeeze,
-        received_rps: line.counters.received_rps,
-        flow_limit: line.counters.flow_limit,
-        backlog: line.backlog,
-    });
-    Ok(readings.collect())
-}
-
-/// The last lock reports of the steps, for comparing echo beside sink.
-#[derive(Default)]
-pub(super) struct Kept {
-    locks: BTreeMap<usize, LockReport>,
-}
-
-impl Kept {
-    /// Puts what was seen of step `index` into the report, in place of an earlier round's.
-    pub(super) fn keep(&mut self, report: &mut ScaleReport, index: usize, seen: Seen) {
-        report.steps[index].observed = Some(seen.observed);
-        if let Some(locks) = seen.locks {
-            self.locks.insert(index, locks);
-            report.lock_comparisons = self.comparisons(&report.steps);
-        }
-    }
-
-    /// Exact steering's echo beside its sink with all buckets active, for each placement.
-    fn comparisons(&self, steps: &[Step]) -> Vec<LockComparison> {
-        let watched = |mode: Mode| {
-            let of_mode = move |step: &Step| {
-                step.variation.is_plain()
-                    && (step.mode, step.model) == (mode, Model::Exact)
-                    && step.buckets_active == step.buckets_configured
-            };
-            self.locks
-                .iter()
-                .map(|(index, locks)| (&steps[*index], locks))
-                .filter(move |(step, _)| of_mode(step))
+/// Exact steering's echo beside its sink with all buckets active, for each placement.
+pub(super) fn compare_locks(steps: &[Step]) -> Vec<LockComparison> {
+    let watched = |mode: Mode| {
+        let of_mode = move |step: &Step| {
+            step.variation.is_plain()
+                && (step.mode, step.model) == (mode, Model::Exact)
+                && step.buckets_active == step.buckets_configured
         };
-        watched(Mode::Echo)
-            .filter_map(|(step, echo)| {
-                let (_, sink) = watched(Mode::Sink).find(|(other, _)| other.placement == step.placement)?;
-                Some(LockComparison {
-                    placement: step.placement,
-                    buckets_active: step.buckets_active,
-                    sentence: compare(echo, sink),
-                })
+        steps
+            .iter()
+            .filter(move |step| of_mode(step))
+            .filter_map(|step| Some((step, step.observed.as_ref()?.locks.as_ref()?)))
+    };
+    watched(Mode::Echo)
+        .filter_map(|(step, echo)| {
+            let (_, sink) = watched(Mode::Sink).find(|(other, _)| other.placement == step.placement)?;
+            Some(LockComparison {
+                placement: step.placement,
+                buckets_active: step.buckets_active,
+                sentence: compare(echo, sink),
             })
-            .collect()
-    }
+        })
+        .collect()
 }
 
 /// The step that shows waits for the receive lock, where clients can be on other CPUs: the receive path then takes the lock
@@ -180,133 +133,12 @@ pub(super) fn crossed_sink(plan: &ScalePlan) -> Option<PlannedStep> {
     let echo = plan
         .steps
         .iter()
-        .rfind(|step| step.model == Model::Exact && step.placement == crate::scale::Placement::Crossed)?;
+        .rfind(|step| step.model == Model::Exact && step.placement == Placement::Crossed)?;
     let sink = PlannedStep {
         mode: Mode::Sink,
         ..*echo
     };
     (plan.request.observe.locks && !plan.steps.contains(&sink)).then_some(sink)
-}
-
-fn told_profile(profile: Profile, processes: Processes) -> ObservedProfile {
-    let of = |process: u32| {
-        let found = profile
-            .processes
-            .iter()
-            .find(|profile| profile.process == process);
-        found
-            .map(|profile| told_functions(&profile.functions))
-            .unwrap_or_default()
-    };
-    ObservedProfile {
-        event: profile.event.name().to_owned(),
-        frequency_hz: profile.frequency_hz,
-        elapsed_ns: profile.elapsed_ns,
-        samples: profile.samples,
-        lost_samples: profile.lost_samples,
-        idle_samples: profile.idle_samples,
-        elsewhere_samples: profile.elsewhere_samples,
-        workers: of(processes.server),
-        clients: of(processes.generator),
-        softirq: told_functions(&profile.softirq),
-        notes: with_lost(profile.notes, profile.lost_samples, "samples"),
-    }
-}
-
-fn told_functions(table: &FunctionTable) -> ProfileTable {
-    let rows = table.functions.iter().take(MOST_ROWS).map(|function| ProfileRow {
-        samples_percent: function.share_percent,
-        image: function.image.clone(),
-        function: function.function.clone(),
-        callers: function
-            .callers
-            .iter()
-            .map(|caller| ProfileCaller {
-                function: caller.function.clone(),
-                samples_percent: caller.share_percent,
-            })
-            .collect(),
-    });
-    ProfileTable {
-        samples: table.samples,
-        unresolved_samples: table.unresolved_samples,
-        functions: table.functions.len(),
-        rows: rows.collect(),
-    }
-}
-
-/// The notes, and a line more where the watch could not keep up.
-fn with_lost(mut notes: Vec<String>, lost: u64, what: &str) -> Vec<String> {
-    if lost > 0 {
-        notes.push(format!("{lost} {what} found no room and are in no table"));
-    }
-    notes
-}
-
-fn told_locks(locks: &LockReport) -> ObservedLocks {
-    let receive_lock = |site: &LockSite| {
-        locks
-            .receive_lock_sites()
-            .any(|receive| std::ptr::eq(receive, site))
-    };
-    let ranked = locks.sites.iter().enumerate();
-    let kept = ranked.filter(|(rank, site)| *rank < MOST_ROWS || receive_lock(site));
-    let rows = kept.map(|(_, site)| LockRow {
-        max_ns: site.max_ns,
-        wait_max_ns: site.wait_max_ns,
-        total_ns: site.total_ns,
-        wait_total_ns: site.wait_total_ns,
-        count: site.count,
-        count_in_softirq: site.count_in_softirq,
-        avg_ns: site.avg_ns,
-        wait_avg_ns: site.wait_avg_ns,
-        receive_lock: receive_lock(site),
-        name: site.name(),
-    });
-    ObservedLocks {
-        cpus: locks.cpus.clone(),
-        elapsed_ns: locks.elapsed_ns,
-        waits: locks.waits,
-        wait_total_ns: locks.wait_total_ns,
-        wait_percent: locks.wait_percent(),
-        receive_lock_waits: locks.receive_lock_sites().map(|site| site.count).sum(),
-        receive_lock_percent: locks.receive_lock_percent(),
-        spin_coverage: word(&locks.spin_coverage),
-        elsewhere_waits: locks.elsewhere_waits,
-        lost_records: locks.lost_records,
-        rows: rows.collect(),
-        unknown: locks.unknown.clone(),
-        notes: with_lost(locks.notes.clone(), locks.lost_records, "records of waits"),
-    }
-}
-
-/// A unit variant as documents write it.
-fn word(variant: &impl Serialize) -> String {
-    match serde_json::to_value(variant) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => "unknown".to_owned(),
-    }
-}
-
-fn told_softnet(softnet: SoftnetReport, cpus: &[u32]) -> ObservedSoftnet {
-    let own = softnet.cpus.iter().filter(|line| cpus.contains(&line.cpu));
-    ObservedSoftnet {
-        elapsed_ns: softnet.elapsed_ns,
-        readings: softnet.readings,
-        rows: own
-            .map(|line| SoftnetRow {
-                cpu: line.cpu,
-                processed: line.processed,
-                dropped: line.dropped,
-                squeezed: line.time_squeeze,
-                received_rps: line.received_rps,
-                flow_limit: line.flow_limit,
-                backlog: line.backlog,
-                backlog_high_water: line.backlog_high_water,
-            })
-            .collect(),
-        unknown: softnet.unknown,
-    }
 }
 
 #[cfg(test)]

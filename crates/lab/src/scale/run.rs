@@ -1,7 +1,7 @@
 //! The scaling experiment for datagrams, for the runner.
 
 use super::document::{Limit, LimitCause, SCHEMA, ScaleReport, Step, Trial};
-use super::observe::Kept;
+use super::observe;
 use super::plan::ScalePlan;
 use super::{trial, verdict};
 use crate::child::ChildError;
@@ -27,8 +27,6 @@ pub struct Scale {
     pub facts: RunFacts,
     /// Descriptors that one process may hold.
     pub descriptor_limit: usize,
-    /// What was observed so far.
-    pub(super) observations: Kept,
 }
 
 /// Why an experiment could not be carried out.
@@ -61,7 +59,6 @@ impl Scale {
             program,
             facts,
             descriptor_limit,
-            observations: Kept::default(),
         }
     }
 }
@@ -118,7 +115,8 @@ impl Experiment for Scale {
     ) -> Result<TrialStatus, ScaleError> {
         let (trial, seen) = trial::run(self, trying)?;
         if let Some(seen) = seen.filter(|_| trial.tried.is_valid()) {
-            self.observations.keep(report, trying.turn.step, seen);
+            report.steps[trying.turn.step].observed = Some(seen);
+            report.lock_comparisons = observe::compare_locks(&report.steps);
         }
         let status = trial.tried.status;
         report.trials.push(trial);

@@ -4,14 +4,16 @@
 use super::account::{self, Evidence};
 use super::collect::{self, SideReading, Sides, Spent};
 use super::document::Trial;
-use super::observe::{Observation, Processes, Seen};
+use super::observe::Observation;
 use super::run::{Scale, ScaleError};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::document::TrialStatus;
+use crate::documents::observed::Observed;
 use crate::experiment::Trying;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_load::udp::UdpLoad;
+use corelane_observe::profile::Processes;
 use corelane_serve::udp::{UdpServed, UdpServer};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,7 +28,10 @@ const SETTLED_AFTER: Duration = Duration::from_millis(100);
 const LONGEST_SETTLING: Duration = Duration::from_secs(2);
 
 /// Runs one trial.
-pub(super) fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Seen>), ScaleError> {
+pub(super) fn run(
+    experiment: &Scale,
+    trying: &mut Trying<'_>,
+) -> Result<(Trial, Option<Observed>), ScaleError> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
     let (turn, interrupt) = (trying.turn, trying.interrupt);
     let step = plan.steps[turn.step];

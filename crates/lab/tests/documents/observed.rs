@@ -1,11 +1,11 @@
 //! What was observed, in the document, the text and the page.
 
 use corelane_lab::document::Document;
-use corelane_lab::documents::observed::{
-    LockComparison, LockRow, Observed, ObservedLocks, ObservedProfile, ObservedSoftnet, ProfileCaller,
-    ProfileRow, ProfileTable, SoftnetRow,
-};
+use corelane_lab::documents::observed::{LockComparison, Observed};
 use corelane_lab::scale::{Placement, ScaleReport};
+use corelane_observe::locks::{LockReport, LockSite};
+use corelane_observe::profile::{CallerShare, FunctionShare, FunctionTable, Profile, SampledEvent};
+use corelane_observe::softnet::{SoftnetReport, SoftnetRow};
 use corelane_report::page::Rendered;
 use corelane_serve::udp::Model;
 
@@ -13,46 +13,46 @@ use corelane_serve::udp::Model;
 fn observed_report() -> ScaleReport {
     let mut report = crate::documents::support::report(2, 215_000.0);
     let long = "a_function_whose_name_is_longer_than_any_column_that_fits_on_a_terminal_of_the_usual_width_";
-    let functions = ProfileTable {
+    let functions = FunctionTable {
         samples: 10,
         functions: 1,
-        rows: vec![ProfileRow {
+        rows: vec![FunctionShare {
             samples_percent: 12.34,
             image: "<script>".to_owned(),
             function: long.to_owned(),
-            callers: vec![ProfileCaller {
+            callers: vec![CallerShare {
                 function: long.to_owned(),
                 samples_percent: 12.34,
             }],
         }],
-        ..ProfileTable::default()
+        ..FunctionTable::default()
     };
     let observed = Observed {
         round: 2,
-        profile: Some(ObservedProfile {
-            event: "cpu-clock".to_owned(),
+        profile: Some(Profile {
+            event: SampledEvent::CpuClock,
             samples: 20,
             workers: functions.clone(),
             softirq: functions,
-            ..ObservedProfile::default()
+            ..Profile::default()
         }),
-        locks: Some(ObservedLocks {
+        locks: Some(LockReport {
             cpus: vec![0, 1],
             waits: 300,
             receive_lock_waits: 300,
-            rows: vec![LockRow {
+            rows: vec![LockSite {
                 wait_total_ns: 1_500_000,
                 count: 300,
                 receive_lock: true,
                 name: format!("__udp_enqueue_schedule_skb (spin lock) < {long}"),
-                ..LockRow::default()
+                ..LockSite::default()
             }],
             unknown: [("max_ns", "waits only"), ("avg_ns", "waits only")]
                 .map(|(field, reason)| (field.to_owned(), reason.to_owned()))
                 .into(),
-            ..ObservedLocks::default()
+            ..LockReport::default()
         }),
-        softnet: Some(ObservedSoftnet {
+        softnet: Some(SoftnetReport {
             readings: 20,
             rows: vec![SoftnetRow {
                 cpu: 1,
@@ -60,7 +60,7 @@ fn observed_report() -> ScaleReport {
                 backlog_high_water: Some(300),
                 ..SoftnetRow::default()
             }],
-            ..ObservedSoftnet::default()
+            ..SoftnetReport::default()
         }),
         ..Observed::default()
     };

@@ -10,7 +10,6 @@ use crate::burst::{Burst, Extent};
 use crate::error::LinkError;
 use crate::layout::FrameLayout;
 use crate::link::Link;
-use crate::system::mapping::Mapping;
 use crate::tally::Tally;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -25,7 +24,7 @@ pub struct CaptureLink {
     name: String,
     reader: Option<CaptureReader>,
     writer: Option<CaptureWriter>,
-    memory: Mapping,
+    memory: Vec<u8>,
     layout: FrameLayout,
     extents: Vec<Extent>,
     scratch: Vec<u8>,
@@ -47,16 +46,11 @@ impl CaptureLink {
             .flatten()
             .map(|path| path.display().to_string());
         let name = format!("pcap:{}", shown.collect::<Vec<_>>().join(","));
-        let memory = Mapping::anonymous(layout.bytes()).map_err(|cause| LinkError::System {
-            link: name.clone(),
-            step: "mapping memory for frames",
-            cause,
-        })?;
         Ok(CaptureLink {
             reader: read.map(CaptureReader::open).transpose()?,
             writer: write.map(CaptureWriter::create).transpose()?,
             name,
-            memory,
+            memory: vec![0; layout.bytes()],
             layout,
             extents: Vec::with_capacity(layout.frames()),
             scratch: vec![0; layout.longest()],
@@ -76,10 +70,7 @@ impl CaptureLink {
             return Ok(true);
         }
         let offset = self.layout.start_of(self.extents.len());
-        // SAFETY: the buffer lies within the mapping, and no burst borrows it while the link is borrowed mutably.
-        let buffer =
-            unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(offset), frame.data.len()) };
-        buffer.copy_from_slice(&frame.data);
+        self.memory[offset..][..frame.data.len()].copy_from_slice(&frame.data);
         self.tally.received += 1;
         self.tally.received_bytes += frame.data.len() as u64;
         self.extents.push(Extent {
@@ -100,8 +91,7 @@ impl Link for CaptureLink {
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
         self.extents.clear();
         while self.extents.len() < limit.min(self.layout.frames()) && self.read_next()? {}
-        // SAFETY: each extent is within a buffer of its own in the link's memory, which only the next call writes again.
-        Ok(unsafe { Burst::new(self.memory.start(), &self.extents) })
+        Ok(Burst::of(&mut self.memory, &self.extents))
     }
 
     fn transmit(

@@ -108,9 +108,7 @@ impl<L: Link, C: FnMut() -> Instant> Faulty<L, C> {
         }
         self.received.received += self.extents.len() as u64;
         self.received.received_bytes += self.memory.len() as u64;
-        // SAFETY: the extents were just made of frames appended to the memory one after the other; it stays as it is until
-        // the next call, and the burst borrows the link mutably until then.
-        Ok(unsafe { Burst::new(self.memory.as_mut_ptr(), &self.extents) })
+        Ok(Burst::of(&mut self.memory, &self.extents))
     }
 
     /// Takes frames to be sent; says how many.

@@ -1,14 +1,12 @@
-//! What can stand around any link: faults, a capture, a count.
+//! What can stand around any link: faults, a capture.
 
 mod captured;
-mod counted;
 mod fault;
 mod faulty;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use captured::Captured;
-pub use counted::Counted;
 pub(crate) use fault::Faults;
 pub use fault::{Direction, FaultPlan, Injected};
 pub use faulty::Faulty;

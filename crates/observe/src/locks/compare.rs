@@ -1,18 +1,8 @@
 //! Two runs beside each other: which waits more, for what, and whether the socket's receive lock is what it waits for, as
 //! it was on FreeBSD.
 
-use super::report::{LockReport, LockSite, SpinCoverage};
-
-/// Functions that take the lock of a UDP socket's receive queue, or of the queue its reader takes from
-/// (`net/ipv4/udp.c`): the first is the receive path's, the others the reader's.
-const RECEIVE_LOCK_FUNCTIONS: &[&str] = &[
-    "__udp_enqueue_schedule_skb",
-    "__skb_recv_udp",
-    "udp_rmem_release",
-    "udp_skb_destructor",
-    "first_packet_length",
-    "__first_packet_length",
-];
+use super::report::{LockReport, SpinCoverage};
+use super::sites::percent_of_time;
 
 /// Below this share of the CPUs' time, in percent, waiting is not worth a reader's: a measurement repeats no better.
 const WORTH_NAMING_PERCENT: f64 = 0.1;
@@ -20,21 +10,6 @@ const WORTH_NAMING_PERCENT: f64 = 0.1;
 /// Why Linux may lack the contention that the post "Receive side scaling: testing UDP throughput" found.
 const HELD_WITH_SOFTIRQ_OFF: &str = "Linux holds it with softirqs off, so that the receive path cannot interrupt the reader \
                                      that holds it: only another CPU could wait";
-
-impl LockReport {
-    /// The places that wait for a UDP socket's receive lock.
-    pub fn receive_lock_sites(&self) -> impl Iterator<Item = &LockSite> {
-        self.sites
-            .iter()
-            .filter(|site| RECEIVE_LOCK_FUNCTIONS.contains(&site.function.as_str()))
-    }
-
-    /// What these waits took, in percent of the watched CPUs' time.
-    #[must_use]
-    pub fn receive_lock_percent(&self) -> f64 {
-        self.percent_of_time(self.receive_lock_sites().map(|site| site.wait_total_ns).sum())
-    }
-}
 
 /// Says which of an echo and a sink run waits more for locks, for which, and what the socket's receive lock has to do with
 /// it. The post found the sink worse: its reader is back at the lock sooner.
@@ -44,7 +19,7 @@ pub fn compare(echo: &LockReport, sink: &LockReport) -> String {
 }
 
 fn which_waits_more(echo: &LockReport, sink: &LockReport) -> String {
-    let (in_echo, in_sink) = (echo.wait_percent(), sink.wait_percent());
+    let (in_echo, in_sink) = (echo.wait_percent, sink.wait_percent);
     if in_echo.max(in_sink) < WORTH_NAMING_PERCENT {
         return format!(
             "neither run waits for kernel locks: echo {in_echo:.2} %, sink {in_sink:.2} % of the CPUs' time"
@@ -55,11 +30,11 @@ fn which_waits_more(echo: &LockReport, sink: &LockReport) -> String {
     } else {
         ("echo", in_echo, in_sink, echo)
     };
-    let most = report.sites.first().map_or_else(String::new, |site| {
+    let most = report.rows.first().map_or_else(String::new, |site| {
         format!(
             ", most of it in {} ({:.2} %, {} waits, {:.0} % of them in softirq)",
-            site.name(),
-            report.percent_of_time(site.wait_total_ns),
+            site.name,
+            percent_of_time(site.wait_total_ns, report.elapsed_ns, &report.cpus),
             site.count,
             100.0 * site.count_in_softirq as f64 / site.count.max(1) as f64
         )
@@ -68,20 +43,18 @@ fn which_waits_more(echo: &LockReport, sink: &LockReport) -> String {
 }
 
 fn receive_lock(echo: &LockReport, sink: &LockReport) -> String {
-    let waits = |report: &LockReport| report.receive_lock_sites().map(|site| site.count).sum::<u64>();
-    let (in_echo, in_sink) = (waits(echo), waits(sink));
+    let (in_echo, in_sink) = (echo.receive_lock_waits, sink.receive_lock_waits);
     if in_echo + in_sink > 0 {
         return format!(
             "for the socket's receive lock echo waited {in_echo} times ({:.2} % of the CPUs' time), sink {in_sink} times \
              ({:.2} %)",
-            echo.receive_lock_percent(),
-            sink.receive_lock_percent()
+            echo.receive_lock_percent, sink.receive_lock_percent
         );
     }
-    let told = [echo, sink]
+    let all_reported = [echo, sink]
         .iter()
         .all(|report| report.spin_coverage == SpinCoverage::Every);
-    let limit = if told {
+    let limit = if all_reported {
         ""
     } else {
         ", as far as this kernel tells of such waits"
@@ -91,52 +64,39 @@ fn receive_lock(echo: &LockReport, sink: &LockReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use super::super::report::LockKind;
     use super::*;
+    use crate::locks::LockSite;
 
-    fn site(function: &str, count: u64, wait_total_ns: u64) -> LockSite {
-        LockSite {
-            function: function.to_owned(),
-            image: "kernel".to_owned(),
-            kind: LockKind::Spin,
-            locks: 1,
-            callers: Vec::new(),
-            max_ns: None,
-            wait_max_ns: wait_total_ns,
-            total_ns: None,
-            wait_total_ns,
-            count,
-            count_in_softirq: count / 2,
-            avg_ns: None,
-            wait_avg_ns: 0,
-        }
-    }
+    const RECEIVE_LOCK: &str = "__udp_enqueue_schedule_skb (spin lock)";
 
-    fn report(sites: Vec<LockSite>) -> LockReport {
+    fn report(name: &str, count: u64, wait_total_ns: u64) -> LockReport {
+        let wait_percent = wait_total_ns as f64 / 2e9 * 100.0;
+        let receive_lock = name == RECEIVE_LOCK;
         LockReport {
             cpus: vec![0, 1],
-            processes: Vec::new(),
             elapsed_ns: 1_000_000_000,
-            waits: sites.iter().map(|site| site.count).sum(),
-            wait_total_ns: sites.iter().map(|site| site.wait_total_ns).sum(),
-            sites,
-            elsewhere_waits: 0,
-            elsewhere_wait_total_ns: 0,
-            lost_records: 0,
-            ends_without_begin: 0,
-            begins_without_end: 0,
+            waits: count,
+            wait_total_ns,
+            wait_percent,
+            receive_lock_waits: if receive_lock { count } else { 0 },
+            receive_lock_percent: if receive_lock { wait_percent } else { 0.0 },
             spin_coverage: SpinCoverage::Every,
-            unknown: BTreeMap::new(),
-            notes: Vec::new(),
+            rows: vec![LockSite {
+                wait_total_ns,
+                count,
+                count_in_softirq: count / 2,
+                receive_lock,
+                name: name.to_owned(),
+                ..LockSite::default()
+            }],
+            ..LockReport::default()
         }
     }
 
     #[test]
     fn the_worse_run_is_named_with_its_lock() {
-        let echo = report(vec![site("__udp_enqueue_schedule_skb", 10, 2_000_000)]);
-        let sink = report(vec![site("__udp_enqueue_schedule_skb", 100, 40_000_000)]);
+        let echo = report(RECEIVE_LOCK, 10, 2_000_000);
+        let sink = report(RECEIVE_LOCK, 100, 40_000_000);
         assert_eq!(
             compare(&echo, &sink),
             "sink waits more: 2.00 % of the CPUs' time against 0.10 %, most of it in __udp_enqueue_schedule_skb (spin lock) \
@@ -147,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_kernel_without_that_contention_is_said_to_have_none_and_why() {
-        let mut quiet = report(vec![site("try_to_wake_up", 3, 1_000)]);
+        let mut quiet = report("try_to_wake_up (spin lock)", 3, 1_000);
         let text = compare(&quiet, &quiet);
         assert!(text.starts_with("neither run waits"), "{text}");
         assert!(

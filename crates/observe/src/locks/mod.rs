@@ -18,14 +18,14 @@ use perf_event::{Builder, SampleFlag, events};
 
 use crate::ObserveError;
 use crate::perf::tracepoint::Tracepoint;
-use crate::perf::{Place, Privilege, Recorder, Terms, open};
+use crate::perf::{Privilege, Recorder, Terms, open};
 use crate::symbols::KernelSymbols;
 
 use sink::{LockSink, Payload, Ring};
 use sites::Watched;
 
 pub use compare::compare;
-pub use report::{LockCaller, LockKind, LockReport, LockSite, SpinCoverage};
+pub use report::{LockReport, LockSite, SpinCoverage};
 
 /// The deepest call chain taken of a waiter. Up to six functions of the lock itself stand before the one that wanted it
 /// (a read-write semaphore); the rest tells who called that.
@@ -39,7 +39,6 @@ const RING_BYTES: usize = 4 << 20;
 pub struct LockWatch {
     recorder: Recorder<LockSink>,
     cpus: Vec<u32>,
-    processes: Vec<u32>,
 }
 
 impl LockWatch {
@@ -67,14 +66,13 @@ impl LockWatch {
                     privilege: Privilege::Tracepoint,
                     ring_bytes: RING_BYTES,
                 };
-                rings.push(open(every_hit(point, kind), Place::Cpu(*cpu), terms)?);
+                rings.push(open(every_hit(point, kind), *cpu, terms)?);
                 kinds.push(kind);
             }
         }
         Ok(Self {
             recorder: Recorder::start(rings, cpus, LockSink::new(payload, kinds, processes))?,
             cpus: cpus.to_vec(),
-            processes: processes.to_vec(),
         })
     }
 
@@ -89,7 +87,6 @@ impl LockWatch {
         let (waits, chains) = recorded.sink.close();
         let watched = Watched {
             cpus: self.cpus,
-            processes: self.processes,
             elapsed_ns,
             lost_records: recorded.lost,
         };

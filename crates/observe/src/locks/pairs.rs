@@ -3,14 +3,11 @@
 //! Records come from one ring a CPU and tracepoint. They are put in the order of time first, because a thread may begin to
 //! wait on one CPU and end on another.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// How far behind the newest record one may still appear in another ring: a record becomes visible when it is complete,
 /// and interrupts may stretch that. Far longer than any interrupt should take.
 const DISORDER_NS: u64 = 10_000_000;
-
-/// Of how many different locks an entry keeps count; more read as this many.
-const MOST_LOCKS: usize = 4096;
 
 /// What one hit of a tracepoint tells.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +51,6 @@ pub(super) struct Waits {
     unordered: Vec<Record>,
     waiting: HashMap<(Waiter, u64), Begun>,
     sums: HashMap<Option<Place>, Sum>,
-    ends_without_begin: u64,
 }
 
 /// Everything that was waited for.
@@ -63,10 +59,6 @@ pub(super) struct Closed {
     pub sums: HashMap<Place, Sum>,
     /// Waits of those who are not watched.
     pub elsewhere: Sum,
-    /// Waits that had begun before the watch, or whose begin was lost.
-    pub ends_without_begin: u64,
-    /// Waits that had not ended with the watch, or whose end was lost.
-    pub begins_without_end: u64,
 }
 
 /// Waits of one kind at one place.
@@ -76,7 +68,6 @@ pub(super) struct Sum {
     pub waits_in_softirq: u64,
     pub wait_total_ns: u64,
     pub wait_max_ns: u64,
-    pub locks: HashSet<u64>,
 }
 
 impl Waits {
@@ -102,8 +93,6 @@ impl Waits {
                 .filter_map(|(place, sum)| Some((place?, sum)))
                 .collect(),
             elsewhere,
-            ends_without_begin: self.ends_without_begin,
-            begins_without_end: self.waiting.len() as u64,
         }
     }
 
@@ -123,10 +112,12 @@ impl Waits {
             Some(begun) => {
                 self.waiting.entry(key).or_insert(begun);
             }
-            None => match self.waiting.remove(&key) {
-                Some(begun) => self.sums.entry(begun.place).or_default().add(&begun, &record),
-                None => self.ends_without_begin += 1,
-            },
+            // Without a begin, the wait began before the watch, or its begin was lost: how long it took is not known.
+            None => {
+                if let Some(begun) = self.waiting.remove(&key) {
+                    self.sums.entry(begun.place).or_default().add(&begun, &record);
+                }
+            }
         }
     }
 }
@@ -138,9 +129,6 @@ impl Sum {
         self.waits_in_softirq += u64::from(begun.in_softirq);
         self.wait_total_ns += waited;
         self.wait_max_ns = self.wait_max_ns.max(waited);
-        if self.locks.len() < MOST_LOCKS {
-            self.locks.insert(end.lock);
-        }
     }
 
     /// Both together.
@@ -149,7 +137,6 @@ impl Sum {
         self.waits_in_softirq += other.waits_in_softirq;
         self.wait_total_ns += other.wait_total_ns;
         self.wait_max_ns = self.wait_max_ns.max(other.wait_max_ns);
-        self.locks.extend(other.locks);
     }
 }
 
@@ -207,8 +194,7 @@ mod tests {
             end(180, BOB, LOCK),
         ]]);
         assert_eq!((sum.waits, sum.wait_total_ns, sum.wait_max_ns), (2, 120, 70));
-        assert_eq!(sum.locks, HashSet::from([LOCK]));
-        assert_eq!((closed.begins_without_end, closed.ends_without_begin), (0, 0));
+        assert_eq!(closed.sums.len(), 1);
     }
 
     #[test]
@@ -223,13 +209,12 @@ mod tests {
 
     #[test]
     fn a_mutex_that_spins_and_then_sleeps_waits_once() {
-        let (sum, closed) = close(&[&[
+        let (sum, _) = close(&[&[
             begin(100, ALICE, LOCK),
             begin(130, ALICE, LOCK),
             end(200, ALICE, LOCK),
         ]]);
         assert_eq!((sum.waits, sum.wait_total_ns), (1, 100));
-        assert_eq!(closed.ends_without_begin, 0);
     }
 
     #[test]
@@ -272,10 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_waits_are_counted_and_not_guessed() {
+    fn halves_of_waits_are_in_no_sum() {
         let (sum, closed) = close(&[&[end(50, ALICE, LOCK), begin(100, BOB, LOCK)]]);
         assert_eq!(sum.waits, 0);
-        assert_eq!((closed.ends_without_begin, closed.begins_without_end), (1, 1));
+        assert!(closed.sums.is_empty() && closed.elsewhere.waits == 0);
     }
 
     proptest! {
@@ -296,10 +281,9 @@ mod tests {
             appearing.sort_by_key(|(time_ns, _)| *time_ns);
             let in_order: Vec<Record> = appearing.into_iter().map(|(_, record)| record).collect();
             let batches: Vec<&[Record]> = in_order.chunks(batch_size).collect();
-            let (sum, closed) = close(&batches);
+            let (sum, _) = close(&batches);
             prop_assert_eq!(sum.waits, waits.len() as u64);
             prop_assert_eq!(sum.wait_total_ns, waits.iter().map(|(_, length)| length).sum::<u64>());
-            prop_assert_eq!(closed.begins_without_end + closed.ends_without_begin, 0);
         }
     }
 }

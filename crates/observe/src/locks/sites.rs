@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::pairs::{Closed, Sum};
-use super::report::{LockCaller, LockKind, LockReport, LockSite, SpinCoverage};
-use crate::perf::frames;
+use super::report::{LockKind, LockReport, LockSite, SpinCoverage};
+use crate::perf::{frames, lost_note};
 use crate::symbols::{KernelSymbols, Symbol};
 
 /// Why the columns of holding times are empty.
@@ -15,11 +15,21 @@ const HOLDING_UNKNOWN: &str = "lock:contention_begin and lock:contention_end tel
 const NATIVE_QUEUE: &str = "native_queued_spin_lock_slowpath";
 const PARAVIRTUAL_QUEUE: &str = "__pv_queued_spin_lock_slowpath";
 
+/// Functions that take the lock of a UDP socket's receive queue, or of the queue its reader takes from
+/// (`net/ipv4/udp.c`): the first is the receive path's, the others the reader's.
+const RECEIVE_LOCK_FUNCTIONS: &[&str] = &[
+    "__udp_enqueue_schedule_skb",
+    "__skb_recv_udp",
+    "udp_rmem_release",
+    "udp_skb_destructor",
+    "first_packet_length",
+    "__first_packet_length",
+];
+
 /// What was watched.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     pub cpus: Vec<u32>,
-    pub processes: Vec<u32>,
     pub elapsed_ns: u64,
     pub lost_records: u64,
 }
@@ -43,32 +53,50 @@ pub(super) fn report(
         }
         entry.sum.merge(sum);
     }
-    let mut sites: Vec<LockSite> = merged
-        .into_iter()
-        .map(|((function, kind), merged)| merged.into_site(function, kind))
-        .collect();
-    sites.sort_by(|left, right| {
-        let by_name = || (&left.function, left.kind).cmp(&(&right.function, right.kind));
-        right.wait_total_ns.cmp(&left.wait_total_ns).then_with(by_name)
+    let mut merged: Vec<((Symbol, LockKind), Merged)> = merged.into_iter().collect();
+    merged.sort_by(|(left, of_left), (right, of_right)| {
+        let by_name = || (&left.0.function, left.1).cmp(&(&right.0.function, right.1));
+        let longest_first = of_right.sum.wait_total_ns.cmp(&of_left.sum.wait_total_ns);
+        longest_first.then_with(by_name)
     });
+    let rows: Vec<LockSite> = merged
+        .into_iter()
+        .map(|((function, kind), merged)| merged.into_site(&function, kind))
+        .collect();
+    let wait_total_ns = rows.iter().map(|site| site.wait_total_ns).sum();
+    let receive_locks = || rows.iter().filter(|site| site.receive_lock);
+    let receive_lock_ns = receive_locks().map(|site| site.wait_total_ns).sum();
+    let percent = |waited_ns| percent_of_time(waited_ns, watched.elapsed_ns, &watched.cpus);
     let spin_coverage = spin_coverage(&chains);
     LockReport {
-        cpus: watched.cpus,
-        processes: watched.processes,
         elapsed_ns: watched.elapsed_ns,
-        waits: sites.iter().map(|site| site.count).sum(),
-        wait_total_ns: sites.iter().map(|site| site.wait_total_ns).sum(),
-        sites,
-        elsewhere_waits: waits.elsewhere.waits,
-        elsewhere_wait_total_ns: waits.elsewhere.wait_total_ns,
-        lost_records: watched.lost_records,
-        ends_without_begin: waits.ends_without_begin,
-        begins_without_end: waits.begins_without_end,
+        waits: rows.iter().map(|site| site.count).sum(),
+        wait_total_ns,
+        wait_percent: percent(wait_total_ns),
+        receive_lock_waits: receive_locks().map(|site| site.count).sum(),
+        receive_lock_percent: percent(receive_lock_ns),
         spin_coverage,
+        elsewhere_waits: waits.elsewhere.waits,
+        lost_records: watched.lost_records,
+        rows,
         unknown: ["max_ns", "total_ns", "avg_ns"]
             .map(|field| (field.to_owned(), HOLDING_UNKNOWN.to_owned()))
             .into(),
-        notes: notes(kernel, spin_coverage),
+        notes: notes(kernel, spin_coverage)
+            .into_iter()
+            .chain(lost_note(watched.lost_records, "records of waits"))
+            .collect(),
+        cpus: watched.cpus,
+    }
+}
+
+/// `waited_ns` as a share of the CPUs' time, in percent; 0 for an empty watch.
+pub(super) fn percent_of_time(waited_ns: u64, elapsed_ns: u64, cpus: &[u32]) -> f64 {
+    let time = elapsed_ns as f64 * cpus.len() as f64;
+    if time > 0.0 {
+        100.0 * waited_ns as f64 / time
+    } else {
+        0.0
     }
 }
 
@@ -113,19 +141,14 @@ struct Merged {
 }
 
 impl Merged {
-    fn into_site(self, function: Symbol, kind: LockKind) -> LockSite {
-        let mut callers: Vec<LockCaller> = self
+    fn into_site(self, function: &Symbol, kind: LockKind) -> LockSite {
+        // Of callers that are as frequent, the first by name.
+        let caller = self
             .callers
-            .into_iter()
-            .map(|(function, count)| LockCaller { function, count })
-            .collect();
-        callers.sort_by_key(|caller| std::cmp::Reverse(caller.count));
+            .iter()
+            .min_by_key(|(_, count)| std::cmp::Reverse(**count))
+            .map_or_else(String::new, |(caller, _)| format!(" < {caller}"));
         LockSite {
-            function: function.function,
-            image: function.image,
-            kind,
-            locks: self.sum.locks.len() as u64,
-            callers,
             max_ns: None,
             wait_max_ns: self.sum.wait_max_ns,
             total_ns: None,
@@ -134,6 +157,8 @@ impl Merged {
             count_in_softirq: self.sum.waits_in_softirq,
             avg_ns: None,
             wait_avg_ns: self.sum.wait_total_ns / self.sum.waits.max(1),
+            receive_lock: RECEIVE_LOCK_FUNCTIONS.contains(&function.function.as_str()),
+            name: format!("{} ({kind}){caller}", function.function),
         }
     }
 }
@@ -167,8 +192,6 @@ fn notes(kernel: &KernelSymbols, coverage: SpinCoverage) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::super::pairs::Place;
     use super::*;
 
@@ -189,13 +212,12 @@ mod tests {
     /// `PERF_CONTEXT_KERNEL`, as the kernel writes it before its addresses.
     const KERNEL: u64 = (-128_i64).cast_unsigned();
 
-    fn sum(waits: u64, wait_total_ns: u64, locks: &[u64]) -> Sum {
+    fn sum(waits: u64, wait_total_ns: u64) -> Sum {
         Sum {
             waits,
             waits_in_softirq: waits,
             wait_total_ns,
             wait_max_ns: 2_500,
-            locks: HashSet::from_iter(locks.iter().copied()),
         }
     }
 
@@ -208,18 +230,15 @@ mod tests {
         let place = |chain, flags| Place { chain, flags };
         let waits = Closed {
             sums: HashMap::from([
-                (place(0, 1), sum(3, 6_000, &[1])),
-                (place(1, 1), sum(1, 2_500, &[1])),
-                (place(2, 33), sum(1, 100, &[2])),
-                (place(2, 32), sum(1, 900, &[2])),
+                (place(0, 1), sum(3, 6_000)),
+                (place(1, 1), sum(1, 2_500)),
+                (place(2, 33), sum(1, 100)),
+                (place(2, 32), sum(1, 900)),
             ]),
-            elsewhere: sum(4, 70_000, &[3]),
-            ends_without_begin: 1,
-            begins_without_end: 2,
+            elsewhere: sum(4, 70_000),
         };
         let watched = Watched {
             cpus: vec![0, 1],
-            processes: vec![7],
             elapsed_ns: 1_000_000,
             lost_records: 0,
         };
@@ -228,21 +247,32 @@ mod tests {
 
     #[test]
     fn waits_are_summed_by_the_function_outside_the_locking_code() {
-        let expected = "\
-max  wait_max  total  wait_total  count  avg  wait_avg  name
- us        us     us          us          us        us
-  -       2.5      -         8.5      4    -       2.1  __udp_enqueue_schedule_skb (spin lock) < udp_queue_rcv_one_skb
-  -       2.5      -         1.0      2    -       0.5  pipe_write (mutex) < vfs_write
-";
         let report = sample_report();
-        assert_eq!(report.table(9).render(130), expected);
+        let site = |wait_total_ns, count, wait_avg_ns, receive_lock, name: &str| LockSite {
+            wait_max_ns: 2_500,
+            wait_total_ns,
+            count,
+            count_in_softirq: count,
+            wait_avg_ns,
+            receive_lock,
+            name: name.to_owned(),
+            ..LockSite::default()
+        };
+        let expected = [
+            site(
+                8_500,
+                4,
+                2_125,
+                true,
+                "__udp_enqueue_schedule_skb (spin lock) < udp_queue_rcv_one_skb",
+            ),
+            site(1_000, 2, 500, false, "pipe_write (mutex) < vfs_write"),
+        ];
+        assert_eq!(report.rows, expected);
         assert_eq!((report.waits, report.wait_total_ns), (6, 9_500));
-        assert_eq!(
-            (report.elsewhere_waits, report.elsewhere_wait_total_ns),
-            (4, 70_000)
-        );
-        assert_eq!(report.sites[0].locks, 1);
-        assert!((report.receive_lock_percent() - 0.425).abs() < 1e-9);
+        assert_eq!((report.elsewhere_waits, report.receive_lock_waits), (4, 4));
+        assert!((report.wait_percent - 0.475).abs() < 1e-9);
+        assert!((report.receive_lock_percent - 0.425).abs() < 1e-9);
     }
 
     #[test]
@@ -253,7 +283,6 @@ max  wait_max  total  wait_total  count  avg  wait_avg  name
         let none: [Box<[u64]>; 1] = [[KERNEL, 0x10010, 0x3010].into()];
         let watched = Watched {
             cpus: vec![0],
-            processes: Vec::new(),
             elapsed_ns: 1,
             lost_records: 0,
         };

@@ -10,6 +10,6 @@ mod recorder;
 pub(crate) mod tracepoint;
 
 pub(crate) use chain::{Frame, frames};
-pub(crate) use open::{Place, Terms, open};
-pub(crate) use permission::{Privilege, explain_open};
-pub(crate) use recorder::{Recorder, Sink};
+pub(crate) use open::{Terms, open};
+pub(crate) use permission::{Place, Privilege, explain_open};
+pub(crate) use recorder::{Recorder, Sink, lost_note};

@@ -1,31 +1,12 @@
 //! One event, opened where it shall count, with the ring it writes to.
 
-use std::fmt;
 use std::io;
 
 use nix::errno::Errno;
 use perf_event::{Builder, Clock, ReadFormat, SampleFlag, Sampler};
 
-use super::permission::{Privilege, explain_map, explain_open};
+use super::permission::{Place, Privilege, explain_map, explain_open};
 use crate::ObserveError;
-
-/// Where an event counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Everything that runs on one CPU.
-    Cpu(u32),
-    /// One thread, wherever it runs.
-    Thread { process: u32, thread: u32 },
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Cpu(cpu) => write!(formatter, "CPU {cpu}"),
-            Place::Thread { process, thread } => write!(formatter, "thread {thread} of process {process}"),
-        }
-    }
-}
 
 /// What to say when it cannot be opened, and how much memory its samples get.
 #[derive(Clone, Copy, Debug)]
@@ -40,19 +21,16 @@ pub(crate) struct Terms<'a> {
     pub ring_bytes: usize,
 }
 
-/// Opens the event, disabled, with samples of who, when, where and by which calls.
+/// Opens the event for one CPU, disabled, with samples of who, when, where and by which calls.
 ///
 /// Times are of the monotonic clock, so that records of several rings can be put in order.
-pub(crate) fn open(mut event: Builder<'_>, place: Place, terms: Terms<'_>) -> Result<Sampler, ObserveError> {
+pub(crate) fn open(mut event: Builder<'_>, cpu: u32, terms: Terms<'_>) -> Result<Sampler, ObserveError> {
     event
         .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::CPU | SampleFlag::CALLCHAIN)
         .clockid(Clock::MONOTONIC)
         .enabled(false)
         .read_format(ReadFormat::LOST);
-    match place {
-        Place::Cpu(cpu) => event.any_pid().one_cpu(cpu as usize),
-        Place::Thread { thread, .. } => event.observe_pid(thread.cast_signed()).any_cpu(),
-    };
+    event.any_pid().one_cpu(cpu as usize);
     let counter = event
         .build()
         .or_else(|error| {
@@ -63,7 +41,7 @@ pub(crate) fn open(mut event: Builder<'_>, place: Place, terms: Terms<'_>) -> Re
                 Err(error)
             }
         })
-        .map_err(|cause| explain_open(cause, terms.event, terms.needs, place, terms.privilege))?;
+        .map_err(|cause| explain_open(cause, terms.event, terms.needs, Place::Cpu(cpu), terms.privilege))?;
     counter
         .sampled(terms.ring_bytes)
         .map_err(|cause| explain_map(cause, terms.ring_bytes))

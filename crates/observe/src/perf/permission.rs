@@ -2,25 +2,42 @@
 //!
 //! What enters: the error of a system call. What leaves: an [`ObserveError`] with the sysctls at fault, as they are now.
 
+use std::fmt;
 use std::fs;
 use std::io;
 
 use nix::errno::Errno;
 
-use super::Place;
 use crate::ObserveError;
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 const MLOCK_KB: &str = "/proc/sys/kernel/perf_event_mlock_kb";
 
+/// Where an event counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Everything that runs on one CPU.
+    Cpu(u32),
+    /// One thread, wherever it runs.
+    Thread { process: u32, thread: u32 },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Cpu(cpu) => write!(formatter, "CPU {cpu}"),
+            Place::Thread { process, thread } => write!(formatter, "thread {thread} of process {process}"),
+        }
+    }
+}
+
 /// The highest `kernel.perf_event_paranoid` that lets everybody sample as asked, by the kernel's documentation
-/// (`Documentation/admin-guide/sysctl/kernel.rst`): -1 for raw tracepoints, 0 for whole CPUs, 1 for the kernel's part of
-/// an own process.
+/// (`Documentation/admin-guide/sysctl/kernel.rst`): -1 for raw tracepoints, 0 for whole CPUs, 2 for the user code of an own
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Privilege {
     Tracepoint,
     WholeCpu,
-    KernelOfProcess,
     UserOfProcess,
 }
 
@@ -29,7 +46,6 @@ impl Privilege {
         match self {
             Privilege::Tracepoint => -1,
             Privilege::WholeCpu => 0,
-            Privilege::KernelOfProcess => 1,
             Privilege::UserOfProcess => 2,
         }
     }

@@ -74,6 +74,11 @@ impl<S: Sink> Recorder<S> {
     }
 }
 
+/// What a reader should know where a collector could not keep up.
+pub(crate) fn lost_note(lost: u64, what: &str) -> Option<String> {
+    (lost > 0).then(|| format!("{lost} {what} found no room and are in no table"))
+}
+
 fn collector(cause: io::Error) -> ObserveError {
     ObserveError::Collector { cause }
 }

@@ -1,12 +1,11 @@
 //! From samples to tables: equal call chains are counted together, then named and put where they belong.
 
 use std::collections::HashMap;
-use std::fs;
 
 use perf_event::data::Sample;
 
 use super::table::FunctionCounts;
-use super::{FunctionTable, ProcessProfile};
+use super::{FunctionTable, Processes};
 use crate::ObserveError;
 use crate::perf::{Frame, Sink, frames};
 use crate::symbols::{KernelSymbols, ProcessSymbols, Symbol};
@@ -46,48 +45,47 @@ impl Sink for Folder {
     }
 }
 
-/// The processes whose functions are named.
+/// One of the processes whose functions are named.
 #[derive(Debug)]
-pub(super) struct Processes {
-    entries: Vec<Process>,
-}
-
-#[derive(Debug)]
-struct Process {
+struct Named {
     id: u32,
-    command: String,
     symbols: ProcessSymbols,
 }
 
-impl Processes {
-    /// Reads what the processes have mapped now, while they surely run.
-    pub(super) fn read(ids: &[u32]) -> Result<Self, ObserveError> {
-        let entries = ids
-            .iter()
-            .map(|id| {
-                let gone = |cause| ObserveError::NoProcess { process: *id, cause };
-                let command = fs::read_to_string(format!("/proc/{id}/comm")).map_err(gone)?;
-                Ok(Process {
-                    id: *id,
-                    command: command.trim_end().to_owned(),
-                    symbols: ProcessSymbols::read(*id).map_err(gone)?,
-                })
-            })
-            .collect::<Result<_, ObserveError>>()?;
-        Ok(Self { entries })
+impl Named {
+    /// Reads what the process has mapped now, while it surely runs.
+    fn read(process: u32) -> Result<Self, ObserveError> {
+        let symbols =
+            ProcessSymbols::read(process).map_err(|cause| ObserveError::NoProcess { process, cause })?;
+        Ok(Self { id: process, symbols })
     }
 
-    /// Adds what those that still run have mapped since.
-    pub(super) fn read_again(&mut self) {
-        for process in &mut self.entries {
-            if let Ok(later) = ProcessSymbols::read(process.id) {
-                process.symbols.extend(later);
-            }
+    /// Adds what it has mapped since, if it still runs.
+    fn read_again(&mut self) {
+        if let Ok(later) = ProcessSymbols::read(self.id) {
+            self.symbols.extend(later);
         }
+    }
+}
+
+/// The server's process and the generator's, in this order.
+#[derive(Debug)]
+pub(super) struct NamedProcesses([Named; 2]);
+
+impl NamedProcesses {
+    pub(super) fn read(processes: Processes) -> Result<Self, ObserveError> {
+        Ok(Self([
+            Named::read(processes.server)?,
+            Named::read(processes.generator)?,
+        ]))
+    }
+
+    pub(super) fn read_again(&mut self) {
+        self.0.iter_mut().for_each(Named::read_again);
     }
 
     fn position(&self, id: u32) -> Option<usize> {
-        self.entries.iter().position(|process| process.id == id)
+        self.0.iter().position(|process| process.id == id)
     }
 }
 
@@ -97,20 +95,20 @@ pub(super) struct Folded {
     pub samples: u64,
     pub idle_samples: u64,
     pub elsewhere_samples: u64,
-    pub processes: Vec<ProcessProfile>,
+    pub workers: FunctionTable,
+    pub clients: FunctionTable,
     pub softirq: FunctionTable,
 }
 
 impl Folder {
     /// Names the functions and sums them up.
-    pub(super) fn resolve(self, kernel: &KernelSymbols, processes: &mut Processes) -> Folded {
+    pub(super) fn resolve(self, kernel: &KernelSymbols, processes: &mut NamedProcesses) -> Folded {
         let mut namer = Namer {
             kernel,
             kernel_names: HashMap::new(),
         };
         let mut softirq = FunctionCounts::default();
-        let mut tasks: Vec<FunctionCounts> = Vec::new();
-        tasks.resize_with(processes.entries.len(), FunctionCounts::default);
+        let mut tasks: [FunctionCounts; 2] = Default::default();
         let (mut idle_samples, mut elsewhere_samples) = (0, 0);
         for (chain, count) in &self.chains {
             let position = processes.position(chain.process);
@@ -125,24 +123,17 @@ impl Folder {
                 elsewhere_samples += count;
                 continue;
             };
-            let user = position.map(|position| &mut processes.entries[position].symbols);
+            let user = position.map(|position| &mut processes.0[position].symbols);
             let (function, caller) = namer.innermost(&chain.addresses, user);
             table.add(function, caller, *count);
         }
+        let [workers, clients] = tasks;
         Folded {
             samples: self.chains.values().sum(),
             idle_samples,
             elsewhere_samples,
-            processes: processes
-                .entries
-                .iter()
-                .zip(tasks)
-                .map(|(process, counts)| ProcessProfile {
-                    process: process.id,
-                    command: process.command.clone(),
-                    functions: counts.into_table(),
-                })
-                .collect(),
+            workers: workers.into_table(),
+            clients: clients.into_table(),
             softirq: softirq.into_table(),
         }
     }
@@ -198,6 +189,7 @@ fn unknown() -> Symbol {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{CallerShare, FunctionShare};
     use super::*;
 
     const SYMBOLS: &str = "\
@@ -210,6 +202,13 @@ mod tests {
 
     /// `PERF_CONTEXT_KERNEL`, as the kernel writes it before its addresses.
     const KERNEL: u64 = (-128_i64).cast_unsigned();
+
+    fn processes(server: u32, generator: u32) -> NamedProcesses {
+        NamedProcesses([server, generator].map(|id| Named {
+            id,
+            symbols: ProcessSymbols::default(),
+        }))
+    }
 
     #[test]
     fn every_sample_goes_to_one_place() {
@@ -224,28 +223,24 @@ mod tests {
         count(0, &[KERNEL, 0x3010, 0x4010, 0x5010], 3);
         count(0, &[KERNEL, 0x5010], 2);
         count(8, &[KERNEL, 0x1010, 0x2010], 1);
-        let mut processes = Processes {
-            entries: vec![Process {
-                id: worker,
-                command: "server".to_owned(),
-                symbols: ProcessSymbols::default(),
-            }],
-        };
+        let mut processes = processes(worker, 9);
         let folded = folder.resolve(&KernelSymbols::parse(SYMBOLS), &mut processes);
         assert_eq!(folded.samples, 15);
         assert_eq!((folded.idle_samples, folded.elsewhere_samples), (2, 1));
-        let task = &folded.processes[0];
-        assert_eq!((task.process, task.command.as_str()), (worker, "server"));
-        let of_task = "\
-%SAMP  IMAGE   FUNCTION     CALLERS
-100.0  kernel  udp_sendmsg  inet_sendmsg
-";
-        let of_softirq = "\
-%SAMP  IMAGE   FUNCTION        CALLERS
-100.0  kernel  __udp4_lib_rcv  handle_softirqs
-";
-        assert_eq!(task.functions.table(9).render(100), of_task);
-        assert_eq!(folded.softirq.table(9).render(100), of_softirq);
+        let only = |function: &str, caller: &str| {
+            vec![FunctionShare {
+                samples_percent: 100.0,
+                image: "kernel".to_owned(),
+                function: function.to_owned(),
+                callers: vec![CallerShare {
+                    function: caller.to_owned(),
+                    samples_percent: 100.0,
+                }],
+            }]
+        };
+        assert_eq!(folded.workers.rows, only("udp_sendmsg", "inet_sendmsg"));
+        assert_eq!(folded.softirq.rows, only("__udp4_lib_rcv", "handle_softirqs"));
+        assert_eq!(folded.clients, FunctionTable::default());
         assert_eq!(folded.softirq.samples, 7);
     }
 
@@ -260,14 +255,8 @@ mod tests {
             },
             2,
         );
-        let mut processes = Processes {
-            entries: vec![Process {
-                id: 7,
-                command: "server".to_owned(),
-                symbols: ProcessSymbols::default(),
-            }],
-        };
+        let mut processes = processes(7, 9);
         let folded = folder.resolve(&KernelSymbols::parse(SYMBOLS), &mut processes);
-        assert_eq!(folded.processes[0].functions.unresolved_samples, 2);
+        assert_eq!(folded.workers.unresolved_samples, 2);
     }
 }

@@ -1,6 +1,6 @@
 //! Which functions the CPUs ran: the table that the posts took from `pmcstat -T`, for the worker processes and for softirq.
 //!
-//! What enters: CPUs or a process, from [`Profiler::start`] to [`Profiler::finish`]. What leaves: a [`Profile`].
+//! What enters: CPUs, and the two processes of an experiment, from [`Profiler::start`] to [`Profiler::finish`]. What leaves: a [`Profile`].
 //!
 //! The CPUs are sampled at a fixed rate by the best clock the machine has: cycles counted by hardware, else the kernel's
 //! `cpu-clock`, a timer. A timer cannot interrupt code that runs with interrupts off: what such code spends appears at the
@@ -10,78 +10,55 @@
 mod fold;
 mod table;
 
-use std::fs;
-use std::path::Path;
-
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Sampler};
 use serde::{Deserialize, Serialize};
 
 use crate::ObserveError;
-use crate::perf::{Place, Privilege, Recorder, Terms, open};
+use crate::perf::{Privilege, Recorder, Terms, lost_note, open};
 use crate::symbols::KernelSymbols;
 
-use fold::{Folder, Processes};
+use fold::{Folder, NamedProcesses};
 
 pub use table::{CallerShare, FunctionShare, FunctionTable};
 
-/// What is sampled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Everything that runs on these CPUs, softirq and the idle task included. Needs `kernel.perf_event_paranoid` of 0 or
-    /// less, or CAP_PERFMON.
-    Cpus(Vec<u32>),
-    /// The threads that this process has when sampling starts, on whatever CPU, and the softirqs that interrupt them.
-    /// Permitted to a process of the same user where `kernel.perf_event_paranoid` is 2 or less; with 2, its user code only.
-    Process(u32),
-}
+/// Samples a second and CPU: a prime, so that nothing periodic stays in step with them. Less than 1 % of a CPU in a virtual
+/// machine.
+const FREQUENCY_HZ: u32 = 997;
 
-/// How it is sampled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Samples a second and CPU.
-    pub frequency_hz: u32,
-    /// The memory each CPU's (or thread's) samples wait in, in bytes; rounded up to a power of two.
-    pub ring_bytes: usize,
-    /// The processes that get a table of their own, and whose functions are resolved. They must exist when sampling
-    /// starts. With [`Target::Process`] that process need not be named again.
-    pub processes: Vec<u32>,
-}
+/// The memory each CPU's samples wait in: what `kernel.perf_event_mlock_kb` (516) lets everybody map, and more than a second
+/// of the deepest call chains.
+const RING_BYTES: usize = 256 << 10;
 
-impl Default for Settings {
-    /// 997 samples a second, a prime so that nothing periodic stays in step with them; less than 1 % of a CPU in a virtual
-    /// machine. 256 KiB a ring is what `kernel.perf_event_mlock_kb` (516) lets everybody map, and more than a second
-    /// of the deepest call chains.
-    fn default() -> Self {
-        Self {
-            frequency_hz: 997,
-            ring_bytes: 256 << 10,
-            processes: Vec::new(),
-        }
-    }
+/// The processes whose functions are named. Both must exist when an observation starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processes {
+    /// The server's.
+    pub server: u32,
+    /// The generator's.
+    pub generator: u32,
 }
 
 /// Sampling that is under way. Dropped, it stops within a moment and what it took is lost.
 pub struct Profiler {
     recorder: Recorder<Folder>,
-    processes: Processes,
+    processes: NamedProcesses,
     event: SampledEvent,
-    frequency_hz: u32,
-    notes: Vec<String>,
 }
 
 /// What made the samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SampledEvent {
     /// Cycles counted by the CPU: its interrupt cannot be held off.
     Cycles,
     /// The kernel's timer.
+    #[default]
     CpuClock,
 }
 
-/// Where the time went. Every sample is in exactly one of: a process, softirq, elsewhere, idle.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Where the time went. Every sample is in exactly one of: workers, clients, softirq, elsewhere, idle.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// What made the samples.
     pub event: SampledEvent,
@@ -95,26 +72,18 @@ pub struct Profile {
     pub lost_samples: u64,
     /// Samples of the idle task.
     pub idle_samples: u64,
-    /// Samples of processes that were not named and of kernel threads, outside softirq.
+    /// Samples of other processes and of kernel threads, outside softirq.
     pub elsewhere_samples: u64,
-    /// One entry a named process: its threads outside softirq.
-    pub processes: Vec<ProcessProfile>,
+    /// The server's threads, outside softirq.
+    pub workers: FunctionTable,
+    /// The generator's threads, outside softirq.
+    pub clients: FunctionTable,
     /// Softirqs, whatever they interrupted: the receive path, and threads that run in its place (`ksoftirqd`, threaded
     /// NAPI).
     pub softirq: FunctionTable,
-    /// What a reader should know: names that are hidden, kernel code that could not be seen.
+    /// What a reader should know: names that are hidden, samples that were lost.
+    #[serde(default)]
     pub notes: Vec<String>,
-}
-
-/// The threads of one process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProcessProfile {
-    /// Its id.
-    pub process: u32,
-    /// Its name in `/proc/PID/comm`.
-    pub command: String,
-    /// What its threads ran.
-    pub functions: FunctionTable,
 }
 
 impl SampledEvent {
@@ -135,33 +104,19 @@ impl SampledEvent {
 }
 
 impl Profiler {
-    /// Starts sampling.
+    /// Starts sampling everything that runs on these CPUs, softirq and the idle task included.
     ///
     /// # Errors
     ///
     /// [`ObserveError::Forbidden`] with the sysctl that would permit it, [`ObserveError::RingMemory`],
     /// [`ObserveError::NoProcess`] for a process that is gone, [`ObserveError::NoTarget`] without a CPU.
-    pub fn start(target: Target, settings: Settings) -> Result<Self, ObserveError> {
-        let mut settings = settings;
-        let places = places(&target)?;
-        let measured = match &target {
-            Target::Cpus(cpus) => cpus.clone(),
-            Target::Process(process) => {
-                if !settings.processes.contains(process) {
-                    settings.processes.push(*process);
-                }
-                Vec::new()
-            }
-        };
-        let processes = Processes::read(&settings.processes)?;
-        let mut notes = Vec::new();
-        let (event, rings) = open_best(&target, &places, &settings, &mut notes)?;
+    pub fn start(cpus: &[u32], processes: Processes) -> Result<Self, ObserveError> {
+        let processes = NamedProcesses::read(processes)?;
+        let (event, rings) = open_best(cpus)?;
         Ok(Self {
-            recorder: Recorder::start(rings, &measured, Folder::default())?,
+            recorder: Recorder::start(rings, cpus, Folder::default())?,
             processes,
             event,
-            frequency_hz: settings.frequency_hz,
-            notes,
         })
     }
 
@@ -174,106 +129,55 @@ impl Profiler {
     pub fn finish(self) -> Result<Profile, ObserveError> {
         let recorded = self.recorder.finish()?;
         let kernel = KernelSymbols::read();
-        let mut notes = self.notes;
-        notes.extend(kernel.hidden_because().map(str::to_owned));
+        let hidden = kernel.hidden_because().map(str::to_owned);
         let mut processes = self.processes;
         processes.read_again();
         let folded = recorded.sink.resolve(&kernel, &mut processes);
         Ok(Profile {
             event: self.event,
-            frequency_hz: self.frequency_hz,
+            frequency_hz: FREQUENCY_HZ,
             elapsed_ns: u64::try_from(recorded.elapsed.as_nanos()).unwrap_or(u64::MAX),
             samples: folded.samples,
             lost_samples: recorded.lost,
             idle_samples: folded.idle_samples,
             elsewhere_samples: folded.elsewhere_samples,
-            processes: folded.processes,
+            workers: folded.workers,
+            clients: folded.clients,
             softirq: folded.softirq,
-            notes,
+            notes: hidden
+                .into_iter()
+                .chain(lost_note(recorded.lost, "samples"))
+                .collect(),
         })
     }
 }
 
-fn places(target: &Target) -> Result<Vec<Place>, ObserveError> {
-    let places = match target {
-        Target::Cpus(cpus) => cpus.iter().map(|cpu| Place::Cpu(*cpu)).collect(),
-        Target::Process(process) => threads(*process)?,
-    };
-    if places.is_empty() {
+/// Opens the first event that works: cycles, then the timer.
+fn open_best(cpus: &[u32]) -> Result<(SampledEvent, Vec<Sampler>), ObserveError> {
+    if cpus.is_empty() {
         return Err(ObserveError::NoTarget);
     }
-    Ok(places)
-}
-
-fn threads(process: u32) -> Result<Vec<Place>, ObserveError> {
-    let directory = format!("/proc/{process}/task");
-    let entries =
-        fs::read_dir(Path::new(&directory)).map_err(|cause| ObserveError::NoProcess { process, cause })?;
-    Ok(entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .map(|thread| Place::Thread { process, thread })
-        .collect())
-}
-
-/// Opens the first event that works: cycles, then the timer; with the kernel, then, for a process, without.
-fn open_best(
-    target: &Target,
-    places: &[Place],
-    settings: &Settings,
-    notes: &mut Vec<String>,
-) -> Result<(SampledEvent, Vec<Sampler>), ObserveError> {
-    let privileges: &[Privilege] = match target {
-        Target::Cpus(_) => &[Privilege::WholeCpu],
-        Target::Process(_) => &[Privilege::KernelOfProcess, Privilege::UserOfProcess],
-    };
-    let mut refusal = ObserveError::NoTarget;
-    for privilege in privileges {
-        if *privilege == Privilege::UserOfProcess {
-            notes.push(format!("kernel code was not sampled: {refusal}"));
-        }
-        for event in [SampledEvent::Cycles, SampledEvent::CpuClock] {
-            match open_all(event, places, settings, *privilege) {
-                Ok(rings) => return Ok((event, rings)),
-                Err(error) => refusal = error,
-            }
-        }
-        if !matches!(refusal, ObserveError::Forbidden { .. }) {
-            break;
-        }
+    match open_all(SampledEvent::Cycles, cpus) {
+        Ok(rings) => Ok((SampledEvent::Cycles, rings)),
+        Err(_) => Ok((SampledEvent::CpuClock, open_all(SampledEvent::CpuClock, cpus)?)),
     }
-    Err(refusal)
 }
 
-fn open_all(
-    event: SampledEvent,
-    places: &[Place],
-    settings: &Settings,
-    privilege: Privilege,
-) -> Result<Vec<Sampler>, ObserveError> {
-    let user_only = privilege == Privilege::UserOfProcess;
+fn open_all(event: SampledEvent, cpus: &[u32]) -> Result<Vec<Sampler>, ObserveError> {
     let terms = Terms {
         event: event.name(),
         needs: "a kernel with CONFIG_PERF_EVENTS",
-        privilege,
-        ring_bytes: settings.ring_bytes,
+        privilege: Privilege::WholeCpu,
+        ring_bytes: RING_BYTES,
     };
-    let mut rings = Vec::new();
-    let mut gone = None;
-    for place in places {
-        let mut builder = event.builder();
-        builder
-            .sample_frequency(u64::from(settings.frequency_hz))
-            .exclude_kernel(user_only)
-            .exclude_callchain_kernel(user_only);
-        match open(builder, *place, terms) {
-            Ok(ring) => rings.push(ring),
-            // A thread may end between being listed and being opened; the process goes on with the others.
-            Err(error @ ObserveError::NoProcess { .. }) => gone = Some(error),
-            Err(error) => return Err(error),
-        }
-    }
-    match gone {
-        Some(error) if rings.is_empty() => Err(error),
-        _ => Ok(rings),
-    }
+    cpus.iter()
+        .map(|cpu| {
+            let mut builder = event.builder();
+            builder
+                .sample_frequency(u64::from(FREQUENCY_HZ))
+                .exclude_kernel(false)
+                .exclude_callchain_kernel(false);
+            open(builder, *cpu, terms)
+        })
+        .collect()
 }

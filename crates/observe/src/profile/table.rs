@@ -1,11 +1,9 @@
-//! The table of `pmcstat -T`: functions by their share of the samples, with the functions that called them.
+//! Functions by their share of the samples, with the functions that called them, as `pmcstat -T` counts them.
 
 use std::collections::HashMap;
 
-use corelane_report::table::{Column, Table};
 use serde::{Deserialize, Serialize};
 
-use super::SampledEvent;
 use crate::symbols::Symbol;
 
 /// The functions of one set of samples.
@@ -13,19 +11,19 @@ use crate::symbols::Symbol;
 pub struct FunctionTable {
     /// The samples that the shares are of.
     pub samples: u64,
-    /// Samples whose function has no name; they stand in the table under their image.
+    /// Samples whose function has no name; they stand in the rows under their image.
     pub unresolved_samples: u64,
-    /// Every function that was sampled, the most frequent first.
-    pub functions: Vec<FunctionShare>,
+    /// Functions that were sampled. A caller may keep only the first rows.
+    pub functions: usize,
+    /// The most frequent function first.
+    pub rows: Vec<FunctionShare>,
 }
 
 /// One function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FunctionShare {
-    /// Samples in the function itself, not in what it calls.
-    pub samples: u64,
-    /// Those of all samples of the table, in percent.
-    pub share_percent: f64,
+    /// Samples in the function itself, not in what it calls, in percent of the table's.
+    pub samples_percent: f64,
     /// `kernel`, a kernel module, or the base name of a program or library.
     pub image: String,
     /// The function.
@@ -37,70 +35,11 @@ pub struct FunctionShare {
 /// One caller of a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallerShare {
-    /// Samples in the function when called from here.
-    pub samples: u64,
-    /// Those of all samples of the table, in percent, so that the callers' shares add up to the function's.
-    pub share_percent: f64,
     /// The calling function.
     pub function: String,
-}
-
-impl FunctionTable {
-    /// The first `rows` functions in the columns of pmcstat: `%SAMP IMAGE FUNCTION CALLERS`. A lone caller stands without
-    /// its share, and callers below 0.1 % are left out, as there.
-    #[must_use]
-    pub fn table(&self, rows: usize) -> Table {
-        let mut table = Table::new(vec![
-            Column::right("%SAMP"),
-            Column::left("IMAGE").may_shrink(),
-            Column::left("FUNCTION").may_shrink(),
-            Column::left("CALLERS").may_shrink(),
-        ]);
-        for function in self.functions.iter().take(rows) {
-            table.row([
-                format!("{:.1}", function.share_percent),
-                function.image.clone(),
-                function.function.clone(),
-                function.callers_text(),
-            ]);
-        }
-        table
-    }
-
-    /// The line over pmcstat's table: what was counted, how many samples, and how many of them have no name.
-    #[must_use]
-    pub fn headline(&self, event: SampledEvent) -> String {
-        format!(
-            "[{}] Samples: {}, {} unresolved",
-            event.name(),
-            self.samples,
-            self.unresolved_samples
-        )
-    }
-
-    /// The function of that name, wherever it ranks.
-    #[must_use]
-    pub fn function(&self, name: &str) -> Option<&FunctionShare> {
-        self.functions.iter().find(|function| function.function == name)
-    }
-}
-
-impl FunctionShare {
-    fn callers_text(&self) -> String {
-        // What pmcstat prints with one decimal would read 0.0 below this.
-        const LEAST_SHOWN: f64 = 0.05;
-        if let [only] = self.callers.as_slice() {
-            return only.function.clone();
-        }
-        let shown = self
-            .callers
-            .iter()
-            .filter(|caller| caller.share_percent >= LEAST_SHOWN);
-        let parts: Vec<String> = shown
-            .map(|caller| format!("{}:{:.1}", caller.function, caller.share_percent))
-            .collect();
-        parts.join(" ")
-    }
+    /// Samples in the function when called from here, in percent of the table's: the callers' shares add up to the
+    /// function's.
+    pub samples_percent: f64,
 }
 
 /// Samples by function, then by caller.
@@ -135,40 +74,33 @@ impl FunctionCounts {
             .filter(|(symbol, _)| !symbol.is_resolved())
             .map(|(_, callers)| callers.samples)
             .sum();
-        let mut functions: Vec<FunctionShare> = self
-            .functions
-            .into_iter()
-            .map(|(symbol, counted)| {
-                let mut callers: Vec<CallerShare> = counted
-                    .by_function
-                    .into_iter()
-                    .map(|(function, samples)| CallerShare {
-                        samples,
-                        share_percent: percent(samples),
-                        function,
-                    })
-                    .collect();
-                callers.sort_by(|left, right| {
-                    let by_name = || left.function.cmp(&right.function);
-                    right.samples.cmp(&left.samples).then_with(by_name)
-                });
-                FunctionShare {
-                    samples: counted.samples,
-                    share_percent: percent(counted.samples),
-                    image: symbol.image,
-                    function: symbol.function,
-                    callers,
-                }
-            })
-            .collect();
-        functions.sort_by(|left, right| {
+        let mut counted: Vec<(Symbol, Callers)> = self.functions.into_iter().collect();
+        counted.sort_by(|(left, of_left), (right, of_right)| {
             let by_name = || (&left.function, &left.image).cmp(&(&right.function, &right.image));
-            right.samples.cmp(&left.samples).then_with(by_name)
+            of_right.samples.cmp(&of_left.samples).then_with(by_name)
         });
+        let rows = counted.into_iter().map(|(symbol, counted)| {
+            let mut callers: Vec<(String, u64)> = counted.by_function.into_iter().collect();
+            callers.sort_by(|(left, of_left), (right, of_right)| {
+                of_right.cmp(of_left).then_with(|| left.cmp(right))
+            });
+            let callers = callers.into_iter().map(|(function, samples)| CallerShare {
+                function,
+                samples_percent: percent(samples),
+            });
+            FunctionShare {
+                samples_percent: percent(counted.samples),
+                image: symbol.image,
+                function: symbol.function,
+                callers: callers.collect(),
+            }
+        });
+        let rows: Vec<FunctionShare> = rows.collect();
         FunctionTable {
             samples,
             unresolved_samples,
-            functions,
+            functions: rows.len(),
+            rows,
         }
     }
 }
@@ -185,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_that_of_pmcstat() {
+    fn functions_and_callers_are_ranked_by_their_shares_of_all_samples() {
         let mut counts = FunctionCounts::default();
         counts.add(kernel("fget_unlocked"), Some(kernel("kern_sendit")), 42);
         counts.add(kernel("fget_unlocked"), Some(kernel("kern_recvit")), 39);
@@ -193,18 +125,29 @@ mod tests {
         counts.add(kernel(Symbol::UNRESOLVED), None, 883);
         let table = counts.into_table();
         assert_eq!((table.samples, table.unresolved_samples), (1_000, 883));
-        let expected = "\
-%SAMP  IMAGE   FUNCTION            CALLERS
- 88.3  kernel  [unresolved]
-  8.1  kernel  fget_unlocked       kern_sendit:4.2 kern_recvit:3.9
-  3.6  kernel  __mtx_unlock_flags  ixgbe_mq_start
-";
-        assert_eq!(table.table(10).render(100), expected);
-        assert_eq!(
-            table.headline(SampledEvent::CpuClock),
-            "[cpu-clock] Samples: 1000, 883 unresolved"
-        );
-        assert_eq!(table.table(1).render(100).lines().count(), 2);
+        let row = |samples_percent, function: &str, callers: &[(&str, f64)]| FunctionShare {
+            samples_percent,
+            image: "kernel".to_owned(),
+            function: function.to_owned(),
+            callers: callers
+                .iter()
+                .map(|(function, samples_percent)| CallerShare {
+                    function: (*function).to_owned(),
+                    samples_percent: *samples_percent,
+                })
+                .collect(),
+        };
+        let expected = [
+            row(88.3, "[unresolved]", &[]),
+            row(
+                8.1,
+                "fget_unlocked",
+                &[("kern_sendit", 4.2), ("kern_recvit", 3.9)],
+            ),
+            row(3.6, "__mtx_unlock_flags", &[("ixgbe_mq_start", 3.6)]),
+        ];
+        assert_eq!(table.rows, expected);
+        assert_eq!(table.functions, 3);
     }
 
     #[test]

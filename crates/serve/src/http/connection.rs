@@ -3,7 +3,7 @@
 //! While an answer waits (for its delay, or for the client to take what is queued) nothing more is received, so that a
 //! client that does not read holds a window of answers and one piece of requests, and no one else's share.
 
-use super::bucket::ConnectionContext;
+use super::context::ConnectionContext;
 use super::counters::Fault;
 use super::exchange::{Exchange, Terms, begin_answer, begin_file};
 use super::object::Object;

@@ -2,7 +2,7 @@
 
 use super::files::Found;
 use super::object::{Content, INDEX, Object};
-use super::output::Output;
+use super::output::{Output, SMALL};
 use super::producer::{Chunks, Producer, pattern};
 use corelane_proto::http::answer;
 use corelane_proto::http::date;
@@ -10,9 +10,6 @@ use corelane_proto::http::request::{BodyReader, Framing, Head, Version};
 use corelane_proto::http::select::{Selected, select};
 use corelane_worker::Time;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Bodies up to this size are copied behind their head: a copy of so much costs less than a second piece in the send.
-pub(super) const SMALL: u64 = 4_096;
 
 /// What every answer says of the server, and when.
 pub(super) struct Stamp {

@@ -3,7 +3,7 @@
 //! The kernel resolves the path and refuses whatever leaves the folder, by `..`, by an absolute link or by a race
 //! (`openat2` with `RESOLVE_BENEATH`, Linux 5.6).
 
-use super::exchange::SMALL;
+use super::output::SMALL;
 use corelane_proto::http::answer;
 use corelane_proto::http::date;
 use corelane_proto::http::select::Representation;

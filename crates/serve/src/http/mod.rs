@@ -6,6 +6,7 @@
 mod access;
 mod bucket;
 mod connection;
+mod context;
 mod counters;
 mod exchange;
 mod files;

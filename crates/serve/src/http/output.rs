@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// than it does: parsing stops long before.
 pub(super) const QUEUE_BYTES: usize = 8 << 20;
 
+/// Bodies up to this size are copied behind their head: a copy of so much costs less than a second piece in the send.
+pub(super) const SMALL: u64 = 4_096;
+
 /// Bytes queued on one connection before its answer waits for the client: what a socket's send buffer grows to by default
 /// (`net.ipv4.tcp_wmem`), so that the kernel always has enough. Encrypted bytes are copies of the connection's own: less.
 const WINDOW: u64 = 4 << 20;

@@ -6,9 +6,9 @@
 use super::cause::Cause;
 use super::datagrams::{Datagrams, Message};
 use super::flush::{Flushed, Flusher};
+use super::id::Id;
 use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
-use super::sockets::Id;
 use super::streams::Readiness;
 use super::wake::{Wakeable, Waker};
 use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};

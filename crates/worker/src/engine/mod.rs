@@ -1,8 +1,9 @@
 //! One worker's I/O, datagrams and TCP: operations queued in [`Ops`] go in, a [`turn`](Engine::turn) performs them and lends what arrived to
 //! a [`Handler`].
 //!
-//! Three engines do this: over epoll, over io_uring, and over a simulated network under a virtual clock. They are chosen
-//! once, by [`run_engine`], and the code that uses them is compiled for each.
+//! Two engines do this: over epoll and over io_uring. They are chosen once, by [`run_engine`], and the code that uses them
+//! is compiled for each. A third, over a simulated network under a virtual clock, is compiled for tests only (feature
+//! `simulated`).
 
 pub(crate) mod arena;
 mod cause;
@@ -10,10 +11,12 @@ mod choice;
 pub(crate) mod datagrams;
 mod epoll;
 mod flush;
+mod id;
 mod ops;
 mod output;
 mod sends;
 mod settings;
+#[cfg(feature = "simulated")]
 pub mod simulated;
 mod sockets;
 mod streams;
@@ -23,10 +26,12 @@ mod wake;
 pub use cause::{Calls, Cause, EngineCounters, FailureCounts, StreamCounters};
 pub use choice::{Chosen, EngineKind, MOST_ON_THE_RING, UnknownEngine, choose, choose_batching};
 pub use datagrams::{Datagram, Datagrams};
-pub use ops::{DatagramOptions, Full, Ops};
+pub use id::Id;
+pub use ops::{DatagramOptions, Ops};
 pub use output::{Output, Plain};
+pub use sends::Full;
 pub use settings::EngineSettings;
-pub use sockets::{Id, Socket};
+pub use sockets::Socket;
 pub use streams::{ConnectOptions, Listener, StreamInformation};
 pub use wake::Waker;
 

@@ -5,9 +5,10 @@
 
 use super::cause::{Cause, EngineCounters};
 use super::datagrams::Message;
-use super::sends::Sends;
+use super::id::Id;
+use super::sends::{Full, Sends};
 use super::settings::EngineSettings;
-use super::sockets::{Id, Socket, Sockets};
+use super::sockets::{Socket, Sockets};
 use super::streams::Streams;
 use super::{Event, Handler};
 use crate::system::option;
@@ -58,12 +59,6 @@ impl DatagramOptions {
     }
 }
 
-/// The arena has no room for another datagram until some are sent. The datagram was not queued; whether it is dropped
-/// and counted or tried again after the next turn is the caller's to decide.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the send arena is full: send again after the next turn, or raise arena_bytes")]
-pub struct Full;
-
 /// What an engine expects of a socket it is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Backend {
@@ -71,6 +66,7 @@ pub(crate) enum Backend {
     Readiness,
     /// Operations that wait in the kernel: a non-blocking socket would make them fail instead.
     Completion,
+    #[cfg(feature = "simulated")]
     Simulated,
 }
 
@@ -103,20 +99,18 @@ impl Ops {
     /// socket until [`Event::Closed`].
     ///
     /// # Errors
-    /// What the kernel says to the socket's blocking mode or to `UDP_GRO`; `InvalidInput` for a socket of the wrong world
-    /// (a simulated one on a real engine or the other way round).
+    /// What the kernel says to the socket's blocking mode or to `UDP_GRO`.
     pub fn datagrams(&mut self, socket: impl Into<Socket>, options: DatagramOptions) -> io::Result<Id> {
         let socket = socket.into();
-        match (&socket, self.backend) {
-            (Socket::Kernel(socket), Backend::Readiness | Backend::Completion) => {
+        #[cfg(feature = "simulated")]
+        self.backend.check(matches!(socket, Socket::Simulated(_)))?;
+        match &socket {
+            Socket::Kernel(socket) => {
                 socket.set_nonblocking(self.backend == Backend::Readiness)?;
                 self.choose_merging(socket)?;
             }
-            (Socket::Simulated(_), Backend::Simulated) => {}
-            _ => {
-                let text = "a simulated engine takes simulated sockets, a real one real ones";
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-            }
+            #[cfg(feature = "simulated")]
+            Socket::Simulated(_) => {}
         }
         let id = self.sockets.insert(socket, options.receive);
         self.note_change(id.slot() as u32);
@@ -209,6 +203,7 @@ impl Ops {
         }
         match self.sockets.at(id.slot() as u32).socket.as_ref()? {
             Socket::Kernel(socket) => socket.local_addr().ok(),
+            #[cfg(feature = "simulated")]
             Socket::Simulated(socket) => Some(socket.local_address()),
         }
     }

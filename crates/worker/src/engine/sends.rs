@@ -1,10 +1,15 @@
 //! Datagrams waiting to be sent: one queue a socket, all in one list of runs over one arena.
 
-use super::Full;
 use super::arena::Arena;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
+
+/// The arena has no room for another datagram until some are sent. The datagram was not queued; whether it is dropped
+/// and counted or tried again after the next turn is the caller's to decide.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the send arena is full: send again after the next turn, or raise arena_bytes")]
+pub struct Full;
 
 /// Datagrams that one `UDP_SEGMENT` send may carry: `UDP_MAX_SEGMENTS` of Linux before 6.9, which doubled it.
 pub(crate) const MOST_SEGMENTS: u32 = 64;

@@ -1,70 +1,19 @@
 //! The sockets of one engine: a slab whose slots are reused under a new generation.
 
+use super::id::Id;
 use super::sends::Queue;
+#[cfg(feature = "simulated")]
 use super::simulated::SimulatedSocket;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Names a socket of one engine: a slot, and the generation of its tenant. An `Id` that was closed never names the slot's
-/// next tenant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Id {
-    slot: u32,
-    generation: u32,
-}
-
-impl Id {
-    /// Set in the generation of listeners and connections, which are counted apart from datagram sockets.
-    const STREAM: u32 = 1 << 31;
-
-    /// The generation of a stream's first tenant.
-    pub(crate) const FIRST_STREAM: u32 = Self::STREAM;
-
-    /// Names no socket.
-    pub(crate) const NONE: Id = Id {
-        slot: u32::MAX,
-        generation: u32::MAX,
-    };
-
-    /// The slot: small and dense, for tables of one's own beside the engine's. It is reused after the socket has closed.
-    /// Datagram sockets have slots of their own, streams (listeners and connections) have theirs.
-    #[must_use]
-    pub fn slot(self) -> usize {
-        self.slot as usize
-    }
-
-    /// Whether it names a listener or a connection.
-    #[must_use]
-    pub fn is_stream(self) -> bool {
-        self.generation & Self::STREAM != 0
-    }
-
-    pub(crate) fn of_stream(slot: u32, generation: u32) -> Self {
-        Self { slot, generation }
-    }
-
-    pub(crate) fn next_stream(generation: u32) -> u32 {
-        generation.wrapping_add(1) | Self::STREAM
-    }
-
-    pub(crate) fn to_bits(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.slot)
-    }
-
-    pub(crate) fn from_bits(bits: u64) -> Self {
-        Self {
-            slot: bits as u32,
-            generation: (bits >> 32) as u32,
-        }
-    }
-}
-
-/// What an engine can be given to send and receive datagrams: a socket of the kernel, or of a simulated network.
+/// What an engine can be given to send and receive datagrams: a socket of the kernel, or in tests of a simulated network.
 #[derive(Debug)]
 pub enum Socket {
     /// For the engines over epoll and io_uring.
     Kernel(UdpSocket),
     /// For the simulated engine.
+    #[cfg(feature = "simulated")]
     Simulated(Box<SimulatedSocket>),
 }
 
@@ -74,6 +23,7 @@ impl From<UdpSocket> for Socket {
     }
 }
 
+#[cfg(feature = "simulated")]
 impl From<SimulatedSocket> for Socket {
     fn from(socket: SimulatedSocket) -> Self {
         Socket::Simulated(Box::new(socket))
@@ -88,6 +38,7 @@ impl Socket {
     pub(crate) fn kernel(&self) -> &UdpSocket {
         match self {
             Socket::Kernel(socket) => socket,
+            #[cfg(feature = "simulated")]
             Socket::Simulated(_) => unreachable!("a real engine was given a simulated socket"),
         }
     }

@@ -39,6 +39,7 @@ impl Waker {
     }
 
     /// Whether a wake has not been told yet.
+    #[cfg(feature = "simulated")]
     pub(crate) fn is_woken(&self) -> bool {
         self.shared.woken.load(Ordering::SeqCst)
     }
@@ -66,6 +67,7 @@ impl Wakeable {
     }
 
     /// One that never waits in the kernel: a wake is seen by [`Wakeable::take`] alone.
+    #[cfg(feature = "simulated")]
     pub(crate) fn without_thread() -> Self {
         Self {
             shared: Arc::default(),

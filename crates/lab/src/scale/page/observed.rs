@@ -4,7 +4,7 @@
 //! exact steering at all buckets, echo and sink, with the clients on their workers' CPUs and on others.
 
 use super::super::document::{ScaleReport, Step};
-use crate::documents::observed::{LockComparison, Observed};
+use crate::documents::observed::{self, LockComparison, Observed};
 use corelane_report::page::Section;
 use corelane_serve::udp::Model;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,21 +98,20 @@ impl Observed {
         let mut sections = Vec::new();
         if let Some(profile) = &self.profile {
             // The generator's own functions are in the document: the posts look at the server alone.
-            for (whose, table) in profile
-                .tables()
+            for (whose, table) in observed::function_tables(profile)
                 .into_iter()
                 .filter(|(whose, _)| *whose != "clients")
             {
-                let headline = format!("{whose} {}", profile.headline(table));
-                sections.push(Section::new(headline).table(table.table(FUNCTIONS_SHOWN)));
+                let headline = format!("{whose} {}", observed::functions_headline(profile, table));
+                sections.push(Section::new(headline).table(observed::functions(table, FUNCTIONS_SHOWN)));
             }
         }
         if let Some(locks) = &self.locks {
-            let section = Section::new("").labelled("kernel locks: ", locks.headline());
-            sections.push(section.table(locks.table(LOCKS_SHOWN)));
+            let section = Section::new("").labelled("kernel locks: ", observed::locks_headline(locks));
+            sections.push(section.table(observed::locks(locks, LOCKS_SHOWN)));
         }
         if let Some(softnet) = &self.softnet {
-            sections.push(Section::new("receive path of each CPU").table(softnet.table()));
+            sections.push(Section::new("receive path of each CPU").table(observed::receive_paths(softnet)));
         }
         if !sections.is_empty() {
             sections.insert(0, Section::heading(title));

@@ -1,7 +1,7 @@
 //! Connections of the simulated engine: what is queued goes to the network, what the network has for them is told.
 
 use super::network::Seat;
-use super::streams::News;
+use super::state::StreamEvent;
 use crate::engine::cause::Cause;
 use crate::engine::ops::Ops;
 use crate::engine::streams::{FlushedStream, Front, Handle, Phase, flush_with};
@@ -139,7 +139,7 @@ fn send_some(ops: &Ops, seat: &Seat, end: usize, slot: u32) -> io::Result<usize>
 pub(super) fn serve(ops: &mut Ops, seat: &Seat, most_bytes: usize, on: &mut impl Handler) {
     let mut visits = 0;
     while visits < TURN_DATAGRAMS
-        && let Some((id, news)) = seat.next_news(most_bytes)
+        && let Some((id, news)) = seat.next_stream_event(most_bytes)
     {
         visits += 1;
         if ops.streams.is_current(id) {
@@ -152,39 +152,39 @@ pub(super) fn serve(ops: &mut Ops, seat: &Seat, most_bytes: usize, on: &mut impl
                 // At once: the next news of this turn may be more bytes.
                 seat.watch_end(end, id, false);
             }
-        } else if let News::Accepted(end, _) = news {
+        } else if let StreamEvent::Accepted(end, _) = news {
             seat.close_stream(end, true);
         }
     }
 }
 
-fn tell(ops: &mut Ops, seat: &Seat, slot: u32, news: News, on: &mut impl Handler) {
+fn tell(ops: &mut Ops, seat: &Seat, slot: u32, news: StreamEvent, on: &mut impl Handler) {
     let (id, now) = (ops.streams.id(slot), seat.now());
     let open = ops.streams.is_open(id);
     match news {
-        News::Opened => ops.connected(slot, now, on),
-        News::Refused => {
+        StreamEvent::Opened => ops.connected(slot, now, on),
+        StreamEvent::Refused => {
             release(ops, seat, slot);
             ops.stream_failed(slot, Cause::Refused);
         }
-        News::Accepted(end, peer) => {
+        StreamEvent::Accepted(end, peer) => {
             let handle = Handle::Simulated(Box::new(seat.end(end)));
             let accepted = ops.streams.insert(handle, Phase::Open, true);
             seat.watch_end(end, accepted, true);
             ops.accepted(id, accepted, peer, now, on);
         }
-        News::Bytes(bytes) if open => {
+        StreamEvent::Bytes(bytes) if open => {
             ops.counters.streams.bytes_received += bytes.len() as u64;
             on.event(ops, now, id, Event::Bytes(&bytes));
         }
-        News::Ended => match ops.streams.at(slot).broken {
+        StreamEvent::Ended => match ops.streams.at(slot).broken {
             Some(cause) => finish(ops, seat, slot, cause),
             None if open => on.event(ops, now, id, Event::PeerClosed),
             None => {}
         },
-        News::Reset => finish(ops, seat, slot, Cause::Reset),
-        News::Room => ops.streams.note_waiting(slot),
-        News::Bytes(_) => {}
+        StreamEvent::Reset => finish(ops, seat, slot, Cause::Reset),
+        StreamEvent::Room => ops.streams.note_waiting(slot),
+        StreamEvent::Bytes(_) => {}
     }
 }
 

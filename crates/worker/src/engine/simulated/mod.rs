@@ -7,16 +7,18 @@
 
 mod connections;
 mod network;
+mod settings;
 mod state;
-mod streams;
 
 pub(crate) use network::SimulatedEnd;
-pub use network::{Network, NetworkCounters, NetworkSettings, Seat, SimulatedListener, SimulatedSocket};
+pub use network::{Network, Seat, SimulatedListener, SimulatedSocket};
+pub use settings::{NetworkCounters, NetworkSettings};
 
 use super::datagrams::{Datagrams, Message};
+use super::id::Id;
 use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
-use super::sockets::{Id, Socket};
+use super::sockets::Socket;
 use super::wake::{Wakeable, Waker};
 use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
 use crate::memory::Buffers;
@@ -146,6 +148,17 @@ impl SimulatedEngine {
         let now = self.seat.now();
         on.event(&mut self.ops, now, id, Event::Datagrams(datagrams));
         lent
+    }
+}
+
+impl Backend {
+    /// `InvalidInput` for a simulated socket or listener on a real engine, or a real one on the simulated engine.
+    pub(super) fn check(self, simulated: bool) -> io::Result<()> {
+        if simulated == (self == Backend::Simulated) {
+            return Ok(());
+        }
+        let text = "a simulated engine takes simulated sockets and listeners, a real one real ones";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 }
 

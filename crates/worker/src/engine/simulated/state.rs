@@ -1,10 +1,13 @@
 //! The inside of a simulated network: what travels, what is queued, who waits for what, and when it is.
 
-use super::network::{NetworkCounters, NetworkSettings};
-use super::streams::{Segment, Streams};
+mod streams;
+
+pub(super) use streams::StreamEvent;
+
+use super::settings::{NetworkCounters, NetworkSettings};
 use crate::engine::cause::Cause;
+use crate::engine::id::Id;
 use crate::engine::sends::MOST_BYTES;
-use crate::engine::sockets::Id;
 use crate::engine::wake::Waker;
 use crate::time::Time;
 use std::cmp::Reverse;
@@ -15,6 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
+use streams::{Segment, Streams};
 
 /// Where the clock starts: not at zero, so that subtracting from it is harmless.
 const START: Time = Time::from_nanoseconds(1_000_000_000);

@@ -2,8 +2,8 @@
 
 use super::{Handle, Phase, Request, StreamNotice};
 use crate::engine::cause::Cause;
+use crate::engine::id::Id;
 use crate::engine::ops::Ops;
-use crate::engine::sockets::Id;
 use crate::engine::{Event, Handler};
 use crate::system::stream;
 use crate::time::Time;

@@ -12,15 +12,20 @@ mod options;
 mod queue;
 mod readiness;
 
-pub(crate) use flush::{FlushedStream, flush, flush_with, refused, taken};
+#[cfg(feature = "simulated")]
+pub(crate) use flush::flush_with;
+pub(crate) use flush::{FlushedStream, flush, refused, taken};
 pub use information::StreamInformation;
 pub use options::{ConnectOptions, Listener};
-pub(crate) use queue::{Front, Outgoing, Queue, Stable};
+#[cfg(feature = "simulated")]
+pub(crate) use queue::Front;
+pub(crate) use queue::{Outgoing, Queue, Stable};
 pub(crate) use readiness::{Readiness, STARVED, VISITS_PER_CLOCK};
 
 use super::cause::Cause;
+use super::id::Id;
+#[cfg(feature = "simulated")]
 use super::simulated::{SimulatedEnd, SimulatedListener};
-use super::sockets::Id;
 use crate::system::stream::Binding;
 use crate::time::Time;
 use crate::timers::{Timer, Wheel};
@@ -36,7 +41,9 @@ pub(crate) enum Handle {
     None,
     Kernel(OwnedFd),
     /// An end of a connection in the simulated network.
+    #[cfg(feature = "simulated")]
     Simulated(Box<SimulatedEnd>),
+    #[cfg(feature = "simulated")]
     SimulatedListener(Box<SimulatedListener>),
 }
 

@@ -5,8 +5,9 @@ use super::options::{ConnectOptions, Listener};
 use super::queue::Piece;
 use super::{Handle, Phase, Request, Stream, StreamNotice};
 use crate::engine::cause::Cause;
-use crate::engine::ops::{Backend, Full, Ops};
-use crate::engine::sockets::Id;
+use crate::engine::id::Id;
+use crate::engine::ops::{Backend, Ops};
+use crate::engine::sends::Full;
 use crate::engine::{Event, Handler};
 use crate::system::stream::{self, Binding};
 use crate::time::Time;
@@ -25,19 +26,18 @@ impl Ops {
     /// in the kernel's backlog, and accepting goes on as soon as there is one.
     ///
     /// # Errors
-    /// What the kernel says to the listener's blocking mode; `InvalidInput` for a listener of the wrong world (a simulated
-    /// one on a real engine or the other way round).
+    /// What the kernel says to the listener's blocking mode.
     pub fn listen(&mut self, listener: impl Into<Listener>) -> io::Result<Id> {
-        let handle = match (listener.into(), self.backend) {
-            (Listener::Kernel(listener), Backend::Readiness | Backend::Completion) => {
+        let listener = listener.into();
+        #[cfg(feature = "simulated")]
+        self.backend.check(matches!(listener, Listener::Simulated(_)))?;
+        let handle = match listener {
+            Listener::Kernel(listener) => {
                 listener.set_nonblocking(self.backend == Backend::Readiness)?;
                 Handle::Kernel(listener.into())
             }
-            (Listener::Simulated(listener), Backend::Simulated) => Handle::SimulatedListener(listener),
-            _ => {
-                let text = "a simulated engine takes simulated listeners, a real one real ones";
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-            }
+            #[cfg(feature = "simulated")]
+            Listener::Simulated(listener) => Handle::SimulatedListener(listener),
         };
         let id = self.streams.insert(handle, Phase::Listening, true);
         self.streams.note_change(id.slot() as u32);
@@ -216,7 +216,9 @@ impl Ops {
         }
         let stream = self.streams.at(id.slot() as u32);
         match &stream.handle {
+            #[cfg(feature = "simulated")]
             Handle::Simulated(end) => Some(end.local),
+            #[cfg(feature = "simulated")]
             Handle::SimulatedListener(listener) => Some(listener.local_address()),
             _ => stream::local_address(stream.descriptor()?),
         }

@@ -1,15 +1,17 @@
 //! How streams are registered: listeners, and the options of connections to be opened.
 
+#[cfg(feature = "simulated")]
 use crate::engine::simulated::SimulatedListener;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-/// What an engine can be given to accept connections from: a listener of the kernel, or of a simulated network.
+/// What an engine can be given to accept connections from: a listener of the kernel, or in tests of a simulated network.
 #[derive(Debug)]
 pub enum Listener {
     /// For the engines over epoll and io_uring. Connections have its `TCP_NODELAY` and buffer sizes.
     Kernel(TcpListener),
     /// For the simulated engine.
+    #[cfg(feature = "simulated")]
     Simulated(Box<SimulatedListener>),
 }
 
@@ -19,6 +21,7 @@ impl From<TcpListener> for Listener {
     }
 }
 
+#[cfg(feature = "simulated")]
 impl From<SimulatedListener> for Listener {
     fn from(listener: SimulatedListener) -> Self {
         Listener::Simulated(Box::new(listener))
@@ -68,15 +71,6 @@ impl ConnectOptions {
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self {
             timeout: Some(timeout),
-            ..self
-        }
-    }
-
-    /// Allows a local address that no device has.
-    #[must_use]
-    pub fn with_free_bind(self) -> Self {
-        Self {
-            free_bind: true,
             ..self
         }
     }

@@ -6,9 +6,9 @@
 use super::flush::{FlushedStream, flush};
 use super::{Handle, Phase};
 use crate::engine::cause::Cause;
+use crate::engine::id::Id;
 use crate::engine::ops::Ops;
 use crate::engine::settings::EngineSettings;
-use crate::engine::sockets::Id;
 use crate::engine::{Event, Handler, TURN_DATAGRAMS};
 use crate::system::memory::Pages;
 use crate::system::poll::{Poll, Ready};

@@ -3,15 +3,14 @@
 
 #[allow(unsafe_code)]
 mod ring;
-mod sending;
 mod streams;
 
 use super::cause::Cause;
 use super::datagrams::{Datagrams, Message};
 use super::flush::{Flushed, Flusher};
+use super::id::Id;
 use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
-use super::sockets::Id;
 use super::wake::{Wakeable, Waker};
 use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
 use crate::memory::Buffers;

@@ -1,18 +1,20 @@
 //! Connections over io_uring: multishot accepts, and multishot receives into a ring of provided buffers. What is queued goes
 //! with the next submission (`sending.rs`); files and what lies in several pieces are sent as by the engine over epoll.
 
+mod sending;
+
 use super::ring::{BufferRing, Completion, Ring};
-use super::sending::Sending;
 use crate::engine::cause::Cause;
+use crate::engine::id::Id;
 use crate::engine::ops::Ops;
 use crate::engine::settings::EngineSettings;
-use crate::engine::sockets::Id;
 use crate::engine::streams::{FlushedStream, Handle, Phase, STARVED, VISITS_PER_CLOCK, flush};
 use crate::engine::{Event, Handler, TURN_DATAGRAMS};
 use crate::system::memory::Pages;
 use crate::system::message::stride;
 use crate::system::stream;
 use crate::time::Time;
+use sending::Sending;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -38,7 +40,7 @@ pub(super) struct Completions {
     states: Vec<State>,
     /// Completed and not told yet.
     arrived: VecDeque<Arrived>,
-    pub(super) sending: Sending,
+    sending: Sending,
     /// What was received for connections that had been turned off meanwhile, by slot, in order: copies, so that they hold
     /// no buffer that others need.
     late: HashMap<u32, VecDeque<Arrived>>,

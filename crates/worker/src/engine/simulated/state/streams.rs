@@ -3,8 +3,8 @@
 //! A connection loses nothing and keeps its order. Its bytes arrive cut into segments of any length, drawn from the seed;
 //! what an end has not read holds back what the other may send, as a receive window does.
 
-use super::state::{Destination, Payload, State, Steer};
-use crate::engine::sockets::Id;
+use super::{Destination, Payload, State, Steer};
+use crate::engine::id::Id;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ const LONGEST_SEGMENT: usize = 1_448;
 
 /// Listeners and ends of connections. Numbers are not reused, so that runs do not depend on when one is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
+pub(in crate::engine::simulated) struct Streams {
     ends: Vec<End>,
     listeners: BTreeMap<SocketAddr, Listeners>,
 }
@@ -41,7 +41,7 @@ struct End {
     peer: SocketAddr,
     other: Option<usize>,
     /// Not told yet.
-    news: VecDeque<News>,
+    news: VecDeque<StreamEvent>,
     /// Sent and not read by the other end.
     outstanding: usize,
     /// Found no room to send.
@@ -56,7 +56,7 @@ struct End {
 
 /// What happened to an end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(in crate::engine::simulated) enum StreamEvent {
     /// It is open.
     Opened,
     /// Nobody listens there.
@@ -73,7 +73,7 @@ pub(super) enum News {
 
 /// What travels to an end, or to a listener's address.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Segment {
+pub(in crate::engine::simulated) enum Segment {
     Open { from: usize },
     Opened { by: usize },
     Refused,
@@ -85,7 +85,7 @@ pub(super) enum Segment {
 
 impl State {
     /// Listeners that share an address, as sockets of a group do.
-    pub(super) fn listen(
+    pub(in crate::engine::simulated) fn listen(
         &mut self,
         mut address: SocketAddr,
         buckets: usize,
@@ -139,12 +139,16 @@ impl State {
         self.streams.ends.len() - 1
     }
 
-    pub(super) fn local_of_end(&self, end: usize) -> SocketAddr {
+    pub(in crate::engine::simulated) fn local_of_end(&self, end: usize) -> SocketAddr {
         self.streams.ends[end].local
     }
 
     /// Begins to open a connection; an error is an error number.
-    pub(super) fn connect(&mut self, to: SocketAddr, local: Option<SocketAddr>) -> Result<usize, i32> {
+    pub(in crate::engine::simulated) fn connect(
+        &mut self,
+        to: SocketAddr,
+        local: Option<SocketAddr>,
+    ) -> Result<usize, i32> {
         let mut local = local.unwrap_or_else(|| {
             let mut any = to;
             any.set_port(0);
@@ -165,7 +169,11 @@ impl State {
     }
 
     /// Sends as much as there is room for; an error is an error number.
-    pub(super) fn send_stream(&mut self, end: usize, mut bytes: &[u8]) -> Result<usize, i32> {
+    pub(in crate::engine::simulated) fn send_stream(
+        &mut self,
+        end: usize,
+        mut bytes: &[u8],
+    ) -> Result<usize, i32> {
         let from = &mut self.streams.ends[end];
         if from.ended {
             return Err(libc::EPIPE);
@@ -191,7 +199,7 @@ impl State {
     }
 
     /// Ends one side.
-    pub(super) fn end_stream(&mut self, end: usize) {
+    pub(in crate::engine::simulated) fn end_stream(&mut self, end: usize) {
         let from = &mut self.streams.ends[end];
         if std::mem::replace(&mut from.ended, true) {
             return;
@@ -203,15 +211,15 @@ impl State {
     }
 
     /// Closes an end; with a reset if that was asked, or if bytes are left unread.
-    pub(super) fn close_stream(&mut self, end: usize, reset: bool) {
+    pub(in crate::engine::simulated) fn close_stream(&mut self, end: usize, reset: bool) {
         let from = &mut self.streams.ends[end];
         if from.gone {
             return;
         }
-        let unread = from.news.iter().any(|news| matches!(news, News::Bytes(_)));
+        let unread = from.news.iter().any(|news| matches!(news, StreamEvent::Bytes(_)));
         let waiting: Vec<usize> = (from.news.iter())
             .filter_map(|news| match news {
-                News::Accepted(end, _) => Some(*end),
+                StreamEvent::Accepted(end, _) => Some(*end),
                 _ => None,
             })
             .collect();
@@ -243,7 +251,12 @@ impl State {
     }
 
     /// A segment arrives at an address that may be listened on.
-    pub(super) fn arrive_at_listener(&mut self, from: SocketAddr, to: SocketAddr, segment: Segment) {
+    pub(in crate::engine::simulated) fn arrive_at_listener(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        segment: Segment,
+    ) {
         let Segment::Open { from: opener } = segment else {
             return;
         };
@@ -258,13 +271,13 @@ impl State {
         self.streams.ends[end].other = Some(opener);
         self.streams.ends[listener]
             .news
-            .push_back(News::Accepted(end, from));
+            .push_back(StreamEvent::Accepted(end, from));
         self.list_end(listener);
         self.depart_segment(to, Destination::End(opener, Segment::Opened { by: end }));
     }
 
     /// A segment arrives at an end.
-    pub(super) fn arrive_at_end(&mut self, end: usize, segment: Segment) {
+    pub(in crate::engine::simulated) fn arrive_at_end(&mut self, end: usize, segment: Segment) {
         let to = &mut self.streams.ends[end];
         if to.gone {
             let (local, other) = (to.local, to.other);
@@ -282,21 +295,21 @@ impl State {
         match segment {
             Segment::Opened { by } => {
                 to.other = Some(by);
-                to.news.push_back(News::Opened);
+                to.news.push_back(StreamEvent::Opened);
             }
-            Segment::Refused => to.news.push_back(News::Refused),
-            Segment::Bytes(bytes) => to.news.push_back(News::Bytes(bytes)),
-            Segment::Ended => to.news.push_back(News::Ended),
+            Segment::Refused => to.news.push_back(StreamEvent::Refused),
+            Segment::Bytes(bytes) => to.news.push_back(StreamEvent::Bytes(bytes)),
+            Segment::Ended => to.news.push_back(StreamEvent::Ended),
             Segment::Reset => {
                 to.ended = true;
-                to.news.push_back(News::Reset);
+                to.news.push_back(StreamEvent::Reset);
             }
             Segment::Read(bytes) => {
                 to.outstanding -= bytes;
                 // Told for half a window at once: for every byte read, segments would become ever smaller (RFC 813).
                 if to.blocked && WINDOW - to.outstanding >= WINDOW / 2 {
                     to.blocked = false;
-                    to.news.push_front(News::Room);
+                    to.news.push_front(StreamEvent::Room);
                 }
             }
             Segment::Open { .. } => {}
@@ -305,7 +318,12 @@ impl State {
     }
 
     /// Has a seat told of an end's news from now on; of bytes and ends only as long as it receives.
-    pub(super) fn watch_end(&mut self, end: usize, watcher: (usize, Id), receiving: bool) {
+    pub(in crate::engine::simulated) fn watch_end(
+        &mut self,
+        end: usize,
+        watcher: (usize, Id),
+        receiving: bool,
+    ) {
         let watched = &mut self.streams.ends[end];
         (watched.watcher, watched.receiving) = (Some(watcher), receiving);
         self.list_end(end);
@@ -314,7 +332,7 @@ impl State {
     /// Puts an end with news into the list of the seat that watches it.
     fn list_end(&mut self, number: usize) {
         let end = &mut self.streams.ends[number];
-        let wanted = end.next_news().is_some();
+        let wanted = end.next_stream_event().is_some();
         if let Some((place, _)) = end.watcher
             && wanted
             && !end.listed
@@ -325,7 +343,11 @@ impl State {
     }
 
     /// The next news for a seat, and of which of its streams.
-    pub(super) fn next_news(&mut self, place: usize, most_bytes: usize) -> Option<(Id, News)> {
+    pub(in crate::engine::simulated) fn next_stream_event(
+        &mut self,
+        place: usize,
+        most_bytes: usize,
+    ) -> Option<(Id, StreamEvent)> {
         while let Some(number) = self.seat(place).ready_ends.pop_front() {
             let end = &mut self.streams.ends[number];
             end.listed = false;
@@ -335,7 +357,7 @@ impl State {
             let Some(news) = end.take_news(most_bytes) else {
                 continue;
             };
-            if let (News::Bytes(bytes), Some(other)) = (&news, end.other) {
+            if let (StreamEvent::Bytes(bytes), Some(other)) = (&news, end.other) {
                 let (local, read) = (end.local, bytes.len());
                 self.depart_segment(local, Destination::End(other, Segment::Read(read)));
             }
@@ -348,19 +370,21 @@ impl State {
 
 impl End {
     /// Where the next news is that may be told.
-    fn next_news(&self) -> Option<usize> {
-        let held = |news: &News| !self.receiving && matches!(news, News::Bytes(_) | News::Ended);
+    fn next_stream_event(&self) -> Option<usize> {
+        let held = |news: &StreamEvent| {
+            !self.receiving && matches!(news, StreamEvent::Bytes(_) | StreamEvent::Ended)
+        };
         self.news.iter().position(|news| !held(news))
     }
 
     /// Takes the next news; of bytes as much as is asked for.
-    fn take_news(&mut self, most_bytes: usize) -> Option<News> {
-        let news = self.news.remove(self.next_news()?)?;
+    fn take_news(&mut self, most_bytes: usize) -> Option<StreamEvent> {
+        let news = self.news.remove(self.next_stream_event()?)?;
         Some(match news {
-            News::Bytes(bytes) if bytes.len() > most_bytes => {
+            StreamEvent::Bytes(bytes) if bytes.len() > most_bytes => {
                 let (first, rest) = bytes.split_at(most_bytes);
-                self.news.push_front(News::Bytes(rest.into()));
-                News::Bytes(first.into())
+                self.news.push_front(StreamEvent::Bytes(rest.into()));
+                StreamEvent::Bytes(first.into())
             }
             news => news,
         })

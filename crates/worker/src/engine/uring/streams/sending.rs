@@ -4,10 +4,10 @@
 //! So memory is lent for no longer than to the next submission, and of two sends of one connection never more than one is
 //! under way, as the second could find the room that the first did not.
 
-use super::ring::{Completion, Ring};
-use super::streams::{Completions, SEND, user_data};
+use super::super::ring::{Completion, Ring};
+use super::{Completions, SEND, user_data};
+use crate::engine::id::Id;
 use crate::engine::ops::Ops;
-use crate::engine::sockets::Id;
 use crate::engine::streams::{FlushedStream, refused, taken};
 use std::collections::HashMap;
 use std::io;
@@ -73,7 +73,7 @@ impl Completions {
     }
 
     /// Accounts for what was sent, once the kernel has all that was queued.
-    pub(super) fn settle(&mut self, ops: &mut Ops, ring: &mut Ring) -> io::Result<()> {
+    pub(in crate::engine::uring) fn settle(&mut self, ops: &mut Ops, ring: &mut Ring) -> io::Result<()> {
         if self.sending.queued.is_empty() || !ring.is_submitted() {
             return Ok(());
         }

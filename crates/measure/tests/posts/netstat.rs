@@ -1,6 +1,6 @@
 //! The text of FreeBSD's `netstat -sp udp`, written and read by one list of its lines.
 
-use super::UdpAccount;
+use corelane_measure::drops::UdpAccount;
 use std::fmt::Write as _;
 use thiserror::Error;
 
@@ -97,7 +97,7 @@ const LINES: [Line; 14] = [
     ),
 ];
 
-pub(super) fn render(account: &UdpAccount) -> String {
+pub fn render(account: &UdpAccount) -> String {
     let mut account = *account;
     let mut text = String::from("udp:\n");
     for line in &LINES {
@@ -110,7 +110,7 @@ pub(super) fn render(account: &UdpAccount) -> String {
     text
 }
 
-pub(super) fn parse(text: &str) -> Result<UdpAccount, NetstatError> {
+pub fn parse(text: &str) -> Result<UdpAccount, NetstatError> {
     let mut lines = text.lines().skip_while(|line| line.trim_end() != "udp:");
     lines.next().ok_or(NetstatError::NoUdp)?;
     let mut account = UdpAccount::default();

@@ -3,7 +3,7 @@
 //! Written from the kernel's documentation (`Documentation/networking/filter.rst`, `linux/bpf_common.h`,
 //! `linux/filter.h`) and sharing nothing with the generator, so that one can be held to the other.
 
-use super::Instruction;
+use corelane_rss::steer::Instruction;
 use thiserror::Error;
 
 /// Runs `program` on `packet`, which starts at its IP header and whose transport payload starts at `payload_offset`, as

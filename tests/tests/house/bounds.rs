@@ -1,0 +1,136 @@
+//! Files and functions stay small: the larger ones are listed in `tests/bounds.toml` with their sizes, which only go down.
+
+use corelane_tests::{repository, shipped_files, source_files};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// A file of more lines holds two things, as a rule.
+const FILE_LINES: usize = 500;
+
+/// A function of more lines does two things, as a rule.
+const FUNCTION_LINES: usize = 60;
+
+/// A file or function that is larger, and how many lines it may have.
+type Bounds = BTreeMap<String, usize>;
+
+#[test]
+fn files_and_functions_stay_small_and_larger_ones_only_shrink() {
+    let (mut files, mut longest) = (Bounds::new(), Bounds::new());
+    for (path, text) in source_files() {
+        for (name, lines) in functions(&text) {
+            let entry = longest.entry(format!("{path} {name}")).or_default();
+            *entry = lines.max(*entry);
+        }
+        files.insert(path, text.lines().count());
+    }
+    let table: BTreeMap<String, Bounds> =
+        toml::from_str(&fs::read_to_string(repository().join("tests/bounds.toml")).unwrap()).unwrap();
+    let mut wrong = Vec::new();
+    for (kind, sizes, usual) in [
+        ("files", &files, FILE_LINES),
+        ("functions", &longest, FUNCTION_LINES),
+    ] {
+        wrong.extend(compare(&table[kind], sizes, usual));
+    }
+    assert!(
+        wrong.is_empty(),
+        "against tests/bounds.toml, whose numbers only go down:\n{}",
+        wrong.join("\n")
+    );
+}
+
+/// What is larger than it may be, and what the table should say now of those that have shrunk.
+fn compare(bounds: &Bounds, sizes: &Bounds, usual: usize) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, lines) in sizes {
+        match bounds.get(name) {
+            None if *lines > usual => wrong.push(format!("{name}: {lines} lines, at most {usual}")),
+            Some(bound) if lines > bound => wrong.push(format!("{name}: {lines} lines, at most {bound}")),
+            Some(_) if *lines <= usual => wrong.push(format!("{name} is small now: take it off the table")),
+            Some(bound) if lines < bound => wrong.push(format!("{name} has shrunk: write {lines}")),
+            _ => {}
+        }
+    }
+    let gone = bounds.keys().filter(|name| !sizes.contains_key(*name));
+    wrong.extend(gone.map(|name| format!("{name} is gone: take it off the table")));
+    wrong
+}
+
+#[test]
+fn a_bound_holds_new_ones_and_larger_ones_back_and_follows_what_shrinks() {
+    let bounds = |entries: &[(&str, usize)]| -> Bounds {
+        entries
+            .iter()
+            .map(|(name, lines)| ((*name).to_owned(), *lines))
+            .collect()
+    };
+    let table = bounds(&[
+        ("grown", 70),
+        ("shrunk", 90),
+        ("small", 80),
+        ("gone", 65),
+        ("same", 66),
+    ]);
+    let sizes = bounds(&[
+        ("grown", 71),
+        ("shrunk", 61),
+        ("small", 60),
+        ("same", 66),
+        ("new", 61),
+        ("usual", 60),
+    ]);
+    assert_eq!(
+        compare(&table, &sizes, 60),
+        [
+            "grown: 71 lines, at most 70",
+            "new: 61 lines, at most 60",
+            "shrunk has shrunk: write 61",
+            "small is small now: take it off the table",
+            "gone is gone: take it off the table",
+        ]
+    );
+}
+
+/// Printed with `--nocapture`; nothing is asserted, as a feature may weigh what it weighs.
+#[test]
+fn the_shipped_lines_of_each_crate_are_counted() {
+    let mut crates = Bounds::new();
+    for (path, lines) in shipped_files() {
+        let room = path.split('/').nth(1).unwrap_or_default();
+        *crates.entry(room.to_owned()).or_default() += lines.len();
+    }
+    for (room, lines) in &crates {
+        println!("{room:10}{lines:7}");
+    }
+    println!("{:10}{:7}", "total", crates.values().sum::<usize>());
+}
+
+/// Functions of formatted Rust and their lengths: from the line of `fn` to the closing brace at its indentation.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    let mut open: BTreeMap<usize, (String, usize)> = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let words = line.trim_start();
+        let head = [
+            "fn ",
+            "pub fn ",
+            "pub(crate) fn ",
+            "pub(super) fn ",
+            "unsafe fn ",
+            "const fn ",
+            "pub const fn ",
+        ];
+        if head.iter().any(|start| words.starts_with(start)) && !words.ends_with(';') && !words.ends_with('}')
+        {
+            let name = words.split("fn ").nth(1).unwrap_or_default();
+            let name = name.split(['(', '<']).next().unwrap_or_default();
+            open.insert(indent, (name.to_owned(), number));
+        } else if words == "}"
+            && let Some((name, start)) = open.remove(&indent)
+        {
+            found.push((name, number - start + 1));
+        }
+    }
+    found
+}
