@@ -1,7 +1,6 @@
 //! Parts that pages share.
 
 pub mod classify;
-pub mod streams;
 mod tables;
 mod verdict;
 

@@ -1,25 +1,7 @@
 //! What spoils the numbers of a page.
 
-use crate::document::TrialStatus;
-use crate::documents::change::Run;
 use crate::documents::conditions::{self, Severity};
-use crate::documents::text::SET_ASIDE;
 use corelane_report::html::markup::{Markup, plain};
-
-/// How many trials enter no number, and why.
-pub(super) fn set_aside(run: &impl Run) -> Vec<Markup> {
-    let all = run.statuses().count();
-    let reasons = SET_ASIDE
-        .into_iter()
-        .chain([(TrialStatus::Failed, "something failed")]);
-    let marked = reasons.map(|(status, why)| (run.ended(status), why));
-    marked
-        .filter(|(marked, _)| *marked > 0)
-        .map(|(marked, why)| {
-            format!("In {marked} of {all} trials {why}; none of them enters a number.").into()
-        })
-        .collect()
-}
 
 /// Said of a run that was interrupted.
 pub(super) const ENDED_EARLY: &str =
