@@ -178,7 +178,8 @@ pub fn run<E: Experiment>(
                 TrialStatus::Failed
             }
         };
-        if let (TrialStatus::Valid, Some(why)) = (status, trying.spoilt(schedule.max_steal)) {
+        let measured = matches!(status, TrialStatus::Valid | TrialStatus::GeneratorLimited);
+        if let Some(why) = trying.spoilt(schedule.max_steal).filter(|_| measured) {
             experiment.spoil(turn, why, &mut document);
             status = TrialStatus::Spoilt;
         }

@@ -19,4 +19,4 @@ pub mod simulate;
 pub mod steps;
 pub mod streams;
 
-pub use runner::{Moment, reported_bed};
+pub use runner::Moment;

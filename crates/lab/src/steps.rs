@@ -210,14 +210,12 @@ pub trait Stepped: Document {
         statistics::linearity(workers, &pairs)
     }
 
-    /// Names the reason of every metric that a step lacks: the trials' own, what `own` says, or how the trials ended. Metrics
-    /// for which `expected` does not hold need no reason.
+    /// Names the reason of every field that is `missing` from a step: the trials' own, what `own` says, or how the trials ended.
     fn give_reasons(
         &mut self,
-        expected: impl Fn(&Self::Step, &str) -> bool,
+        missing: impl Fn(&Self::Step) -> Vec<&'static str>,
         own: impl Fn(&Self::Step, &str) -> Option<String>,
     ) {
-        let metrics = self.metrics();
         let (steps, trials) = self.parts();
         for (index, step) in steps.iter_mut().enumerate() {
             let tried = || {
@@ -226,10 +224,6 @@ pub trait Stepped: Document {
                     .map(Trial::tried)
                     .filter(|tried| tried.step == index)
             };
-            let missing = metrics
-                .iter()
-                .map(|metric| metric.name)
-                .filter(|name| step.values().is_null(name) && expected(step, name));
             let reason = |name: &str| {
                 let of_trial = tried().find_map(|tried| tried.unknown.get(name).cloned());
                 of_trial
@@ -238,6 +232,7 @@ pub trait Stepped: Document {
                     .unwrap_or_else(|| NOT_COUNTED.to_owned())
             };
             // A document is concluded again after every trial: reasons of an earlier time may no longer hold.
+            let missing = missing(step).into_iter();
             let reasons = missing.map(|name| (name.to_owned(), reason(name))).collect();
             step.summed_mut().unknown = reasons;
         }
@@ -293,10 +288,14 @@ pub trait Stepped: Document {
                 section = section.text_note("", line);
             }
         }
-        let failed = self.ended(TrialStatus::Failed);
-        if failed > 0 {
-            let line = format!("{failed} of {all} trials failed; the document says why.");
-            section = section.text_note("", line);
+        let tried = self.trials().iter().map(Trial::tried);
+        let mut failed: BTreeMap<&str, usize> = BTreeMap::new();
+        for tried in tried.filter(|tried| tried.status == TrialStatus::Failed) {
+            let reason = tried.why.as_deref().unwrap_or("for no reason that is known");
+            *failed.entry(reason).or_default() += 1;
+        }
+        for (reason, times) in failed {
+            section = section.text_note("", format!("{times} of {all} trials failed: {reason}"));
         }
         if self.head().interrupted {
             let line = "The run was ended early: what follows rests on the trials that were complete.";
@@ -329,10 +328,10 @@ pub trait Stepped: Document {
     }
 }
 
-/// What is not known of some steps, a paragraph for each reason.
-pub(crate) fn unknown_section<'a>(steps: impl Iterator<Item = &'a Summed>) -> Section {
+/// What is not known, a paragraph for each reason: fields, each with the reason that it is null.
+pub(crate) fn unknown_section<'a>(fields: impl Iterator<Item = (&'a String, &'a String)>) -> Section {
     let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (field, reason) in steps.flat_map(|summed| &summed.unknown) {
+    for (field, reason) in fields {
         fields_by_reason.entry(reason).or_default().insert(field);
     }
     let mut section = Section::new("");
@@ -457,10 +456,10 @@ pub(crate) fn cpu_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<Cpu
 /// The mean of a share over some CPUs.
 pub(crate) fn mean_share(
     shares: &[CpuShare],
-    cpus: &[u32],
+    counts: impl Fn(u32) -> bool,
     of: impl Fn(&CpuShare) -> Option<f64>,
 ) -> Option<f64> {
-    let own = shares.iter().filter(|share| cpus.contains(&share.cpu));
+    let own = shares.iter().filter(|share| counts(share.cpu));
     let values: Vec<f64> = own.filter_map(of).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -7,7 +7,6 @@ pub mod bars;
 pub mod figure;
 pub mod markup;
 pub mod plot;
-pub mod tables;
 pub mod tiles;
 
 use crate::date;

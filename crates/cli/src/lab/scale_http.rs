@@ -4,7 +4,7 @@ use super::scale_streams::{self, Asked, StreamsArguments};
 use crate::outcome::{Outcome, usage};
 use crate::values::{duration, rate, size};
 use clap::Args;
-use corelane_lab::documents::streams::{Protocol, Traffic};
+use corelane_lab::streams::{Protocol, Traffic};
 use std::time::Duration;
 
 /// Shown under `--help`.

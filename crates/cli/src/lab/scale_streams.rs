@@ -1,24 +1,19 @@
-//! What `corelane lab scale http` and `tcp` share: buckets, connections, controls and subjects as arguments, the run, and what
-//! is said of it.
+//! What `corelane lab scale http` and `tcp` share: buckets, connections, controls and subjects as arguments, and the run.
 
-use crate::documents::{command_line, write_whole};
-use crate::interrupt::Interrupt;
 use crate::lab::bed::{BedArgument, PORT, bed_for_connections, snapshot};
-use crate::lab::progress;
-use crate::outcome::{Done, Outcome, usage};
+use crate::lab::shell::{self, ShellArguments};
+use crate::outcome::{Outcome, usage};
 use crate::steering::{self, Asking};
-use crate::values::{count, share};
+use crate::values::count;
 use anyhow::Context;
 use clap::Args;
 use corelane_host::{bed, limits};
-use corelane_lab::documents::streams::{Protocol, Server, StreamsReport, Traffic, render};
-use corelane_lab::reported_bed;
 use corelane_lab::scale::Placement;
-use corelane_lab::streams::{StreamsExperiment, StreamsPlan, StreamsRequest, SubjectRequest};
+use corelane_lab::streams::{
+    Protocol, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest, Traffic,
+};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::engine::EngineKind;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -44,9 +39,6 @@ pub struct StreamsArguments {
     /// Connections in all, such as 1k,10k,100k,1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64", value_parser = count)]
     pub connections: Vec<u64>,
-    /// Trials of each step, interleaved
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
     /// Another server in place of ours: a command as a shell takes it
     #[arg(long, value_name = "COMMAND")]
     pub subject: Option<String>,
@@ -71,21 +63,8 @@ pub struct StreamsArguments {
     /// System interface: epoll or io_uring [default: what a probe finds best]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
-    /// Seed of the order of trials
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// CPU time that other machines on the same hardware may have in a trial; with more it is spoilt, and run again
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "10%")]
-    pub max_steal: f64,
-    /// Print the plan and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    pub json: Option<PathBuf>,
-    /// Write the report as one HTML page
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub shell: ShellArguments,
 }
 
 /// What one of the two asks for beside that.
@@ -115,36 +94,24 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     let (bed_plan, bed) = bed_for_connections(arguments.bed, most)?;
     let snapshot = snapshot(&bed);
     let plan = StreamsPlan::new(request, bed_plan, &bed, PORT, descriptor_limit);
-    if arguments.dry_run {
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
-        return Ok(Done);
-    }
-    if plan.steps.is_empty() {
+    if plan.steps.is_empty() && !arguments.shell.dry_run {
         return Err(usage("--connections", plan.left_out.join("; ")));
     }
-    let trials = plan.steps.len() * plan.request.rounds as usize;
-    let seconds = trials as f64 * (plan.request.duration_s + 0.5);
-    let experiment = StreamsExperiment {
+    let trial_seconds = plan.request.duration_s + 0.5;
+    let mut experiment = Streams {
         plan,
-        bed: reported_bed(&bed),
+        bed: (&bed).into(),
         program: std::env::current_exe().context("finding the program's own file")?,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        command_line: command_line(),
-        conditions: serde_json::to_value(&snapshot)?,
+        facts: shell::facts(&snapshot)?,
     };
     // Each trial builds its own.
     drop(bed);
-    let interrupt = Interrupt::catch()?;
-    let progress = progress::announce(Some(&experiment.bed.describe), &snapshot, trials, seconds);
-    let report = experiment.run(interrupt.flag(), |moment| {
-        progress::show_moment(&progress, moment);
-        // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
-        let _ = save(arguments, moment.report);
-    });
-    progress.finish_and_clear();
-    let report = report?;
-    save(arguments, &report)?;
-    tell(arguments, &report)
+    shell::run(
+        &arguments.shell,
+        &mut experiment,
+        (&snapshot, trial_seconds),
+        Into::into,
+    )
 }
 
 fn request(
@@ -197,10 +164,10 @@ fn request(
         client_cpus: client_cpus.transpose()?,
         rate: asked.rate,
         duration_s: asked.duration.as_secs_f64(),
-        rounds: arguments.rounds,
+        rounds: arguments.shell.rounds,
         engine: arguments.engine,
-        seed: arguments.seed,
-        max_steal: arguments.max_steal,
+        seed: arguments.shell.seed,
+        max_steal: arguments.shell.max_steal,
     })
 }
 
@@ -217,26 +184,4 @@ fn cpus(arguments: &StreamsArguments, descriptor_limit: usize) -> anyhow::Result
     }
     let buckets = StreamsPlan::buckets_for(most, cpus.len(), descriptor_limit);
     Ok(cpus.iter().copied().cycle().take(buckets).collect())
-}
-
-fn save(arguments: &StreamsArguments, report: &StreamsReport) -> anyhow::Result<()> {
-    let standard_output = Path::new("-");
-    if let Some(path) = arguments.json.as_deref().filter(|path| *path != standard_output) {
-        write_whole(path, &report.to_json()?).with_context(|| format!("--json {}", path.display()))?;
-    }
-    if let Some(path) = &arguments.html {
-        let page = corelane_lab::documents::html::streams::page(report);
-        write_whole(path, &page).with_context(|| format!("--html {}", path.display()))?;
-    }
-    Ok(())
-}
-
-fn tell(arguments: &StreamsArguments, report: &StreamsReport) -> Outcome {
-    let mut out = io::stdout().lock();
-    if arguments.json.as_deref() == Some(Path::new("-")) {
-        write!(out, "{}", report.to_json()?)?;
-        return Ok(Done);
-    }
-    write!(out, "{}", render(report))?;
-    Ok(Done)
 }

@@ -1,23 +1,15 @@
-//! What reports in text share: the heading, the conditions worst first, what was set aside and why. 100 columns.
+//! What reports in text share: the heading, the conditions worst first. 100 columns.
 
 use crate::document::Bed;
 use crate::document::Tool;
-use crate::document::TrialStatus;
-use crate::documents::change::Run;
 use crate::documents::conditions::{self, Severity};
-use corelane_measure::quantity::{self, or_missing};
-use corelane_measure::statistics::Spread;
+use corelane_measure::quantity;
 use corelane_report::text::paragraph;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// How many conditions that merely explain are named before the rest is counted.
 const MOST_EXPLAINING: usize = 8;
-
-/// Said of a run that was interrupted, before its law and limit.
-pub(crate) const ENDED_EARLY: &str =
-    "The run was ended early: what follows rests on the trials that were complete.";
 
 /// Who measured, on what, where, and how to repeat it.
 pub(crate) struct Heading<'a> {
@@ -96,57 +88,6 @@ pub(crate) fn conditions_section(snapshot: &Value) -> String {
     let fine = of(Severity::Fine).count();
     if fine > 0 {
         let _ = writeln!(text, "  fine      {fine}");
-    }
-    text
-}
-
-/// How many trials show the generator's limit and not the server's, or what another machine left of this one.
-pub(crate) fn set_aside(run: &impl Run) -> String {
-    let mut text = String::new();
-    for (status, why) in SET_ASIDE {
-        let marked = run.ended(status);
-        if marked > 0 {
-            let line = format!(
-                "In {marked} of {} trials {why}: they are kept among the raw trials, marked, and enter no median.",
-                run.statuses().count()
-            );
-            paragraph(&mut text, "", &line);
-        }
-    }
-    text
-}
-
-/// Said of trials that another machine on the same hardware spoilt.
-pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
-
-/// What becomes of trials that are no result, in words.
-pub(crate) const SET_ASIDE: [(TrialStatus, &str); 2] = [
-    (TrialStatus::GeneratorLimited, "the generator was the limit"),
-    (TrialStatus::Spoilt, SPOILT),
-];
-
-/// How close to proportional growth was, with its range where there is one.
-pub(crate) fn linearity(spread: Option<Spread>, median: Option<f64>) -> String {
-    match spread {
-        Some(spread) => spread.display(2),
-        None => or_missing(median, |median| quantity::fixed(median, 2)),
-    }
-}
-
-/// What is not known, a paragraph a reason: pairs of a field and why it is `null`.
-pub(crate) fn unknown<'a>(fields: impl Iterator<Item = (&'a String, &'a String)>) -> String {
-    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (field, reason) in fields {
-        fields_by_reason.entry(reason).or_default().insert(field);
-    }
-    let mut text = String::new();
-    for (reason, fields) in fields_by_reason {
-        let fields: Vec<&str> = fields.into_iter().collect();
-        paragraph(
-            &mut text,
-            "unknown  ",
-            &format!("{}: {reason}", fields.join(", ")),
-        );
     }
     text
 }

@@ -19,5 +19,6 @@ mod verdict;
 pub use document::{Placement, ScaleReport, Step, UnknownPlacement, Variation};
 pub use metrics::METRICS;
 pub use observe::Observe;
+pub(crate) use page::figures;
 pub use plan::{PlannedStep, ScalePlan, ScaleRequest};
 pub use run::{Scale, ScaleError};

@@ -1,12 +1,12 @@
 //! From readings to a trial: what was counted between two of them.
 
 use super::client::ClientCounts;
+use super::document::{BucketBytes, CpuUse, Memory, Protocol, Segments, Server, Shape, Trial};
 use super::plan::{Sides, StreamsPlan};
 use super::server::{ServerCounts, ServerProcesses};
-use crate::document::CpuShare;
-use crate::document::TrialStatus;
-use crate::documents::streams::{BucketBytes, CpuUse, Memory, Protocol, Segments, Server, Shape, Trial};
-use crate::runner::spoilt;
+use crate::document::{CpuShare, TrialStatus};
+use crate::experiment::Turn;
+use crate::steps::{Tried, mean_share};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, Softnet, TcpStatistics};
@@ -28,7 +28,7 @@ pub(super) struct Readings {
     server_tcp: TcpStatistics,
     client_tcp: TcpStatistics,
     softnet: Option<Softnet>,
-    cpus: CpuTimes,
+    pub(super) cpus: CpuTimes,
     server_cpu_ns: u64,
 }
 
@@ -62,29 +62,27 @@ pub(super) struct Evidence {
 }
 
 /// The trial that the evidence tells of.
-pub(super) fn trial(plan: &StreamsPlan, index: usize, round: usize, evidence: Evidence) -> Trial {
-    let shape = &plan.steps[index];
+pub(super) fn trial(plan: &StreamsPlan, turn: Turn, evidence: Evidence) -> Trial {
+    let shape = &plan.steps[turn.step];
+    let server_ns = evidence
+        .sent
+        .server_cpu_ns
+        .saturating_sub(evidence.opened.server_cpu_ns);
+    let per_bucket = per_bucket(&evidence);
     let mut trial = Trial {
         errors: errors(&evidence),
         cpu: CpuUse {
-            server_ns: Some(
-                evidence
-                    .sent
-                    .server_cpu_ns
-                    .saturating_sub(evidence.opened.server_cpu_ns),
-            ),
+            server_ns: Some(server_ns),
             client_ns: Some((evidence.loaded.cpu_s * 1e9) as u64),
         },
         cpu_shares: cpu_shares(plan, shape, &evidence),
         segments: segments(&evidence),
-        per_bucket: per_bucket(&evidence),
+        steering: steering(shape, &evidence.served, &per_bucket),
+        per_bucket,
         kernel: kernel(&evidence),
-        ..Trial::new(index, round)
+        ..Trial::new(Tried::new(turn.step, turn.round, evidence.loaded.running_s))
     };
-    trial.steering = steering(shape, &evidence.served, &trial.per_bucket);
-    let stolen = spoilt(plan.request.max_steal, &evidence.opened.cpus, &evidence.sent.cpus);
     let (loaded, served) = (evidence.loaded, evidence.served);
-    trial.duration_s = loaded.running_s;
     trial.requests_ok = loaded.requests_ok;
     trial.served_requests = served.requests;
     (trial.received_bytes, trial.sent_bytes) = (loaded.received_bytes, loaded.sent_bytes);
@@ -94,11 +92,9 @@ pub(super) fn trial(plan: &StreamsPlan, index: usize, round: usize, evidence: Ev
     trial.limited_by = loaded.limited_by;
     trial.raw = json!({ "client": loaded.raw, "server": served.raw });
     if let Some(why) = failure(&trial, plan.request.protocol) {
-        (trial.status, trial.why) = (TrialStatus::Failed, Some(why));
-    } else if let Some(why) = stolen {
-        (trial.status, trial.why) = (TrialStatus::Spoilt, Some(why));
+        (trial.tried.status, trial.tried.why) = (TrialStatus::Failed, Some(why));
     } else if let Some(why) = generator_limit(plan, shape, &trial, loaded.behind_schedule) {
-        (trial.status, trial.why) = (TrialStatus::GeneratorLimited, Some(why));
+        (trial.tried.status, trial.tried.why) = (TrialStatus::GeneratorLimited, Some(why));
     }
     give_reasons(&mut trial, plan, shape);
     trial
@@ -144,14 +140,12 @@ fn clients_busy(sides: &Sides, shares: &[CpuShare]) -> Option<String> {
 
 /// Mean idle share of these CPUs.
 pub(super) fn idle_share(cpus: &[u32], shares: &[CpuShare]) -> Option<f64> {
-    let own = shares.iter().filter(|share| cpus.contains(&share.cpu));
-    let idle: Vec<f64> = own.filter_map(|share| share.idle_share).collect();
-    (!idle.is_empty()).then(|| idle.iter().sum::<f64>() / idle.len() as f64)
+    mean_share(shares, |cpu| cpus.contains(&cpu), |share| share.idle_share)
 }
 
 fn give_reasons(trial: &mut Trial, plan: &StreamsPlan, shape: &Shape) {
     let mut give = |field: &str, reason: &str| {
-        trial.unknown.insert(field.to_owned(), reason.to_owned());
+        trial.tried.unknown.insert(field.to_owned(), reason.to_owned());
     };
     if trial.memory.is_none() {
         give(

@@ -1,9 +1,9 @@
 //! The clients of a trial: a generator of requests or of bytes, and what either counted in one form.
 
+use super::document::{Connections, Segments};
 use super::run::StreamsError;
 use crate::child::{ChildError, LoadProcess};
-use crate::documents::streams::{Connections, Segments};
-use crate::runner::as_json;
+use crate::document::as_json;
 use corelane_host::bed::Side;
 use corelane_load::http::{HttpLoad, HttpLoaded, HttpPlan, PoolLoaded};
 use corelane_load::sources::Ports;

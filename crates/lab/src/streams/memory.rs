@@ -1,7 +1,7 @@
 //! Where memory goes while connections are held: readings before the server starts and while every connection is open.
 
+use super::document::{CacheGrowth, Memory};
 use super::server::ServerProcesses;
-use crate::documents::streams::{CacheGrowth, Memory};
 use corelane_host::bed::Bed;
 use corelane_host::counters::{Family, Slab, SocketMemory, TcpStatistics};
 use corelane_host::memory;

@@ -6,7 +6,10 @@
 
 mod account;
 mod client;
+pub mod document;
 mod memory;
+pub mod metrics;
+mod page;
 mod peers;
 mod plan;
 mod run;
@@ -14,8 +17,9 @@ mod server;
 mod trial;
 mod verdict;
 
+pub use document::{Protocol, Server, StreamsReport, Traffic};
 pub use plan::{StreamsPlan, StreamsRequest, SubjectRequest};
-pub use run::{StreamsError, StreamsExperiment};
+pub use run::{Streams, StreamsError};
 
 use serde_json::Value;
 

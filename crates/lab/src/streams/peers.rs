@@ -1,11 +1,11 @@
 //! From a step to the server and the clients that carry it out: ours, or a subject.
 
 use super::client::ClientPlan;
+use super::document::{Server, Shape, Traffic};
 use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
 use super::run::StreamsError;
 use super::server::ServerPlan;
 use crate::child::SubjectPlan;
-use crate::documents::streams::{Server, Shape, Traffic};
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::{
     Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,

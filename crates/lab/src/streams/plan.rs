@@ -1,7 +1,7 @@
 //! What the experiment is to do: its steps as data, and where each of them runs. From a step to its server and clients is
 //! `peers.rs`.
 
-use crate::documents::streams::{Protocol, Server, Shape, Traffic};
+use super::document::{Protocol, Server, Shape, Traffic};
 use crate::placing::{active_counts, distinct, other_cpus};
 use crate::scale::Placement;
 use corelane_host::bed::{Bed, BedPlan};

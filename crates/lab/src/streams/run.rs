@@ -1,37 +1,30 @@
-//! The runner: rounds, the seeded order of trials within each, and a report after every trial, so that an interrupt loses
-//! nothing.
+//! The scaling experiment for requests and bytes, for the runner.
 
+use super::document::{Limit, Step, StreamsReport, Trial};
 use super::plan::StreamsPlan;
 use super::{trial, verdict};
 use crate::child::ChildError;
-use crate::document::Bed as ReportedBed;
-use crate::document::TrialStatus;
-use crate::documents::streams::{self, Limit, Step, StreamsReport, Trial};
-use crate::runner::{Moment, Schedule, as_json, now_unix_s, tool};
-use crate::steps::Scaling;
+use crate::document::{Bed, Head, RunFacts, TrialStatus, as_json};
+use crate::experiment::{Experiment, Trying, Turn};
+use crate::steps::{Scaling, Trial as _, Tried};
 use corelane_host::HostError;
 use corelane_host::bed::BedError;
 use corelane_load::http::HttpLoadError;
 use corelane_load::tcp::TcpLoadError;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
 /// A scaling experiment, ready to run.
-pub struct StreamsExperiment {
+pub struct Streams {
     /// What to do.
     pub plan: StreamsPlan,
-    /// Where, as reports tell it: every trial builds its own.
-    pub bed: ReportedBed,
+    /// Where, for its document: every trial builds its own.
+    pub bed: Bed,
     /// The program that servers and generators run as: this one.
     pub program: PathBuf,
-    /// Its version, for the report.
-    pub version: String,
-    /// The command line that repeats the run.
-    pub command_line: Vec<String>,
-    /// What may spoil or explain the result, as read before the run.
-    pub conditions: Value,
+    /// What its document says of the run.
+    pub facts: RunFacts,
 }
 
 /// Why an experiment could not be carried out.
@@ -54,71 +47,28 @@ pub enum StreamsError {
     Host(#[from] HostError),
 }
 
-impl StreamsExperiment {
-    /// Runs every trial, or as many as there are before `interrupt` is set.
-    ///
-    /// # Errors
-    /// When the clients cannot be planned, or when the very first trial fails: later failures are kept in the report, as
-    /// trials that failed.
-    pub fn run(
-        &self,
-        interrupt: &AtomicBool,
-        mut tell: impl FnMut(&Moment<'_, StreamsReport>),
-    ) -> Result<StreamsReport, StreamsError> {
+impl Experiment for Streams {
+    type Document = StreamsReport;
+    type Error = StreamsError;
+
+    fn plan(&self) -> Result<Value, StreamsError> {
+        Ok(as_json(&self.plan))
+    }
+
+    fn begin(&mut self) -> Result<StreamsReport, StreamsError> {
         for step in &self.plan.steps {
             self.plan.clients(step)?;
         }
-        let mut report = self.empty_report();
-        let schedule = Schedule {
-            rounds: self.plan.request.rounds as usize,
-            steps: self.plan.steps.len(),
-            seed: self.plan.request.seed,
-        };
-        report.interrupted = schedule.run(interrupt, |turn| {
-            let (index, round) = (turn.step, turn.round);
-            let trial = match trial::run(self, index, round, interrupt) {
-                Ok(trial) => trial,
-                Err(error) if report.trials.is_empty() => return Err(error),
-                Err(error) => failed(index, round, &error),
-            };
-            let status = trial.status;
-            report.trials.push(trial);
-            self.conclude(&mut report);
-            let shape = &self.plan.steps[index];
-            tell(&Moment {
-                done: report.trials.len(),
-                of: turn.of,
-                what: &format!("{} x{}", shape.title(), shape.buckets_active),
-                report: &report,
-            });
-            Ok(status)
-        })?;
-        Ok(report)
-    }
-
-    /// Medians, the scaling law and the verdict of what there is so far.
-    fn conclude(&self, report: &mut StreamsReport) {
-        streams::summarise(report);
-        report.scaling = streams::scaling(report);
-        for index in 0..report.steps.len() {
-            report.steps[index].limit = verdict::of_step(report, index, &self.plan);
-        }
-        report.limit = verdict::of_report(report);
-    }
-
-    fn empty_report(&self) -> StreamsReport {
         let request = &self.plan.request;
         let steps = self.plan.steps.iter().map(|shape| {
             let cpus = self.plan.server_cpus(shape);
             Step::new(shape.clone(), self.plan.buckets(), cpus)
         });
-        StreamsReport {
-            schema: request.protocol.schema().to_owned(),
-            tool: tool(&self.version),
-            started_unix_s: now_unix_s(),
-            command_line: self.command_line.clone(),
-            bed: self.bed.clone(),
-            conditions: self.conditions.clone(),
+        Ok(StreamsReport {
+            head: Head {
+                bed: Some(self.bed.clone()),
+                ..Head::new(request.protocol.schema(), &self.facts, None)
+            },
             plan: as_json(&self.plan),
             steering: as_json(&request.steering),
             protocol: request.protocol,
@@ -128,15 +78,55 @@ impl StreamsExperiment {
             scaling: Scaling::default(),
             limit: Limit::unknown(),
             left_out: self.plan.left_out.clone(),
-            interrupted: false,
+        })
+    }
+
+    fn steps(&self) -> usize {
+        self.plan.steps.len()
+    }
+
+    fn title(&self, step: usize, _report: &StreamsReport) -> String {
+        let shape = &self.plan.steps[step];
+        format!("{} x{}", shape.title(), shape.buckets_active)
+    }
+
+    fn trial(
+        &mut self,
+        trying: &mut Trying<'_>,
+        report: &mut StreamsReport,
+    ) -> Result<TrialStatus, StreamsError> {
+        let trial = trial::run(self, trying)?;
+        let status = trial.tried.status;
+        report.trials.push(trial);
+        Ok(status)
+    }
+
+    fn failed(
+        &self,
+        turn: Turn,
+        error: StreamsError,
+        report: &mut StreamsReport,
+    ) -> Result<(), StreamsError> {
+        report
+            .trials
+            .push(Trial::new(Tried::failed(turn.step, turn.round, &error)));
+        Ok(())
+    }
+
+    fn spoil(&self, _turn: Turn, why: String, report: &mut StreamsReport) {
+        if let Some(trial) = report.trials.last_mut() {
+            trial.tried_mut().spoil(why);
         }
     }
-}
 
-fn failed(step: usize, round: usize, error: &StreamsError) -> Trial {
-    Trial {
-        status: TrialStatus::Failed,
-        why: Some(error.to_string()),
-        ..Trial::new(step, round)
+    fn conclude(&self, report: &mut StreamsReport) {
+        if report.trials.is_empty() {
+            return;
+        }
+        report.summarise();
+        for index in 0..report.steps.len() {
+            report.steps[index].limit = verdict::of_step(report, index, &self.plan);
+        }
+        report.limit = verdict::of_report(report);
     }
 }

@@ -1,9 +1,9 @@
 //! The server of a trial: ours, or any other.
 
+use super::document::Segments;
 use super::run::StreamsError;
 use crate::child::{ServerProcess, Subject, SubjectPlan};
-use crate::documents::streams::Segments;
-use crate::runner::as_json;
+use crate::document::as_json;
 use corelane_host::HostError;
 use corelane_host::bed::Side;
 use corelane_host::counters::Family;

@@ -3,15 +3,15 @@
 
 use super::account::{self, Evidence, Readings};
 use super::client::ClientOfTrial;
+use super::document::{Memory, Server, Trial};
 use super::memory::{self, KernelMemory};
-use super::run::{StreamsError, StreamsExperiment};
+use super::run::{Streams, StreamsError};
 use super::server::ServerOfTrial;
 use crate::document::TrialStatus;
-use crate::documents::streams::{Memory, Server, Trial};
+use crate::experiment::Trying;
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_load::Moment;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,15 +29,10 @@ const SETTLED_AFTER: Duration = Duration::from_millis(50);
 /// The longest that settling may take.
 const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 
-/// Runs trial `round` of step `index`.
-pub(super) fn run(
-    experiment: &StreamsExperiment,
-    index: usize,
-    round: usize,
-    interrupt: &AtomicBool,
-) -> Result<Trial, StreamsError> {
+/// Runs one trial.
+pub(super) fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, StreamsError> {
     let plan = &experiment.plan;
-    let shape = &plan.steps[index];
+    let shape = &plan.steps[trying.turn.step];
     let load = plan.clients(shape)?;
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
@@ -55,7 +50,7 @@ pub(super) fn run(
         let mut has_ended = Some(has_ended);
         let mut reading = None;
         let (bed, kernel_before) = (&bed, &kernel_before);
-        let loaded = generator.run(steering, interrupt, |moment| match moment {
+        let loaded = generator.run(steering, trying.interrupt, |moment| match moment {
             Moment::Opened => {
                 opened = Some(Readings::take(bed, processes));
                 if let Some(has_ended) = has_ended
@@ -83,9 +78,10 @@ pub(super) fn run(
         loaded,
         memory,
     };
-    let mut trial = account::trial(plan, index, round, evidence);
-    if interrupt.load(Ordering::Relaxed) {
-        (trial.status, trial.why) = (TrialStatus::Interrupted, Some("ended early".to_owned()));
+    trying.clocked(&evidence.opened.cpus, &evidence.sent.cpus);
+    let mut trial = account::trial(plan, trying.turn, evidence);
+    if trying.interrupted() {
+        (trial.tried.status, trial.tried.why) = (TrialStatus::Interrupted, Some("ended early".to_owned()));
     }
     Ok(trial)
 }

@@ -1,11 +1,11 @@
 //! Who was the limit: a pure function of the report, so that it can be read and tested.
 
 use super::account::{BUSY_IDLE_SHARE, idle_share};
+use super::document::{Limit, LimitCause, Protocol, Server, Step, StreamsReport, Suspect, SuspectName};
+use super::metrics::{CLIENT_SHARE, LINEARITY, PAYLOAD, REQUESTS, SERVER_SHARE, STEERING};
 use super::plan::{Sides, StreamsPlan};
 use crate::document::TrialStatus;
-use crate::documents::streams::{
-    Limit, LimitCause, Protocol, Server, Step, StreamsReport, Suspect, SuspectName,
-};
+use crate::steps::Stepped;
 use corelane_measure::quantity::{self, or_missing};
 
 /// The share of requests whose failure for one reason makes that reason the limit though CPU time was left.
@@ -32,7 +32,7 @@ struct Setting {
 /// Who was the limit in one step; `None` as long as no trial told.
 pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) -> Option<Limit> {
     let step = &report.steps[index];
-    if step.trials == 0 {
+    if step.summed.trials == 0 {
         return of_generator(report, index);
     }
     let setting = Setting {
@@ -51,9 +51,13 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
 /// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` where that is not so.
 fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
     let step = &report.steps[index];
-    let own = report.trials.iter().filter(|trial| trial.step == index);
-    let counted = || own.clone().filter(|trial| trial.status != TrialStatus::Spoilt);
-    if counted().any(|trial| trial.status != TrialStatus::GeneratorLimited) {
+    let own = report
+        .trials
+        .iter()
+        .map(|trial| &trial.tried)
+        .filter(|tried| tried.step == index);
+    let counted = || own.clone().filter(|tried| tried.status != TrialStatus::Spoilt);
+    if counted().any(|tried| tried.status != TrialStatus::GeneratorLimited) {
         return None;
     }
     let why = counted().next_back()?.why.clone().unwrap_or_default();
@@ -73,9 +77,7 @@ fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
 
 /// What the generator of the step's last valid trial says kept it from doing what it was told.
 fn lags(report: &StreamsReport, index: usize) -> Option<&str> {
-    let mut trials = report.trials.iter().rev();
-    let last = trials.find(|trial| trial.step == index && trial.is_valid())?;
-    last.limited_by.as_deref()
+    report.valid_trials(index).last()?.limited_by.as_deref()
 }
 
 /// What the step is about.
@@ -92,13 +94,13 @@ fn who(step: &Step) -> String {
 fn growth(step: &Step, protocol: Protocol) -> String {
     let (who, active) = (who(step), step.shape.buckets_active);
     let did = match protocol {
-        Protocol::Http => format!("answered {}", or_missing(step.requests_per_s, quantity::rate)),
+        Protocol::Http => format!("answered {}", or_missing(REQUESTS.of(step), quantity::rate)),
         Protocol::Tcp => {
-            let rate = or_missing(step.gbit_s, |rate| quantity::fixed(rate, 2));
+            let rate = or_missing(PAYLOAD.of(step), |rate| quantity::fixed(rate, 2));
             format!("carried {rate} Gb/s")
         }
     };
-    match step.linearity {
+    match LINEARITY.of(step) {
         Some(linearity) if active > 1 => {
             format!("{who} {did}, {:.2} times one's", linearity * active as f64)
         }
@@ -108,7 +110,7 @@ fn growth(step: &Step, protocol: Protocol) -> String {
 
 /// The kind of limit, and the words that complete «the limit was».
 fn cause(step: &Step, setting: &Setting) -> (LimitCause, String) {
-    if step.steering_ok.is_some_and(|right| right < 1.0) {
+    if STEERING.of(step).is_some_and(|right| right < 1.0) {
         let because = "steering: connections reached the wrong bucket, so the rates mean little";
         return (LimitCause::Steering, because.to_owned());
     }
@@ -154,10 +156,7 @@ fn server_busy(step: &Step, sides: &Sides) -> Option<(LimitCause, String)> {
 
 /// Whether it happened for more than a few.
 fn is_material(step: &Step, count: u64) -> bool {
-    let served = step
-        .requests_per_s
-        .unwrap_or(0.0)
-        .max(step.shape.connections as f64);
+    let served = (REQUESTS.of(step).unwrap_or(0.0)).max(step.shape.connections as f64);
     count as f64 > served * MATERIAL_ERRORS
 }
 
@@ -207,8 +206,8 @@ fn exhausted(step: &Step) -> Option<(LimitCause, String)> {
 /// Whose the CPU time was when none was left.
 fn busy(step: &Step, idle: f64) -> (LimitCause, String) {
     let (server, client) = (
-        step.server_cpu_share.unwrap_or(0.0),
-        step.client_cpu_share.unwrap_or(0.0),
+        SERVER_SHARE.of(step).unwrap_or(0.0),
+        CLIENT_SHARE.of(step).unwrap_or(0.0),
     );
     let softirq = step.softirq_share().unwrap_or(0.0);
     let others = (1.0 - server - client - idle).max(0.0);
@@ -248,9 +247,9 @@ fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> 
             ],
             format!(
                 "{} of the CPUs' time; {} {}connections failed{}",
-                percent(step.client_cpu_share),
+                percent(CLIENT_SHARE.of(step)),
                 quantity::count(failed),
-                if step.requests_per_s.is_some() {
+                if REQUESTS.of(step).is_some() {
                     "requests or "
                 } else {
                     ""
@@ -261,7 +260,7 @@ fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> 
         suspect(
             SuspectName::Server,
             &[LimitCause::ServerCpu, LimitCause::SharedCpus],
-            format!("{} of the CPUs' time", percent(step.server_cpu_share)),
+            format!("{} of the CPUs' time", percent(SERVER_SHARE.of(step))),
         ),
         suspect(
             SuspectName::KernelReceive,
@@ -337,8 +336,8 @@ fn kernel(step: &Step, name: &str) -> u64 {
 mod tests {
     use super::*;
     use crate::document::CpuShare;
-    use crate::documents::streams::{Shape, Traffic};
     use crate::scale::Placement;
+    use crate::streams::document::{Shape, Traffic};
 
     fn closed() -> Setting {
         Setting {
@@ -365,18 +364,17 @@ mod tests {
             connections: 64,
             buckets_active: 1,
         };
-        Step {
-            requests_per_s: Some(1_000.0),
-            server_cpu_share: Some(0.5),
-            client_cpu_share: Some(0.4),
-            cpu_shares: vec![CpuShare {
-                cpu: 0,
-                idle_share: Some(idle),
-                softirq_share: Some(softirq),
-            }],
-            trials: 1,
-            ..Step::new(shape, 1, vec![0])
+        let mut step = Step::new(shape, 1, vec![0]);
+        step.cpu_shares = vec![CpuShare {
+            cpu: 0,
+            idle_share: Some(idle),
+            softirq_share: Some(softirq),
+        }];
+        step.summed.trials = 1;
+        for (metric, value) in [(REQUESTS, 1_000.0), (SERVER_SHARE, 0.5), (CLIENT_SHARE, 0.4)] {
+            step.summed.values.set_number(metric.name, Some(value));
         }
+        step
     }
 
     #[test]
@@ -453,10 +451,8 @@ mod tests {
 
     #[test]
     fn wrong_buckets_come_before_everything() {
-        let wrong = Step {
-            steering_ok: Some(0.999),
-            ..step(0.01, 0.6)
-        };
+        let mut wrong = step(0.01, 0.6);
+        wrong.summed.values.set_number(STEERING.name, Some(0.999));
         assert_eq!(cause(&wrong, &closed()).0, LimitCause::Steering);
     }
 }

@@ -1,15 +1,21 @@
 //! The documents of `lab scale http` and `tcp`, from made-up counts of a small machine.
 
-use corelane_lab::document::{Bed, CpuShare, Tool, TrialStatus};
-use corelane_lab::documents::html::streams::page;
-use corelane_lab::documents::streams::{
-    CacheGrowth, Connections, CpuUse, Limit, LimitCause, Memory, Protocol, Segments, Server, Shape, Step,
-    StreamsReport, Suspect, SuspectName, Traffic, Trial, diff, render, scaling, summarise,
-};
+use corelane_lab::document::{Bed, CpuShare, Document, Head, Tool, TrialStatus};
 use corelane_lab::scale::Placement;
-use corelane_lab::steps::Scaling;
+use corelane_lab::steps::{Scaling, Tried};
+use corelane_lab::streams::document::{
+    CacheGrowth, Connections, CpuUse, Limit, LimitCause, Memory, Segments, Shape, Step, Suspect, SuspectName,
+    Trial,
+};
+use corelane_lab::streams::metrics::{
+    CLIENT_PER_REQUEST, LATENCY, LINEARITY, PAYLOAD, REQUESTS, SERVER_BYTES, SERVER_PER_KIB,
+    SERVER_PER_REQUEST, SERVER_SHARE, STEERING,
+};
+use corelane_lab::streams::{Protocol, Server, StreamsReport, Traffic};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
+use corelane_report::diff;
+use corelane_report::page::Rendered;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -34,7 +40,6 @@ fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
     latency.record_many(150_000, requests);
     latency.record_many(9_000_000, requests / 100);
     Trial {
-        duration_s: 2.0,
         requests_ok: requests,
         served_requests: Some(requests),
         received_bytes: requests * 1024,
@@ -75,7 +80,7 @@ fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
             }],
             ..Memory::default()
         }),
-        ..Trial::new(step, round)
+        ..Trial::new(Tried::new(step, round, 2.0))
     }
 }
 
@@ -97,19 +102,22 @@ fn report(buckets: usize) -> StreamsReport {
         }
     }
     let mut report = StreamsReport {
-        schema: Protocol::Http.schema().to_owned(),
-        tool: Tool {
-            name: "corelane".to_owned(),
-            version: "0.1.0".to_owned(),
+        head: Head {
+            schema: Protocol::Http.schema().to_owned(),
+            tool: Tool {
+                name: "corelane".to_owned(),
+                version: "0.1.0".to_owned(),
+            },
+            started_unix_s: Some(1_760_000_000),
+            command_line: ["corelane", "lab", "scale", "http"].map(str::to_owned).to_vec(),
+            bed: Some(Bed {
+                kind: "namespaces".to_owned(),
+                describe: "two network namespaces joined by veth".to_owned(),
+                reason: None,
+            }),
+            conditions: Value::Null,
+            interrupted: false,
         },
-        started_unix_s: 1_760_000_000,
-        command_line: ["corelane", "lab", "scale", "http"].map(str::to_owned).to_vec(),
-        bed: Bed {
-            kind: "namespaces".to_owned(),
-            describe: "two network namespaces joined by veth".to_owned(),
-            reason: None,
-        },
-        conditions: Value::Null,
         plan: json!({ "rounds": ROUNDS }),
         steering: json!({ "hash_fields": "4tuple" }),
         protocol: Protocol::Http,
@@ -127,10 +135,8 @@ fn report(buckets: usize) -> StreamsReport {
             }],
         },
         left_out: Vec::new(),
-        interrupted: false,
     };
-    summarise(&mut report);
-    report.scaling = scaling(&report);
+    report.summarise();
     report
 }
 
@@ -142,17 +148,17 @@ fn steps_are_medians_of_their_own_trials() {
         .iter()
         .find(|step| (step.shape.server, step.shape.buckets_active) == (Server::Exact, 4))
         .unwrap();
-    assert_eq!(step.trials, ROUNDS);
-    assert_eq!(step.requests_per_s, Some(400_001.0));
-    assert!((step.gbit_s.unwrap() - 400_001.0 * 8192.0 / 1e9).abs() < 1e-9);
-    assert!((step.linearity.unwrap() - 1.0).abs() < 1e-4);
-    assert_eq!(step.server_cpu_us_per_request, Some(4.0));
-    assert_eq!(step.client_cpu_us_per_request, Some(3.5));
+    assert_eq!(step.summed.trials, ROUNDS);
+    assert_eq!(REQUESTS.of(step), Some(400_001.0));
+    assert!((PAYLOAD.of(step).unwrap() - 400_001.0 * 8192.0 / 1e9).abs() < 1e-9);
+    assert!((LINEARITY.of(step).unwrap() - 1.0).abs() < 1e-4);
+    assert_eq!(SERVER_PER_REQUEST.of(step), Some(4.0));
+    assert_eq!(CLIENT_PER_REQUEST.of(step), Some(3.5));
     assert!(
-        (step.server_cpu_share.unwrap() - 0.4).abs() < 1e-4,
+        (SERVER_SHARE.of(step).unwrap() - 0.4).abs() < 1e-4,
         "of four CPUs"
     );
-    assert_eq!(step.steering_ok, Some(1.0));
+    assert_eq!(STEERING.of(step), Some(1.0));
     assert_eq!(step.errors["refused"], 3);
     assert_eq!(step.kernel["server.overflows"], 9);
     assert_eq!(
@@ -182,17 +188,21 @@ fn the_verdict_is_about_exact_steering_with_the_most_connections() {
 #[test]
 fn a_trial_that_the_generator_limited_enters_no_number() {
     let mut report = report(2);
-    for trial in report.trials.iter_mut().filter(|trial| trial.step == 0) {
-        trial.status = TrialStatus::GeneratorLimited;
+    for trial in report.trials.iter_mut().filter(|trial| trial.tried.step == 0) {
+        trial.tried.status = TrialStatus::GeneratorLimited;
     }
-    summarise(&mut report);
+    report.summarise();
     let step = &report.steps[0];
     assert_eq!(
-        (step.trials, step.generator_limited_trials, step.requests_per_s),
+        (
+            step.summed.trials,
+            step.summed.generator_limited_trials,
+            REQUESTS.of(step)
+        ),
         (0, ROUNDS, None)
     );
-    assert!(step.unknown["requests_per_s"].contains("the generator was the limit in all 3 trials"));
-    assert!(report.steps[1].unknown["linearity"].contains("at one"));
+    assert!(step.summed.unknown["requests_per_s"].contains("the generator was the limit in all 3 trials"));
+    assert!(report.steps[1].summed.unknown["linearity"].contains("at one"));
 }
 
 #[test]
@@ -217,7 +227,7 @@ fn the_document_is_read_back_as_written() {
 
 #[test]
 fn the_text_fits_a_hundred_columns_and_ends_with_the_verdict() {
-    let text = render(&report(4));
+    let text = report(4).page().to_text();
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
@@ -237,7 +247,7 @@ fn the_text_fits_a_hundred_columns_and_ends_with_the_verdict() {
 
 #[test]
 fn the_page_is_one_file_that_fetches_nothing_and_says_what_the_text_says() {
-    let text = page(&report(4));
+    let text = report(4).page().to_html();
     assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
     for words in [
         "Who was the limit",
@@ -254,14 +264,14 @@ fn the_page_is_one_file_that_fetches_nothing_and_says_what_the_text_says() {
     let mut none = report(1);
     none.steps.clear();
     none.trials.clear();
-    assert!(page(&none).contains("Nothing was measured"));
+    assert!(none.page().to_html().contains("Nothing was measured"));
 }
 
 /// The same run, of bytes to the server in writes of 1 KiB.
 fn report_of_bytes(buckets: usize) -> StreamsReport {
     let mut report = report(buckets);
     report.protocol = Protocol::Tcp;
-    report.schema = Protocol::Tcp.schema().to_owned();
+    report.head.schema = Protocol::Tcp.schema().to_owned();
     for step in &mut report.steps {
         let shape = &mut step.shape;
         (shape.traffic, shape.object_bytes, shape.write_bytes) = (Traffic::Sink, None, Some(1024));
@@ -275,8 +285,7 @@ fn report_of_bytes(buckets: usize) -> StreamsReport {
             stalls: 1,
         });
     }
-    summarise(&mut report);
-    report.scaling = scaling(&report);
+    report.summarise();
     report
 }
 
@@ -285,12 +294,13 @@ fn bytes_are_judged_by_their_rate() {
     let report = report_of_bytes(2);
     let step = &report.steps[0];
     assert_eq!(
-        (step.requests_per_s, step.main_rate(Protocol::Tcp)),
-        (None, step.gbit_s)
+        (REQUESTS.of(step), report.rate().of(step)),
+        (None, PAYLOAD.of(step))
     );
+    assert_eq!(LATENCY.of(step), None);
     // A request was of 1 KiB and took the server 4 microseconds.
-    assert_eq!(step.server_cpu_ns_per_kib, Some(4000.0));
-    assert_eq!(step.server_bytes_per_cpu_s, Some(256e6));
+    assert_eq!(SERVER_PER_KIB.of(step), Some(4000.0));
+    assert_eq!(SERVER_BYTES.of(step), Some(256e6));
     assert_eq!(
         step.segments,
         Some(Segments {
@@ -299,7 +309,7 @@ fn bytes_are_judged_by_their_rate() {
             stalls: 3,
         })
     );
-    assert!(step.unknown["latency"].contains("bytes are measured"));
+    assert!(step.summed.unknown["latency"].contains("bytes are measured"));
     assert_eq!(
         StreamsReport::from_json(&report.to_json().unwrap()).unwrap(),
         report
@@ -309,7 +319,7 @@ fn bytes_are_judged_by_their_rate() {
 #[test]
 fn text_and_page_of_bytes_tell_what_a_cpu_second_carries_and_what_tcp_had_to_mend() {
     let report = report_of_bytes(4);
-    let text = render(&report);
+    let text = report.page().to_text();
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
@@ -322,7 +332,7 @@ fn text_and_page_of_bytes_tell_what_a_cpu_second_carries_and_what_tcp_had_to_men
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
-    let page = page(&report);
+    let page = report.page().to_html();
     for words in ["Gb/s", "B/CPU s", "3,702", "sent again"] {
         assert!(page.contains(words), "{words} is not in the page");
     }
@@ -332,21 +342,20 @@ fn text_and_page_of_bytes_tell_what_a_cpu_second_carries_and_what_tcp_had_to_men
 /// A run in which trials failed or were the generator's doing, a shape could not be had, and a step has no trial.
 fn unlucky_report() -> StreamsReport {
     let mut report = report(2);
-    report.trials.retain(|trial| trial.step != 5);
+    report.trials.retain(|trial| trial.tried.step != 5);
     for (trial, status) in [(0, TrialStatus::GeneratorLimited), (4, TrialStatus::Failed)] {
-        report.trials[trial].status = status;
-        report.trials[trial].why = Some("the server ended".to_owned());
+        report.trials[trial].tried.status = status;
+        report.trials[trial].tried.why = Some("the server ended".to_owned());
     }
     report.left_out = vec!["crossed clients: one CPU has no other".to_owned()];
-    report.interrupted = true;
-    summarise(&mut report);
-    report.scaling = scaling(&report);
+    report.head.interrupted = true;
+    report.summarise();
     report
 }
 
 #[test]
 fn texts_are_those_that_were_read_before() {
-    let text = [unlucky_report(), report_of_bytes(2)].map(|report| render(&report));
+    let text = [unlucky_report(), report_of_bytes(2)].map(|report| report.page().to_text());
     let text = text.join("\n----\n\n");
     assert!(
         text == include_str!("expected/streams.txt"),
@@ -358,13 +367,16 @@ fn texts_are_those_that_were_read_before() {
 fn comparisons_are_those_that_were_read_before() {
     let slower = |mut report: StreamsReport| {
         for trial in &mut report.trials {
-            trial.duration_s *= 1.25;
+            trial.tried.duration_s *= 1.25;
             trial.cpu.server_ns = trial.cpu.server_ns.map(|time| time * 2);
         }
-        report.conditions = json!({ "conditions": [
+        report.head.conditions = json!({ "conditions": [
             { "name": "turbo", "value": "off", "severity": "explains", "why": "it is slower", "source": "the test" }
         ] });
         report
+    };
+    let diff = |before: &StreamsReport, after: &StreamsReport| {
+        diff::diff(&before.compared().unwrap(), &after.compared().unwrap())
     };
     let text = [
         diff(&report(2), &slower(report(2))),
@@ -398,4 +410,19 @@ fn documents_of_earlier_versions_are_read() {
     }
     let read = StreamsReport::from_json(&json.to_string()).unwrap();
     assert_eq!(read.steps[0].shape.write_bytes, None);
+    assert_eq!(
+        SERVER_BYTES.of(&read.steps[0]),
+        SERVER_BYTES.of(&report(2).steps[0])
+    );
+}
+
+#[test]
+fn another_schema_is_refused_by_name() {
+    let refused = StreamsReport::from_json(r#"{"schema": "corelane/scale/1"}"#).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "a document of schema `corelane/scale/1` cannot be read here: use the version of corelane that wrote it"
+    );
+    let refused = StreamsReport::from_json("{").unwrap_err().to_string();
+    assert!(refused.starts_with("not a readable report"), "{refused}");
 }

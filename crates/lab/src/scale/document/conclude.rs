@@ -1,9 +1,9 @@
 //! From raw trials to steps, beyond what the metrics' declarations say: growth, what variations cost, buckets, drops.
 
 use super::{PerBucket, Placement, ScaleReport, Step, Trial, TrialBucket};
-use crate::scale::metrics::{COST_OF_PLAIN, CPU, LINEARITY, RATE, RATE_OF_PLAIN};
+use crate::scale::metrics::{COST_OF_PLAIN, CPU, LINEARITY, METRICS, RATE, RATE_OF_PLAIN};
 use crate::steps::{Scaling, Stepped, cpu_shares, summed};
-use corelane_measure::metric::Metric;
+use corelane_measure::metric::{Measured, Metric};
 use corelane_measure::share::Share;
 use corelane_measure::statistics;
 use corelane_serve::udp::{Mode, Model};
@@ -35,7 +35,11 @@ impl ScaleReport {
         }
         let of_plain = [RATE_OF_PLAIN.name, COST_OF_PLAIN.name];
         self.give_reasons(
-            |step, name| !step.variation.is_plain() || !of_plain.contains(&name),
+            |step| {
+                let expected = |name: &&str| !step.variation.is_plain() || !of_plain.contains(name);
+                let names = METRICS.iter().map(|metric| metric.name).filter(expected);
+                names.filter(|name| step.values().is_null(name)).collect()
+            },
             |step, name| {
                 let answers = step.mode == Mode::Sink && OF_ANSWERS.contains(&name);
                 answers.then(|| "a sink does not answer".to_owned())

@@ -155,12 +155,20 @@ impl Step {
     /// The mean idle share of the active buckets' CPUs.
     #[must_use]
     pub fn idle_share(&self) -> Option<f64> {
-        mean_share(&self.cpu_shares, &self.cpus, |share| share.idle_share)
+        mean_share(
+            &self.cpu_shares,
+            |cpu| self.cpus.contains(&cpu),
+            |share| share.idle_share,
+        )
     }
 
     /// The mean softirq share of the active buckets' CPUs.
     #[must_use]
     pub fn softirq_share(&self) -> Option<f64> {
-        mean_share(&self.cpu_shares, &self.cpus, |share| share.softirq_share)
+        mean_share(
+            &self.cpu_shares,
+            |cpu| self.cpus.contains(&cpu),
+            |share| share.softirq_share,
+        )
     }
 }

@@ -12,7 +12,7 @@ use corelane_report::html::plot::{Line, Plot, Point, Tick};
 use corelane_serve::udp::{Mode, Model};
 
 /// Ticks of a y axis: about as many as stay apart on a phone.
-pub(super) const Y_STEPS: usize = 4;
+pub(crate) const Y_STEPS: usize = 4;
 
 /// Labels of an x axis, for the same reason.
 pub(super) const MOST_X_LABELS: usize = 8;
@@ -167,7 +167,7 @@ fn largest(series: &[Series<'_>], of: impl Fn(&Step) -> Option<f64>) -> f64 {
 }
 
 /// A plot over numbers of active buckets, still without lines.
-fn bucket_plot(last: usize, scale: &Linear, show: impl Fn(f64) -> String) -> Plot {
+pub(crate) fn bucket_plot(last: usize, scale: &Linear, show: impl Fn(f64) -> String) -> Plot {
     Plot {
         x_title: "active buckets".to_owned(),
         x_ticks: whole_ticks(last, MOST_X_LABELS)
@@ -183,7 +183,7 @@ fn bucket_plot(last: usize, scale: &Linear, show: impl Fn(f64) -> String) -> Plo
 }
 
 /// Where a number of buckets lies: one alone in the middle, several a little inside the edges.
-fn bucket_place(buckets: usize, last: usize) -> f64 {
+pub(crate) fn bucket_place(buckets: usize, last: usize) -> f64 {
     if last <= 1 {
         0.5
     } else {

@@ -1,6 +1,6 @@
 //! A run as people read it: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate.
 
-mod figures;
+pub(crate) mod figures;
 mod inside;
 mod observed;
 mod published;
@@ -48,7 +48,7 @@ impl Rendered for ScaleReport {
         }
         page.section(self.trials_section());
         let main = self.main_series().map(|series| series.steps).unwrap_or_default();
-        page.section(unknown_section(main.iter().map(|step| &step.summed)));
+        page.section(unknown_section(main.iter().flat_map(|step| &step.summed.unknown)));
         page.section(Section::new("").note(self.scaling.sentence().unwrap_or_default()));
         for mode in [Mode::Echo, Mode::Sink] {
             page.section(published::section(self, mode));

@@ -1,11 +1,10 @@
 //! One trial as it was counted.
 
-use super::{Memory, Protocol};
+use super::Memory;
 use crate::document::CpuShare;
-use crate::document::TrialStatus;
+use crate::steps::{self, Tried};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
-use corelane_measure::statistics;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,16 +12,9 @@ use std::collections::BTreeMap;
 /// One trial. Counts are of the measured time alone, from when every connection was open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Index into the report's steps.
-    pub step: usize,
-    /// The round; trials of one round were measured next to each other.
-    pub round: usize,
-    /// Whether the numbers may be used.
-    pub status: TrialStatus,
-    /// Why not, in words.
-    pub why: Option<String>,
-    /// Seconds that were measured.
-    pub duration_s: f64,
+    /// Which trial, and how it ended.
+    #[serde(flatten)]
+    pub tried: Tried,
     /// Requests answered as they should be, by the client's count; 0 for TCP.
     pub requests_ok: u64,
     /// Requests that the server answered, by its own count; `None` where it does not tell.
@@ -61,9 +53,6 @@ pub struct Trial {
     pub memory: Option<Memory>,
     /// What the generator says limited it.
     pub limited_by: Option<String>,
-    /// Why a field is null: field name to reason.
-    #[serde(default)]
-    pub unknown: BTreeMap<String, String>,
     /// The reports of server and generator as they wrote them.
     #[serde(default)]
     pub raw: Value,
@@ -137,16 +126,22 @@ pub struct CpuUse {
     pub client_ns: Option<u64>,
 }
 
+impl steps::Trial for Trial {
+    fn tried(&self) -> &Tried {
+        &self.tried
+    }
+
+    fn tried_mut(&mut self) -> &mut Tried {
+        &mut self.tried
+    }
+}
+
 impl Trial {
     /// A trial that counted nothing, to be filled in.
     #[must_use]
-    pub fn new(step: usize, round: usize) -> Self {
+    pub fn new(tried: Tried) -> Self {
         Self {
-            step,
-            round,
-            status: TrialStatus::Valid,
-            why: None,
-            duration_s: 0.0,
+            tried,
             requests_ok: 0,
             served_requests: None,
             errors: BTreeMap::new(),
@@ -163,55 +158,13 @@ impl Trial {
             kernel: BTreeMap::new(),
             memory: None,
             limited_by: None,
-            unknown: BTreeMap::new(),
             raw: Value::Null,
         }
     }
 
-    /// Whether the numbers may be used.
+    /// Bytes both ways, by the client's count.
     #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.status == TrialStatus::Valid && self.duration_s > 0.0
-    }
-
-    /// Requests answered a second.
-    #[must_use]
-    pub fn requests_per_s(&self) -> f64 {
-        self.requests_ok as f64 / self.duration_s
-    }
-
-    /// Bytes both ways, in Gb/s (10^9 bits).
-    #[must_use]
-    pub fn gbit_s(&self) -> f64 {
-        (self.received_bytes + self.sent_bytes) as f64 * 8.0 / 1e9 / self.duration_s
-    }
-
-    /// What the trial is judged by: requests a second, or Gb/s.
-    #[must_use]
-    pub fn main_rate(&self, protocol: Protocol) -> f64 {
-        match protocol {
-            Protocol::Http => self.requests_per_s(),
-            Protocol::Tcp => self.gbit_s(),
-        }
-    }
-
-    /// CPU microseconds of one side for each request.
-    #[must_use]
-    pub fn cpu_us_per_request(&self, cpu_ns: Option<u64>) -> Option<f64> {
-        statistics::ratio(cpu_ns? as f64 / 1e3, self.requests_ok as f64)
-    }
-
-    /// Bytes, either way, for each second of CPU time of one side.
-    #[must_use]
-    pub fn bytes_per_cpu_s(&self, cpu_ns: Option<u64>) -> Option<f64> {
-        let bytes = (self.received_bytes + self.sent_bytes) as f64;
-        statistics::ratio(bytes, cpu_ns? as f64 / 1e9)
-    }
-
-    /// CPU nanoseconds of one side for each KiB, either way.
-    #[must_use]
-    pub fn cpu_ns_per_kib(&self, cpu_ns: Option<u64>) -> Option<f64> {
-        let kib = (self.received_bytes + self.sent_bytes) as f64 / 1024.0;
-        statistics::ratio(cpu_ns? as f64, kib)
+    pub const fn bytes(&self) -> u64 {
+        self.received_bytes + self.sent_bytes
     }
 }

@@ -49,50 +49,30 @@ pub struct MemoryPerConnection {
     pub kernel_bytes: Option<f64>,
 }
 
-/// One line of the table that tells where memory went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemoryRow {
-    /// Whose.
-    pub name: String,
-    /// Objects, where they are counted.
-    pub objects: Option<u64>,
-    /// Bytes in all.
-    pub bytes: Option<u64>,
-}
-
 impl Memory {
-    /// Everything, a line each.
+    /// Everything, a line each: whose it is, objects where they are counted, bytes in all.
     #[must_use]
-    pub fn rows(&self) -> Vec<MemoryRow> {
-        let row = |name: &str, objects: Option<u64>, bytes: Option<u64>| MemoryRow {
-            name: name.to_owned(),
-            objects,
-            bytes,
-        };
+    pub fn rows(&self) -> Vec<(String, Option<u64>, Option<u64>)> {
+        let row = |name: &str, bytes: Option<u64>| (name.to_owned(), None, bytes);
         let mut rows = vec![
-            row("client, user space", None, self.client_user_bytes),
-            row("server, user space", None, self.server_user_bytes),
+            row("client, user space", self.client_user_bytes),
+            row("server, user space", self.server_user_bytes),
             row(
                 "server before the first connection",
-                None,
                 self.server_user_bytes_before,
             ),
-            row("kernel, buffers of TCP sockets", None, self.socket_buffer_bytes),
-            row("kernel, slabs", None, self.kernel_slab_bytes),
+            row("kernel, buffers of TCP sockets", self.socket_buffer_bytes),
+            row("kernel, slabs", self.kernel_slab_bytes),
         ];
         let caches = self.caches.iter();
         rows.extend(caches.map(|cache| {
-            row(
-                &format!("  {}", cache.name),
+            (
+                format!("  {}", cache.name),
                 Some(cache.objects),
                 Some(cache.bytes),
             )
         }));
-        rows.push(row(
-            "no longer available on the machine",
-            None,
-            self.unavailable_bytes,
-        ));
+        rows.push(row("no longer available on the machine", self.unavailable_bytes));
         rows
     }
 

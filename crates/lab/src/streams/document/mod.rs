@@ -2,51 +2,40 @@
 //! them?
 //!
 //! In: what the lab planned and measured. Out: `"schema": "corelane/scale-http/1"` or `"corelane/scale-tcp/1"` as JSON, both
-//! ways, and the text that a person reads ([`render`]). The two differ in what a step is judged by: requests answered, or
+//! ways. The two differ in what a step is judged by: requests answered, or
 //! bytes carried, a second. The rules are those of every document here: changes only add, units stand in field names, raw
 //! trials are always kept, and what is unknown is `null` with its reason beside it.
 
-mod diff;
+mod conclude;
 mod limit;
 mod memory;
 mod shape;
 mod step;
-mod summarise;
-mod text;
 mod trial;
 
-pub use diff::diff;
 pub use limit::{Limit, LimitCause, Suspect, SuspectName};
-pub use memory::{CacheGrowth, Memory, MemoryPerConnection, MemoryRow};
+pub(crate) use memory::FEWEST_TO_SHARE;
+pub use memory::{CacheGrowth, Memory, MemoryPerConnection};
 pub use shape::{Protocol, Server, Shape, Traffic, UnknownServer, UnknownTraffic};
 pub use step::Step;
-pub use summarise::{scaling, summarise};
-pub use text::render;
 pub use trial::{BucketBytes, Connections, CpuUse, Segments, Trial};
 
-use crate::document::Bed;
-use crate::document::Tool;
+use super::metrics;
+use crate::document::{Document, Head};
 use crate::scale::Placement;
-use crate::steps::Scaling;
+use crate::steps::{Scaling, Stepped};
+use corelane_measure::metric::Metric;
+use corelane_report::reading::Reading;
+use corelane_report::table::{Cell, Column};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use thiserror::Error;
 
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamsReport {
-    /// [`Protocol::schema`].
-    pub schema: String,
-    /// What wrote it.
-    pub tool: Tool,
-    /// When the run began, in seconds since 1970-01-01 00:00 UTC.
-    pub started_unix_s: u64,
-    /// The arguments that repeat the run, the program first.
-    pub command_line: Vec<String>,
-    /// Where the traffic ran.
-    pub bed: Bed,
-    /// The host's snapshot of what may spoil or explain the result, as that room writes it.
-    pub conditions: Value,
+    /// What all documents begin with; the schema is [`Protocol::schema`].
+    #[serde(flatten)]
+    pub head: Head,
     /// The resolved plan of the run.
     pub plan: Value,
     /// The steering document that both ends shared.
@@ -66,66 +55,80 @@ pub struct StreamsReport {
     /// What was planned and cannot run here, and why.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// Whether the run was ended before its plan.
-    #[serde(default)]
-    pub interrupted: bool,
 }
 
-/// Why text is no report that can be read.
-#[derive(Debug, Error)]
-pub enum DocumentError {
-    /// The text is not JSON, or a field is missing or of another type.
-    #[error("not a readable report: {0}; give a file that `corelane lab scale http|tcp --json FILE` wrote")]
-    Json(#[from] serde_json::Error),
-    /// The document is of another kind or of a later, incompatible version.
-    #[error(
-        "the document's schema is `{found}` and `{}` or `{}` is needed: use the version of corelane that wrote it",
-        Protocol::Http.schema(),
-        Protocol::Tcp.schema()
-    )]
-    Schema {
-        /// The schema as found.
-        found: String,
-    },
-}
-
-impl StreamsReport {
-    /// Reads a document.
-    ///
-    /// # Errors
-    /// When the text is not JSON, is of another schema, or lacks a field.
-    pub fn from_json(text: &str) -> Result<Self, DocumentError> {
-        let document: Value = serde_json::from_str(text)?;
-        // The schema is judged before the fields, so that another kind of document is called what it is.
-        let found = document.get("schema").and_then(Value::as_str).unwrap_or_default();
-        if !Self::is_schema(found) {
-            return Err(DocumentError::Schema {
-                found: found.to_owned(),
-            });
-        }
-        Ok(serde_json::from_value(document)?)
-    }
-
-    /// Whether a document of this schema can be read as one of these.
-    #[must_use]
-    pub fn is_schema(schema: &str) -> bool {
+impl Document for StreamsReport {
+    fn reads(schema: &str) -> bool {
         [Protocol::Http, Protocol::Tcp]
             .iter()
             .any(|protocol| protocol.schema() == schema)
     }
 
-    /// The document as indented JSON, ending in a newline.
-    ///
-    /// # Errors
-    /// None that a report can cause: serde's own are passed on.
-    pub fn to_json(&self) -> Result<String, DocumentError> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+    fn head(&self) -> &Head {
+        &self.head
     }
 
-    /// The command line as one would type it into a shell.
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
+    fn upgrade(&mut self) {
+        self.fill_lacking();
+    }
+}
+
+impl Stepped for StreamsReport {
+    type Step = Step;
+    type Trial = Trial;
+
+    fn metrics(&self) -> &'static [&'static Metric<Trial>] {
+        metrics::of(self.protocol)
+    }
+
+    fn shape() -> Vec<Reading<'static, Step>> {
+        vec![
+            Reading::new(Column::left("server"), |step: &Step| {
+                step.shape.server.to_string()
+            }),
+            Reading::new(Column::left("clients"), |step: &Step| {
+                step.shape.placement.to_string()
+            }),
+            Reading::new(Column::left("traffic").may_shrink(), |step: &Step| {
+                step.shape.load_words()
+            }),
+            active(),
+        ]
+    }
+
+    fn key(step: &Step) -> String {
+        format!("{:?}", step.shape)
+    }
+
+    fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    fn parts(&mut self) -> (&mut [Step], &[Trial]) {
+        (&mut self.steps, &self.trials)
+    }
+}
+
+/// The column of the number of active buckets.
+pub(crate) fn active() -> Reading<'static, Step> {
+    Reading::new(Column::right("N").key("buckets_active"), |step: &Step| {
+        Cell::count(step.shape.buckets_active as u64)
+    })
+}
+
+impl StreamsReport {
+    /// What steps are judged by: requests a second, or Gb/s.
     #[must_use]
-    pub fn command(&self) -> String {
-        corelane_report::text::command(&self.command_line)
+    pub fn rate(&self) -> &'static Metric<Trial> {
+        self.metrics()[0]
     }
 
     /// The steps in series that differ in the number of active buckets alone, each by growing number, in the document's
@@ -149,24 +152,29 @@ impl StreamsReport {
     /// none, the first series.
     #[must_use]
     pub fn judged_series(&self) -> Vec<Series<'_>> {
-        let (mut judged, others): (Vec<_>, Vec<_>) = self.series().into_iter().partition(Series::is_judged);
-        if judged.is_empty() {
-            judged.extend(others.into_iter().next());
-        }
+        let [judged, _] = self.parted_series();
         judged
+    }
+
+    /// The series that the run is judged by, and the controls.
+    pub(crate) fn parted_series(&self) -> [Vec<Series<'_>>; 2] {
+        let (mut judged, mut controls): (Vec<_>, Vec<_>) =
+            self.series().into_iter().partition(Series::is_judged);
+        if judged.is_empty() && !controls.is_empty() {
+            judged.push(controls.remove(0));
+        }
+        [judged, controls]
     }
 
     /// Where memory went in the step with the most connections, controls left out; `None` where there were too few.
     #[must_use]
     pub fn fullest_memory(&self) -> Option<&Memory> {
-        let steps = self
-            .steps
-            .iter()
-            .filter(|step| step.shape.server != Server::Reuseport);
+        let own = |step: &&Step| step.shape.server != Server::Reuseport;
+        let steps = self.steps.iter().filter(own);
         let most = steps
             .filter_map(|step| step.memory.as_ref())
             .max_by_key(|memory| memory.connections);
-        most.filter(|memory| memory.connections >= memory::FEWEST_TO_SHARE)
+        most.filter(|memory| memory.connections >= FEWEST_TO_SHARE)
     }
 
     /// The series that the verdict is about: of those judged with the first traffic and size, the one with the most
@@ -200,32 +208,15 @@ impl<'a> Series<'a> {
     /// The last step that has a valid trial.
     #[must_use]
     pub fn last_measured(&self) -> Option<&'a Step> {
-        self.steps.iter().rev().copied().find(|step| step.trials > 0)
+        self.steps
+            .iter()
+            .rev()
+            .copied()
+            .find(|step| step.summed.trials > 0)
     }
 
     fn is_judged(&self) -> bool {
         let shape = self.shape();
         shape.server != Server::Reuseport && shape.placement == Placement::Aligned
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_schema_is_refused_by_name() {
-        let refused = StreamsReport::from_json(r#"{"schema": "corelane/scale/1"}"#).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "the document's schema is `corelane/scale/1` and `corelane/scale-http/1` or `corelane/scale-tcp/1` is needed: \
-             use the version of corelane that wrote it"
-        );
-        assert!(
-            StreamsReport::from_json("{")
-                .unwrap_err()
-                .to_string()
-                .starts_with("not a readable report")
-        );
     }
 }

@@ -1,0 +1,250 @@
+//! The metrics of `lab scale http` and `tcp`, each declared once. Both documents have all of them; what they are judged by and
+//! compared by differs.
+
+#![allow(missing_docs, reason = "each declaration says what it is")]
+
+use super::document::{Protocol, Trial};
+use crate::steps::{number, share};
+use corelane_measure::metric::{Better, Metric, Sample, Show};
+use corelane_measure::statistics;
+
+type M = Metric<Trial>;
+
+/// Every metric of a document, in the order of columns; steps are judged by the first.
+#[must_use]
+pub fn of(protocol: Protocol) -> &'static [&'static M] {
+    match protocol {
+        Protocol::Http => HTTP,
+        Protocol::Tcp => TCP,
+    }
+}
+
+static HTTP: &[&M] = &[
+    &judged(REQUESTS),
+    &PAYLOAD,
+    &LINEARITY,
+    &SERVER_PER_REQUEST.label("server CPU").compared(),
+    &CLIENT_PER_REQUEST.label("client CPU").compared(),
+    &LATENCY.label("latency p99").compared(),
+    &SCHEDULE_LAG,
+    &SERVER_PER_KIB,
+    &CLIENT_PER_KIB,
+    &SERVER_BYTES,
+    &CLIENT_BYTES,
+    &SERVER_SHARE,
+    &CLIENT_SHARE,
+    &STEERING,
+    &OPENED,
+    &HELD,
+    &OPENING,
+];
+
+static TCP: &[&M] = &[
+    &judged(PAYLOAD),
+    &LINEARITY,
+    &SERVER_PER_KIB.label("server CPU").compared(),
+    &CLIENT_PER_KIB.label("client CPU").compared(),
+    &SERVER_BYTES,
+    &CLIENT_BYTES,
+    &SERVER_SHARE,
+    &CLIENT_SHARE,
+    &STEERING,
+    &OPENED,
+    &HELD,
+    &OPENING,
+    &SCHEDULE_LAG,
+    &REQUESTS,
+    &LATENCY,
+    &SERVER_PER_REQUEST,
+    &CLIENT_PER_REQUEST,
+];
+
+const fn judged(metric: M) -> M {
+    metric.label("rate").spread("rate_spread").compared()
+}
+
+/// Metrics of requests, which a document of bytes has without a value.
+pub const OF_REQUESTS: [&str; 4] = [
+    REQUESTS.name,
+    LATENCY.name,
+    SERVER_PER_REQUEST.name,
+    CLIENT_PER_REQUEST.name,
+];
+
+pub const REQUESTS: M = M::higher(
+    "requests_per_s",
+    "requests",
+    Show::Prefixed,
+    "Requests answered a second.",
+    |trial| {
+        // A valid trial without requests is one of bytes.
+        number((trial.requests_ok > 0).then(|| trial.tried.per_second(trial.requests_ok)))
+    },
+)
+.unit("/s");
+
+pub const PAYLOAD: M = M::higher(
+    "gbit_s",
+    "Gb/s",
+    Show::Fixed(2),
+    "Bytes both ways, in 10^9 bits a second.",
+    |trial| number(Some(trial.tried.per_second(trial.bytes()) * 8.0 / 1e9)),
+);
+
+pub const LINEARITY: M = M::concluded(
+    "linearity",
+    "linearity",
+    Show::Fixed(2),
+    Better::Higher,
+    "Rate at this many buckets over as many times the rate at one, median over the rounds.",
+)
+.spread("linearity_spread");
+
+pub const LATENCY: M = M::lower(
+    "latency",
+    "p99",
+    Show::Nanoseconds,
+    "From when a request was to be sent until it was answered.",
+    |trial| trial.latency.as_ref().map(Sample::Durations),
+);
+
+pub const SCHEDULE_LAG: M = M::lower(
+    "schedule_lag",
+    "schedule lag",
+    Show::Nanoseconds,
+    "How late requests were sent, where a schedule said when.",
+    |trial| trial.schedule_lag.as_ref().map(Sample::Durations),
+)
+.unit("p99");
+
+pub const SERVER_PER_REQUEST: M = M::lower(
+    "server_cpu_us_per_request",
+    "server",
+    Show::Microseconds(2),
+    "CPU microseconds of the server for each request.",
+    |trial| per_request(trial, trial.cpu.server_ns),
+)
+.unit("\u{b5}s/request");
+
+pub const CLIENT_PER_REQUEST: M = M::lower(
+    "client_cpu_us_per_request",
+    "client",
+    Show::Microseconds(2),
+    "CPU microseconds of the client for each request.",
+    |trial| per_request(trial, trial.cpu.client_ns),
+)
+.unit("\u{b5}s/request");
+
+pub const SERVER_PER_KIB: M = M::lower(
+    "server_cpu_ns_per_kib",
+    "server",
+    Show::Nanoseconds,
+    "CPU nanoseconds of the server for each KiB, either way.",
+    |trial| per_kib(trial, trial.cpu.server_ns),
+)
+.unit("/KiB");
+
+pub const CLIENT_PER_KIB: M = M::lower(
+    "client_cpu_ns_per_kib",
+    "client",
+    Show::Nanoseconds,
+    "CPU nanoseconds of the client for each KiB, either way.",
+    |trial| per_kib(trial, trial.cpu.client_ns),
+)
+.unit("/KiB");
+
+pub const SERVER_BYTES: M = M::higher(
+    "server_bytes_per_cpu_s",
+    "server",
+    Show::Prefixed,
+    "Bytes, either way, for each second of the server's CPU time.",
+    |trial| per_cpu_second(trial, trial.cpu.server_ns),
+)
+.unit("B/CPU s");
+
+pub const CLIENT_BYTES: M = M::higher(
+    "client_bytes_per_cpu_s",
+    "client",
+    Show::Prefixed,
+    "Bytes, either way, for each second of the client's CPU time.",
+    |trial| per_cpu_second(trial, trial.cpu.client_ns),
+)
+.unit("B/CPU s");
+
+pub const SERVER_SHARE: M = M::new(
+    "server_cpu_share",
+    "server",
+    Show::WholeShare,
+    Better::Neither,
+    "Share of the CPUs' time that the server's processes took, receive path run in their name included.",
+    |trial| of_cpus(trial, trial.cpu.server_ns),
+)
+.unit("share %");
+
+pub const CLIENT_SHARE: M = M::new(
+    "client_cpu_share",
+    "client",
+    Show::WholeShare,
+    Better::Neither,
+    "Share of the CPUs' time that the client's process took.",
+    |trial| of_cpus(trial, trial.cpu.client_ns),
+)
+.unit("share %");
+
+pub const STEERING: M = M::higher(
+    "steering_ok",
+    "steered right",
+    Show::Share,
+    "Share of connections that are on the bucket that their hash names.",
+    |trial| share(trial.steering),
+);
+
+pub const OPENED: M = M::higher(
+    "connections_opened",
+    "opened",
+    Show::Count,
+    "Connections opened.",
+    |trial| number(Some(trial.connections.opened as f64)),
+);
+
+pub const HELD: M = M::higher(
+    "connections_held",
+    "held",
+    Show::Count,
+    "Connections held to the end.",
+    |trial| number(Some(trial.connections.held as f64)),
+);
+
+pub const OPENING: M = M::lower(
+    "opening_s",
+    "in",
+    Show::Fixed(2),
+    "Seconds until all connections were open.",
+    |trial| number(trial.connections.opening_s),
+)
+.unit("s");
+
+/// CPU time in units of so many nanoseconds, for each of `pieces`; `None` where there are none.
+fn cost<'a>(cpu_ns: Option<u64>, unit: f64, pieces: f64) -> Option<Sample<'a>> {
+    number(statistics::ratio(cpu_ns? as f64 / unit, pieces))
+}
+
+fn per_request(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
+    cost(cpu_ns, 1e3, trial.requests_ok as f64)
+}
+
+fn per_kib(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
+    cost(cpu_ns, 1.0, trial.bytes() as f64 / 1024.0)
+}
+
+fn of_cpus(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
+    cost(
+        cpu_ns,
+        1e9,
+        trial.tried.duration_s * trial.cpu_shares.len() as f64,
+    )
+}
+
+fn per_cpu_second(trial: &Trial, cpu_ns: Option<u64>) -> Option<Sample<'_>> {
+    number(statistics::ratio(trial.bytes() as f64, cpu_ns? as f64 / 1e9))
+}
