@@ -274,16 +274,24 @@ mod tests {
 
     #[test]
     fn the_loopback_device_has_offloads_and_no_flow_control() {
-        let features = features("lo").unwrap();
+        let features = Ethtool::open().unwrap().features("lo").unwrap();
         assert!(features.contains("tx-generic-segmentation"), "{features:?}");
-        assert_eq!(pause("lo").unwrap(), None);
+        assert_eq!(Ethtool::open().unwrap().pause("lo").unwrap(), None);
     }
 
     #[test]
     fn a_device_that_is_not_there_is_named() {
         for refusal in [
-            features("no-such-device").map(drop).unwrap_err(),
-            pause("no-such-device").map(drop).unwrap_err(),
+            Ethtool::open()
+                .unwrap()
+                .features("no-such-device")
+                .map(drop)
+                .unwrap_err(),
+            Ethtool::open()
+                .unwrap()
+                .pause("no-such-device")
+                .map(drop)
+                .unwrap_err(),
         ] {
             assert!(refusal.to_string().contains("no-such-device"), "{refusal}");
         }
