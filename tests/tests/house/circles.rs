@@ -16,7 +16,6 @@ const CRATES: &[&str] = &[
 const KNOWN: &[(&str, &[&str])] = &[
     ("load", &["http::plan", "http::tls"]),
     ("load", &["udp::generator", "udp::mix"]),
-    ("lab", &["documents::change", "documents::text"]),
     ("lab", &["engines::run", "engines::udp"]),
     ("lab", &["nic::guest", "nic::run", "nic::traffic"]),
     ("lab", &["scale::account", "scale::places"]),

@@ -5,6 +5,7 @@
 //! raw trials alone ([`ClassifyReport::conclude`]).
 
 pub mod choices;
+mod conclude;
 pub mod published;
 mod setting;
 mod step;
@@ -17,7 +18,6 @@ pub use step::{Step, ThreadTrial, Trial, Unknowns};
 pub use strides::{Cache, HeaderTrial, Held, Stride};
 
 use super::metrics::FRAMES;
-use super::page;
 use crate::document::{Document, Head};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
@@ -185,7 +185,7 @@ impl ClassifyReport {
         strides::measure(&mut self.strides, &self.steps, &self.header_trials);
         self.published.rows = published::beside(&self.steps, self.plan.cpus.len());
         self.choices = choices::choices(self);
-        self.conclusions = page::conclusions(self);
+        self.conclusions = conclude::conclusions(self);
     }
 
     /// The step with the most frames a second among those wanted.

@@ -1,11 +1,8 @@
 //! Trials as they were measured, and the steps that follow from them alone.
 
-use super::Limit;
-use super::setting::{Setting, TableKind};
-use crate::classify::metrics::{METRICS, SHARE_OF_LIMIT};
+use super::setting::Setting;
 use corelane_measure::metric::{Measured, Values};
 use corelane_measure::share::Share;
-use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -145,48 +142,6 @@ impl Step {
             table_bytes: None,
             unknown: BTreeMap::new(),
             values: Values::default(),
-        }
-    }
-
-    /// Draws the figures from this step's trials.
-    pub(super) fn conclude(&mut self, trials: &[&Trial], limit: &Limit, unknowns: &Unknowns) {
-        self.values.fill(METRICS, trials);
-        let threads = self.setting.threads as f64;
-        let share = |trial: &&Trial| Some(trial.lookups_per_s()? / threads / limit.in_round(trial.round)?);
-        let shares: Vec<f64> = trials.iter().filter_map(share).collect();
-        self.values.set_spread(&SHARE_OF_LIMIT, Spread::of(&shares));
-        self.explain(trials, unknowns);
-    }
-
-    /// Says why each figure that is missing is.
-    fn explain(&mut self, trials: &[&Trial], unknowns: &Unknowns) {
-        self.unknown.clear();
-        let failed = trials.iter().find_map(|trial| trial.why.clone());
-        let none = failed.unwrap_or_else(|| "no trial was complete".to_owned());
-        let no_table = self.setting.table == TableKind::None;
-        let looked_up = if no_table {
-            "nothing is looked up".to_owned()
-        } else {
-            none.clone()
-        };
-        let page = if no_table {
-            "there is no table"
-        } else {
-            "the kernel does not say which pages hold the table"
-        };
-        let traffic = unknowns.memory_traffic.as_ref().unwrap_or(&none);
-        let misses = unknowns.cache_misses.as_ref().unwrap_or(&looked_up);
-        if self.page_size.is_none() {
-            self.unknown.insert("page_size".to_owned(), page.to_owned());
-        }
-        for metric in METRICS.iter().filter(|metric| metric.of(&self.values).is_none()) {
-            let why = match metric.name {
-                "frames_per_s" | "cpu_share" => &none,
-                "mem_read_mb_s" | "mem_write_mb_s" => traffic,
-                "cache_misses_per_lookup" => misses,
-                _ => &looked_up,
-            };
-            self.unknown.insert(metric.name.to_owned(), why.clone());
         }
     }
 }

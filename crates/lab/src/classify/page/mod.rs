@@ -206,23 +206,9 @@ impl ClassifyReport {
         };
         let post = |unit: &str| Column::right("the post").unit(unit);
         let here = |unit: &str| Column::right("here").unit(unit);
-        let readings = [
-            Reading::new(Column::left("table"), |row: &PublishedRow| {
-                row.setting.table_words()
-            }),
-            Reading::new(Column::right("batch"), batch),
-            Reading::new(Column::left("prefetch"), |row: &PublishedRow| {
-                row.setting.prefetch_words()
-            }),
-            Reading::new(Column::right("stride"), |row: &PublishedRow| {
-                Cell::plain(row.setting.stride as u64)
-            }),
-            Reading::new(Column::right("threads"), |row: &PublishedRow| {
-                Cell::plain(row.setting.threads as u64)
-            }),
-            Reading::new(Column::left("lock"), |row: &PublishedRow| {
-                row.setting.lock.to_string()
-            }),
+        let mut readings = setting_readings(|row: &PublishedRow| &row.setting);
+        readings[1] = Reading::new(Column::right("batch"), batch);
+        readings.extend([
             Reading::new(post("frames/s"), |row: &PublishedRow| {
                 Cell::number(row.frames_per_s, Show::PerSecond)
             }),
@@ -250,7 +236,7 @@ impl ClassifyReport {
             Reading::new(Column::left("note").may_shrink(), |row: &PublishedRow| {
                 row.note.clone().unwrap_or_default()
             }),
-        ];
+        ]);
         let title = format!(
             "beside \u{201c}{}\u{201d}, which is other hardware: {}",
             self.published.title, self.published.other_hardware
@@ -322,41 +308,6 @@ where
         }),
         Reading::new(Column::left("lock"), move |row| of(row).lock.name()),
     ]
-}
-
-/// The conclusion, a sentence each: what mattered and what did not, the fastest table and its share of the limit.
-pub(super) fn conclusions(report: &ClassifyReport) -> Vec<String> {
-    let (mattered, not): (Vec<&Choice>, Vec<&Choice>) =
-        report.choices.iter().partition(|choice| choice.mattered);
-    let mut sentences: Vec<String> = mattered
-        .iter()
-        .map(|choice| format!("{} times: {}.", times(choice), choice.words))
-        .collect();
-    if !not.is_empty() {
-        let words: Vec<String> = not
-            .iter()
-            .map(|choice| format!("{} ({}x)", choice.words, times(choice)))
-            .collect();
-        sentences.push(format!("Made no clear difference here: {}.", words.join("; ")));
-    }
-    if let Some(step) = report.fastest(|setting| setting.entries > 0) {
-        let share = or_missing(SHARE_OF_LIMIT.of(step), quantity::percent);
-        sentences.push(format!(
-            "Fastest with a full table: {} frames a second ({}), {share} of this machine\u{2019}s random lines a second \
-             and thread.",
-            or_missing(FRAMES.of(step), quantity::metric),
-            step.setting
-        ));
-    }
-    if report.head.interrupted {
-        sentences
-            .push("The run was ended early: what it says rests on the trials that were complete.".to_owned());
-    }
-    sentences
-}
-
-fn times(choice: &Choice) -> String {
-    choice.comparison.ratio.display(2)
 }
 
 /// Kinds of prefetching, as short as a column takes.

@@ -213,16 +213,7 @@ impl StreamsReport {
                 ]
             }
         };
-        let each = &step.memory_per_connection;
-        if each.server_user_bytes.is_some() {
-            let bytes = |value: Option<f64>| or_missing(value, |value| Show::Bytes.cell(value));
-            let (client, kernel) = (bytes(each.client_user_bytes), bytes(each.kernel_bytes));
-            tiles.push((
-                "server memory per connection",
-                bytes(each.server_user_bytes),
-                Some(format!("client {client}, kernel {kernel}")),
-            ));
-        }
+        tiles.extend(memory_tile(step));
         tiles
     }
 
@@ -428,4 +419,14 @@ impl StreamsReport {
         ];
         section.page_table(table(readings, &self.limit.suspects))
     }
+}
+
+/// What one connection costs in memory, where that was measured.
+fn memory_tile(step: &Step) -> Option<Tile> {
+    let each = &step.memory_per_connection;
+    let server = Show::Bytes.cell(each.server_user_bytes?);
+    let bytes = |value: Option<f64>| or_missing(value, |value| Show::Bytes.cell(value));
+    let (client, kernel) = (bytes(each.client_user_bytes), bytes(each.kernel_bytes));
+    let others = format!("client {client}, kernel {kernel}");
+    Some(("server memory per connection", server, Some(others)))
 }
