@@ -6,7 +6,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 
 /// Says what is about to run, where, and what may spoil it; then a bar of so many trials, which take about so many seconds.
-pub fn announce(bed: Option<&str>, snapshot: &Snapshot, trials: usize, seconds: f64) -> ProgressBar {
+pub fn announce<'a>(
+    bed: Option<&str>,
+    snapshot: impl Into<Option<&'a Snapshot>>,
+    trials: usize,
+    seconds: f64,
+) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -14,8 +19,9 @@ pub fn announce(bed: Option<&str>, snapshot: &Snapshot, trials: usize, seconds: 
         eprintln!("{bed}");
     }
     for condition in snapshot
-        .conditions
-        .iter()
+        .into()
+        .into_iter()
+        .flat_map(|snapshot| &snapshot.conditions)
         .filter(|condition| condition.severity == Severity::Spoils)
     {
         let value = condition.value.as_deref().unwrap_or("unknown");

@@ -3,5 +3,4 @@
 pub mod conditions;
 pub mod engines;
 pub mod observed;
-pub mod simulate;
 mod text;
