@@ -2,6 +2,7 @@
 
 use crate::classify::ClassifyReport;
 use crate::document::{Document, DocumentError};
+use crate::engines::EnginesReport;
 use crate::scale::ScaleReport;
 use crate::simulate::SimulateReport;
 use crate::streams::StreamsReport;
@@ -20,6 +21,7 @@ pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
         kind::<StreamsReport>,
         kind::<ClassifyReport>,
         kind::<SimulateReport>,
+        kind::<EnginesReport>,
     ];
     let known = kinds.iter().find_map(|kind| kind(schema, text));
     known.unwrap_or_else(|| Err(DocumentError::Schema(schema.to_owned())))

@@ -1,6 +1,5 @@
 //! The documents of experiments, as JSON, text and pages.
 
 pub mod conditions;
-pub mod engines;
 pub mod observed;
 mod text;
