@@ -3,6 +3,7 @@
 use crate::classify::ClassifyReport;
 use crate::document::{Document, DocumentError};
 use crate::engines::EnginesReport;
+use crate::nic::NicReport;
 use crate::rebalance::Rebalancing;
 use crate::scale::ScaleReport;
 use crate::simulate::SimulateReport;
@@ -24,6 +25,7 @@ pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
         kind::<SimulateReport>,
         kind::<EnginesReport>,
         kind::<Rebalancing>,
+        kind::<NicReport>,
     ];
     let known = kinds.iter().find_map(|kind| kind(schema, text));
     known.unwrap_or_else(|| Err(DocumentError::Schema(schema.to_owned())))
