@@ -10,12 +10,15 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 5] = [
+const SHOWN: [&str; 8] = [
     "scale-udp",
     "scale-udp-observed",
     "scale-http",
     "scale-tcp",
     "simulate",
+    "engines",
+    "rebalance",
+    "nic",
 ];
 
 fn golden(name: &str) -> PathBuf {
