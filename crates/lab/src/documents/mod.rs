@@ -2,4 +2,3 @@
 
 pub mod conditions;
 pub mod observed;
-mod text;
