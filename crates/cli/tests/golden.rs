@@ -10,7 +10,16 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 4] = ["scale-udp", "scale-udp-observed", "scale-http", "scale-tcp"];
+const SHOWN: [&str; 8] = [
+    "scale-udp",
+    "scale-udp-observed",
+    "scale-http",
+    "scale-tcp",
+    "simulate",
+    "engines",
+    "rebalance",
+    "nic",
+];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(name)

@@ -149,6 +149,18 @@ pub struct Schedule {
     pub max_steal: f64,
 }
 
+impl Schedule {
+    /// Of trials that no other machine can spoil.
+    #[must_use]
+    pub const fn unguarded(rounds: u32, seed: u64) -> Self {
+        Self {
+            rounds: rounds as usize,
+            seed,
+            max_steal: 1.0,
+        }
+    }
+}
+
 /// Runs every trial of an experiment that has begun, or as many as there are before `interrupt` is set. What another machine spoilt is run
 /// again when its round is through, [`MOST_REPEATS`] times at most.
 ///

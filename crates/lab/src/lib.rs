@@ -12,11 +12,8 @@ pub mod experiment;
 pub mod nic;
 mod placing;
 pub mod rebalance;
-mod runner;
 pub mod saved;
 pub mod scale;
 pub mod simulate;
 pub mod steps;
 pub mod streams;
-
-pub use runner::Moment;

@@ -2,7 +2,11 @@
 
 use crate::classify::ClassifyReport;
 use crate::document::{Document, DocumentError};
+use crate::engines::EnginesReport;
+use crate::nic::NicReport;
+use crate::rebalance::Rebalancing;
 use crate::scale::ScaleReport;
+use crate::simulate::SimulateReport;
 use crate::streams::StreamsReport;
 use corelane_report::page::Rendered;
 use serde_json::Value;
@@ -14,7 +18,15 @@ use serde_json::Value;
 pub fn read(text: &str) -> Result<Box<dyn Rendered>, DocumentError> {
     let document: Value = serde_json::from_str(text)?;
     let schema = document.get("schema").and_then(Value::as_str).unwrap_or_default();
-    let kinds = [kind::<ScaleReport>, kind::<StreamsReport>, kind::<ClassifyReport>];
+    let kinds = [
+        kind::<ScaleReport>,
+        kind::<StreamsReport>,
+        kind::<ClassifyReport>,
+        kind::<SimulateReport>,
+        kind::<EnginesReport>,
+        kind::<Rebalancing>,
+        kind::<NicReport>,
+    ];
     let known = kinds.iter().find_map(|kind| kind(schema, text));
     known.unwrap_or_else(|| Err(DocumentError::Schema(schema.to_owned())))
 }

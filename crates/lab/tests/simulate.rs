@@ -1,7 +1,8 @@
 //! The simulation: held to the kernel where both can run, and to what is known of RSS where only it can.
 
-use corelane_lab::documents::simulate::{SimulateReport, Step};
-use corelane_lab::simulate::{Flow, Request, SimulateError, Sizes, flows, run};
+use corelane_lab::document::{Document, RunFacts};
+use corelane_lab::experiment::{self, Experiment, Schedule};
+use corelane_lab::simulate::{Flow, Request, SimulateError, SimulateReport, Simulation, Sizes, Step, flows};
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::group::{self, GroupSettings};
@@ -29,8 +30,19 @@ fn request() -> Request {
     }
 }
 
+/// Simulates, and is interrupted after so many trials.
+fn run(request: &Request, trials: usize) -> Result<SimulateReport, SimulateError> {
+    let mut simulation = Simulation::new(request.clone(), RunFacts::default());
+    let document = simulation.begin()?;
+    let schedule = Schedule::unguarded(request.rounds, request.seed);
+    let interrupt = AtomicBool::new(false);
+    experiment::run(&mut simulation, document, schedule, &interrupt, |progress| {
+        interrupt.store(progress.done == trials, Ordering::Relaxed);
+    })
+}
+
 fn simulated(request: &Request) -> SimulateReport {
-    run(request, Vec::new(), "test", &AtomicBool::new(false)).unwrap()
+    run(request, usize::MAX).unwrap()
 }
 
 fn step(request: &Request) -> Step {
@@ -276,10 +288,20 @@ fn addresses_alone_put_all_flows_of_a_client_on_one_bucket() {
 
 #[test]
 fn a_run_that_is_interrupted_tells_of_the_first_round() {
-    let interrupt = AtomicBool::new(true);
-    let report = run(&request(), Vec::new(), "test", &interrupt).unwrap();
-    assert!(interrupt.load(Ordering::Relaxed) && report.interrupted);
-    assert_eq!(report.trials.len(), 1);
+    let report = run(&request(), 1).unwrap();
+    assert!(report.head().interrupted);
+    assert_eq!((report.steps.len(), report.trials.len()), (1, 1));
+}
+
+#[test]
+fn a_round_that_is_interrupted_enters_no_number() {
+    let request = Request {
+        buckets: vec![2, 4],
+        ..request()
+    };
+    let whole = run(&request, 2).unwrap();
+    let ended = run(&request, 3).unwrap();
+    assert_eq!((&ended.steps, &ended.trials), (&whole.steps, &whole.trials));
 }
 
 #[test]
@@ -335,7 +357,7 @@ fn requests_that_cannot_be_simulated_are_refused_with_the_reason() {
     for (spoil, reason) in cases {
         let mut request = request();
         spoil(&mut request);
-        let error: SimulateError = run(&request, Vec::new(), "test", &AtomicBool::new(false)).unwrap_err();
+        let error = run(&request, usize::MAX).unwrap_err();
         assert!(error.to_string().contains(reason), "{reason}: {error}");
     }
 }

@@ -24,7 +24,7 @@ mod search;
 
 use crate::table::{Bucket, IndirectionTable};
 use assignment::Assignment;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What levelled means.
@@ -52,7 +52,7 @@ impl Options {
 }
 
 /// A table that levels the buckets, and how it differs from the one before. Loads are in the unit they were given in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rebalanced {
     /// The new table, of the same size.
     pub table: IndirectionTable,
@@ -72,7 +72,7 @@ pub struct Rebalanced {
 }
 
 /// One entry that changes its bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// The entry of the indirection table.
     pub entry: usize,

@@ -1,20 +1,15 @@
 //! `corelane lab engines`: which way to hash and which way to move datagrams is best here.
 
-use crate::documents::{command_line, write_whole};
-use crate::interrupt::Interrupt;
-use crate::lab::bed::{BedArgument, PORT, build_bed};
-use crate::lab::progress;
-use crate::outcome::{CannotRun, Done, Outcome};
+use crate::lab::bed::{BedArgument, PORT, build_bed, snapshot};
+use crate::lab::shell::{self, RunArguments};
+use crate::outcome::{CannotRun, Outcome};
 use crate::steering::{self, Asking};
 use crate::values::duration;
 use anyhow::Context;
 use clap::Args;
-use corelane_host::bed;
-use corelane_host::{conditions, limits};
-use corelane_lab::documents::engines::{EnginesReport, render};
+use corelane_host::{bed, limits};
 use corelane_lab::engines::{Comparison, PAYLOAD_BYTES, Request, WayName};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use corelane_lab::experiment::Schedule;
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -42,12 +37,11 @@ pub struct EnginesArguments {
     /// Seed of the order within each round
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub run: RunArguments,
 }
 
-/// Compares and tells.
+/// `corelane lab engines`.
 pub fn run(arguments: &EnginesArguments) -> Outcome {
     let (server_cpu, client_cpu) = cpus(arguments.cpus.as_deref())?;
     let (hashes, udp) = Request::ways(&arguments.ways);
@@ -57,42 +51,30 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         let _ = bed::enter_user_namespace();
     }
     let bed = build_bed(arguments.bed, 1, PAYLOAD_BYTES as u32, None)?;
-    let snapshot = conditions::snapshot(&[bed.server.device().to_owned()]);
-    let comparison = Comparison {
-        request: Request {
+    let snapshot = snapshot(&bed);
+    let duration_s = arguments.duration.as_secs_f64();
+    let mut comparison = Comparison::new(
+        Request {
             hashes,
             udp,
             rounds: arguments.rounds,
-            duration_s: arguments.duration.as_secs_f64(),
+            duration_s,
             server_cpu,
             client_cpu,
             seed: arguments.seed,
         },
-        bed,
-        port: PORT,
-        program: std::env::current_exe().context("finding the program's own file")?,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        command_line: command_line(),
-        conditions: serde_json::to_value(&snapshot)?,
-        descriptor_limit: limits::open_descriptors()?,
-    };
-    let interrupt = Interrupt::catch()?;
-    let progress = progress::bar(0);
-    let report = comparison.run(interrupt.flag(), |moment| {
-        progress::show_moment(&progress, moment);
-        // A run that is killed leaves what it measured; a failure to save is told at the end, when it is tried again.
-        let _ = save(arguments, moment.report);
-    });
-    progress.finish_and_clear();
-    let report = report?;
-    save(arguments, &report)?;
-    let mut out = io::stdout().lock();
-    if arguments.json.as_deref() == Some(Path::new("-")) {
-        write!(out, "{}", report.to_json()?)?;
-    } else {
-        write!(out, "{}", render(&report))?;
-    }
-    Ok(Done)
+        (bed, PORT),
+        std::env::current_exe().context("finding the program's own file")?,
+        shell::facts(&snapshot)?,
+        limits::open_descriptors()?,
+    );
+    shell::run_scheduled(
+        Schedule::unguarded(arguments.rounds, arguments.seed),
+        &arguments.run,
+        &mut comparison,
+        (Some(&snapshot), duration_s + 0.5),
+        Into::into,
+    )
 }
 
 /// The CPU of the server and that of the client.
@@ -107,13 +89,4 @@ fn cpus(list: Option<&str>) -> anyhow::Result<(u32, u32)> {
     first
         .zip(last)
         .ok_or_else(|| CannotRun("there is no CPU to run on".to_owned()).into())
-}
-
-fn save(arguments: &EnginesArguments, report: &EnginesReport) -> anyhow::Result<()> {
-    match arguments.json.as_deref() {
-        Some(path) if path != Path::new("-") => {
-            write_whole(path, &report.to_json()?).with_context(|| format!("--json {}", path.display()))
-        }
-        _ => Ok(()),
-    }
 }

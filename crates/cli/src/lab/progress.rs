@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 
 /// Says what is about to run, where, and what may spoil it; then a bar of so many trials, which take about so many seconds.
-pub fn announce(bed: Option<&str>, snapshot: &Snapshot, trials: usize, seconds: f64) -> ProgressBar {
+pub fn announce(bed: Option<&str>, snapshot: Option<&Snapshot>, trials: usize, seconds: f64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -14,8 +14,8 @@ pub fn announce(bed: Option<&str>, snapshot: &Snapshot, trials: usize, seconds: 
         eprintln!("{bed}");
     }
     for condition in snapshot
-        .conditions
         .iter()
+        .flat_map(|snapshot| &snapshot.conditions)
         .filter(|condition| condition.severity == Severity::Spoils)
     {
         let value = condition.value.as_deref().unwrap_or("unknown");
@@ -43,11 +43,4 @@ pub fn show<D>(bar: &ProgressBar, progress: &Progress<'_, D>) {
     bar.set_length(progress.of as u64);
     bar.set_position(progress.done as u64);
     bar.set_message(progress.what.to_owned());
-}
-
-/// How far a run is that has no runner of its own yet.
-pub fn show_moment<Report>(bar: &ProgressBar, moment: &corelane_lab::Moment<'_, Report>) {
-    bar.set_length(moment.of as u64);
-    bar.set_position(moment.done as u64);
-    bar.set_message(moment.what.to_owned());
 }

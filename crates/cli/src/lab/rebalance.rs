@@ -1,22 +1,18 @@
 //! `corelane lab rebalance`: a skewed load before, while and after the table is changed, against static RSS.
 
-use crate::documents::{command_line, write_whole};
-use crate::interrupt::Interrupt;
-use crate::lab::bed::{BedArgument, build_bed};
-use crate::outcome::{Done, Outcome, usage};
+use crate::lab::bed::{BedArgument, build_bed, snapshot};
+use crate::lab::shell::{self, RunArguments};
+use crate::outcome::{Outcome, usage};
 use crate::shared::RuleArguments;
 use crate::steering::{self, Asking};
 use crate::values::{duration, rate};
 use anyhow::Context;
 use clap::Args;
 use corelane_host::bed::{self, Bed, BedKind};
-use corelane_lab::rebalance::{PAYLOAD_BYTES, Phase, Rebalance, RebalanceError, Rebalancing, Request};
-use corelane_measure::quantity::{self, count, fixed, or_missing};
-use corelane_report::table::{Column, Table, wrap};
+use corelane_lab::experiment::Schedule;
+use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, RebalanceError, Request};
 use corelane_rss::HashFields;
-use std::io::{self, IsTerminal, Write};
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -54,51 +50,37 @@ pub struct RebalanceArguments {
     /// Where the experiment runs
     #[arg(long, value_enum, default_value = "auto")]
     bed: BedArgument,
-    /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunArguments,
 }
 
-/// Measures, tells, and fails when changes lost what static RSS does not, or the decision is far from the best.
+/// `corelane lab rebalance`.
 pub fn run(arguments: &RebalanceArguments) -> Outcome {
     if arguments.bed != BedArgument::Loopback {
         // Unprivileged processes may make namespaces in one of their own; where not, the bed says why.
         let _ = bed::enter_user_namespace();
     }
-    let experiment = experiment(arguments)?;
+    let (bed, request) = request(arguments)?;
     corelane_host::limits::open_descriptors()?;
-    let interrupt = Interrupt::catch()?;
-    let progress = |phase: &Phase| {
-        if io::stderr().is_terminal() {
-            eprintln!("round {}: {}", phase.round + 1, phase.name.name());
-        }
+    let snapshot = snapshot(&bed);
+    // Two trials a round have four phases.
+    let trial_seconds = 2.0 * request.duration_s + 0.5;
+    let mut experiment = Rebalance {
+        request,
+        bed,
+        program: std::env::current_exe().context("this program's own path")?,
+        facts: shell::facts(&snapshot)?,
     };
-    let told = experiment.run(interrupt.flag(), progress).map_err(name_flag)?;
-    let text = serde_json::to_string_pretty(&told)?;
-    let mut out = io::stdout().lock();
-    match &arguments.json {
-        Some(path) if path == Path::new("-") => writeln!(out, "{text}")?,
-        Some(path) => {
-            write_whole(path, &format!("{text}\n")).with_context(|| format!("--json {}", path.display()))?;
-            print(&mut out, &told)?;
-        }
-        None => print(&mut out, &told)?,
-    }
-    match &told.verdict {
-        Some(verdict) if !verdict.nothing_lost => {
-            anyhow::bail!("datagrams were lost while the table changed")
-        }
-        Some(verdict) if verdict.decided_over_best > MOST_OVER_BEST => {
-            anyhow::bail!("the fullest bucket stays more than 5 % above the best possible")
-        }
-        _ => Ok(Done),
-    }
+    shell::run_scheduled(
+        Schedule::unguarded(arguments.rounds, arguments.seed),
+        &arguments.run,
+        &mut experiment,
+        (Some(&snapshot), trial_seconds),
+        name_flag,
+    )
 }
 
-/// How far above the best possible assignment the fullest bucket may be decided to stay.
-const MOST_OVER_BEST: f64 = 1.05;
-
-fn experiment(arguments: &RebalanceArguments) -> anyhow::Result<Rebalance> {
+fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {
     let asking = Asking::Buckets {
         share: arguments.share_cpus,
     };
@@ -112,23 +94,19 @@ fn experiment(arguments: &RebalanceArguments) -> anyhow::Result<Rebalance> {
     let client_cpu = cpus.last().copied().unwrap_or(0);
     let steering = steering::from_rule(&arguments.rule, HashFields::FourTuple, cpus)?;
     let bed = build_bed(arguments.bed, steering.table.buckets(), PAYLOAD_BYTES, None)?;
-    Ok(Rebalance {
-        request: Request {
-            client: client(&bed),
-            client_cpu,
-            steering,
-            exponent: arguments.exponent,
-            rate: arguments.rate,
-            duration_s: arguments.duration.as_secs_f64(),
-            rounds: arguments.rounds,
-            changes_a_minute: arguments.changes_per_minute,
-            tolerance: corelane_rss::balance::Options::TOLERANCE,
-            seed: arguments.seed,
-        },
-        bed,
-        program: std::env::current_exe().context("this program's own path")?,
-        command_line: command_line(),
-    })
+    let request = Request {
+        client: client(&bed),
+        client_cpu,
+        steering,
+        exponent: arguments.exponent,
+        rate: arguments.rate,
+        duration_s: arguments.duration.as_secs_f64(),
+        rounds: arguments.rounds,
+        changes_a_minute: arguments.changes_per_minute,
+        tolerance: corelane_rss::balance::Options::TOLERANCE,
+        seed: arguments.seed,
+    };
+    Ok((bed, request))
 }
 
 /// The client: in namespaces one of the posts' pool; of loopback, which all runs share, an address that no other run has.
@@ -148,85 +126,4 @@ fn name_flag(error: RebalanceError) -> anyhow::Error {
         error @ RebalanceError::Entry { .. } => usage("--key", error),
         error => error.into(),
     }
-}
-
-fn print(out: &mut impl Write, told: &Rebalancing) -> io::Result<()> {
-    let mut table = Table::new(vec![
-        Column::right("round"),
-        Column::left("phase"),
-        Column::right("sent"),
-        Column::right("lost"),
-        Column::right("fullest").unit("of mean"),
-        Column::right("p99").unit("µs"),
-        Column::right("changes").unit("/min"),
-        Column::right("moved"),
-        Column::left("buckets").unit("%").may_shrink(),
-    ]);
-    for phase in &told.phases {
-        let total: u64 = phase.bucket_datagrams.iter().sum();
-        let share = |seen: &u64| fixed(100.0 * *seen as f64 / total.max(1) as f64, 0);
-        let shares: Vec<String> = phase.bucket_datagrams.iter().map(share).collect();
-        table.row([
-            (phase.round + 1).to_string(),
-            phase.name.name().to_owned(),
-            count(phase.sent),
-            count(phase.lost),
-            or_missing(phase.fullest_over_mean, |value| fixed(value, 3)),
-            or_missing(phase.round_trip_p99_us, |value| fixed(value, 0)),
-            if phase.table_changes > 0 {
-                count(phase.changes_a_minute as u64)
-            } else {
-                quantity::MISSING.to_owned()
-            },
-            count(phase.entries_moved),
-            shares.join(" "),
-        ]);
-    }
-    writeln!(
-        out,
-        "Zipf {} over {} entries, {} buckets, {}",
-        told.request.exponent,
-        told.request.steering.table.size(),
-        told.request.steering.table.buckets(),
-        quantity::rate(told.request.rate)
-    )?;
-    write!(out, "{}", table.render(100))?;
-    conclusion(out, told)
-}
-
-/// Where it ran, what was decided, and what it comes to.
-fn conclusion(out: &mut impl Write, told: &Rebalancing) -> io::Result<()> {
-    if let Some(bed) = &told.bed {
-        for line in wrap(&bed.describe, 100) {
-            writeln!(out, "{line}")?;
-        }
-    }
-    for (round, decided) in told.decisions.iter().enumerate() {
-        let over = |load: u64| fixed(load as f64 / decided.bound.max(1) as f64, 3);
-        writeln!(
-            out,
-            "round {}: {} of {} entries moved; fullest bucket {} of the best possible, {} before",
-            round + 1,
-            decided.moves.len(),
-            decided.table.size(),
-            over(decided.fullest_after),
-            over(decided.fullest_before)
-        )?;
-    }
-    let Some(verdict) = &told.verdict else {
-        return writeln!(out, "ended early: no verdict");
-    };
-    writeln!(
-        out,
-        "fullest bucket {} of the mean after rebalancing, {} without",
-        fixed(verdict.after_fullest_over_mean, 3),
-        fixed(verdict.static_fullest_over_mean, 3)
-    )?;
-    writeln!(
-        out,
-        "{} lost a million under {} changes a minute, {} without",
-        fixed(verdict.during_lost_per_million, 1),
-        count(verdict.changes_a_minute as u64),
-        fixed(verdict.static_lost_per_million, 1)
-    )
 }

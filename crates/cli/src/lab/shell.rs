@@ -12,6 +12,7 @@ use corelane_lab::document::{Document, RunFacts};
 use corelane_lab::experiment::{self, Experiment, Schedule};
 use corelane_report::page::Rendered;
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
 /// What every experiment takes.
 #[derive(Debug, Args)]
@@ -25,6 +26,13 @@ pub struct ShellArguments {
     /// CPU time that other machines on the same hardware may have in a trial; with more it is spoilt, and run again
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "10%")]
     pub max_steal: f64,
+    #[command(flatten)]
+    pub run: RunArguments,
+}
+
+/// What every experiment takes that has a schedule of its own.
+#[derive(Debug, Args)]
+pub struct RunArguments {
     /// Print the plan and end
     #[arg(long)]
     pub dry_run: bool,
@@ -32,15 +40,15 @@ pub struct ShellArguments {
     pub outputs: OutputArguments,
 }
 
-/// What a run's document says of the run.
+/// What a run's document says of the run; without a snapshot where the machine has no part in the result.
 ///
 /// # Errors
 /// When the conditions cannot be written, which none that is read here causes.
-pub fn facts(snapshot: &Snapshot) -> anyhow::Result<RunFacts> {
+pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> anyhow::Result<RunFacts> {
     Ok(RunFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: command_line(),
-        conditions: serde_json::to_value(snapshot)?,
+        conditions: serde_json::to_value(snapshot.into())?,
     })
 }
 
@@ -52,6 +60,28 @@ pub fn run<E: Experiment>(
     (snapshot, trial_seconds): (&Snapshot, f64),
     name_flag: impl Fn(E::Error) -> anyhow::Error,
 ) -> Outcome {
+    let schedule = Schedule {
+        rounds: arguments.rounds as usize,
+        seed: arguments.seed,
+        max_steal: arguments.max_steal,
+    };
+    run_scheduled(
+        schedule,
+        &arguments.run,
+        experiment,
+        (Some(snapshot), trial_seconds),
+        name_flag,
+    )
+}
+
+/// The same with a schedule of the experiment's own, and without a snapshot where nothing can spoil the result.
+pub fn run_scheduled<E: Experiment>(
+    schedule: Schedule,
+    arguments: &RunArguments,
+    experiment: &mut E,
+    (snapshot, trial_seconds): (Option<&Snapshot>, f64),
+    name_flag: impl Fn(E::Error) -> anyhow::Error,
+) -> Outcome {
     if arguments.dry_run {
         let plan = experiment.plan().map_err(name_flag)?;
         writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
@@ -60,25 +90,26 @@ pub fn run<E: Experiment>(
     let document = experiment.begin().map_err(&name_flag)?;
     let figures: Vec<_> = document.figures().into_iter().map(|(figure, _)| figure).collect();
     let gates = arguments.outputs.gates(&figures)?;
-    let schedule = Schedule {
-        rounds: arguments.rounds as usize,
-        seed: arguments.seed,
-        max_steal: arguments.max_steal,
-    };
     let interrupt = Interrupt::catch()?;
     let trials = experiment.steps() * schedule.rounds;
     let bed = document.head().bed.as_ref().map(|bed| bed.describe.clone());
     let bar = progress::announce(bed.as_deref(), snapshot, trials, trials as f64 * trial_seconds);
+    let (mut saved, mut saving) = (Instant::now(), Duration::ZERO);
     let outcome = experiment::run(experiment, document, schedule, interrupt.flag(), |progress| {
         progress::show(&bar, progress);
-        // A run that is killed leaves what it measured; a failure to save is reported at the end, when it is tried again.
-        let _ = save(arguments, progress.document);
+        // A run that is killed leaves what it measured, and saving takes no more than a tenth of the time. A failure to
+        // save is reported at the end, when it is tried again.
+        if saved.elapsed() >= saving * 9 {
+            let begun = Instant::now();
+            let _ = save(arguments, progress.document);
+            (saved, saving) = (Instant::now(), begun.elapsed());
+        }
     });
     bar.finish_and_clear();
     let document = outcome.map_err(name_flag)?;
     arguments.outputs.finish(&document, &document.to_json()?, &gates)
 }
 
-fn save<D: Document>(arguments: &ShellArguments, document: &D) -> anyhow::Result<()> {
+fn save<D: Document>(arguments: &RunArguments, document: &D) -> anyhow::Result<()> {
     arguments.outputs.save(document, &document.to_json()?)
 }

@@ -1,15 +1,13 @@
 //! `corelane lab simulate`: how evenly RSS spreads flows over more buckets than this machine has CPUs.
 
-use crate::documents::command_line;
-use crate::interrupt::Interrupt;
-use crate::outcome::{Done, Outcome, usage};
+use crate::lab::shell::{self, RunArguments};
+use crate::outcome::{Outcome, usage};
 use crate::values::count;
 use clap::Args;
-use corelane_lab::documents::simulate::render;
-use corelane_lab::simulate::{self, Request, SimulateError, Sizes};
+use corelane_lab::experiment::Schedule;
+use corelane_lab::simulate::{Request, SimulateError, Simulation, Sizes};
 use corelane_load::pool::Pool;
 use corelane_rss::{HashFields, Key};
-use std::io::Write;
 use std::net::SocketAddr;
 
 /// Shown under `--help`.
@@ -68,28 +66,24 @@ pub struct SimulateArguments {
     /// Name the flows of the first round in the JSON document
     #[arg(long, requires = "json")]
     pub list_flows: bool,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub run: RunArguments,
 }
 
-/// Simulates and prints.
+/// About how long one flow takes with one table.
+const SECONDS_PER_FLOW: f64 = 1e-7;
+
+/// `corelane lab simulate`.
 pub fn run(arguments: &SimulateArguments) -> Outcome {
-    let interrupt = Interrupt::catch()?;
-    let report = simulate::run(
-        &request(arguments),
-        command_line(),
-        env!("CARGO_PKG_VERSION"),
-        interrupt.flag(),
+    let mut simulation = Simulation::new(request(arguments), shell::facts(None)?);
+    let trial_seconds = arguments.flows as f64 * SECONDS_PER_FLOW;
+    shell::run_scheduled(
+        Schedule::unguarded(arguments.rounds, arguments.seed),
+        &arguments.run,
+        &mut simulation,
+        (None, trial_seconds),
+        name_flag,
     )
-    .map_err(name_flag)?;
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        write!(out, "{}", render(&report))?;
-    }
-    Ok(Done)
 }
 
 fn request(arguments: &SimulateArguments) -> Request {

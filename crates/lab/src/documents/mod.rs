@@ -1,7 +1,4 @@
 //! The documents of experiments, as JSON, text and pages.
 
 pub mod conditions;
-pub mod engines;
 pub mod observed;
-pub mod simulate;
-mod text;

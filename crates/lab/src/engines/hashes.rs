@@ -4,8 +4,8 @@
 //! Measured is throughput: many inputs one after the other, none waiting for the hash before. All ways take turns, and a
 //! figure is the median of its turns, so that what else runs on the machine meets all of them alike.
 
+use super::document::ToeplitzTrial;
 use super::ways::HashWay;
-use crate::documents::engines::ToeplitzTrial;
 use corelane_measure::statistics;
 use corelane_rss::{Key, Toeplitz, oracle};
 use std::hint::black_box;

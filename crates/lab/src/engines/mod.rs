@@ -4,13 +4,16 @@
 //! beside its reference, measured in the same rounds: the sliding-window oracle for hashes, one `recvfrom` and one
 //! `sendto` a datagram for datagrams.
 //!
-//! [`EnginesReport`]: crate::documents::engines::EnginesReport
-
+mod document;
 mod hashes;
+pub mod metrics;
+mod page;
 mod run;
 mod udp;
 mod ways;
 
+pub use document::{BASIC, EnginesReport, LeftOut, ORACLE, SCHEMA};
+pub use document::{ToeplitzTrial, ToeplitzWay, UdpTrial};
 pub use run::{Comparison, EnginesError};
 pub use udp::PAYLOAD_BYTES;
 pub use ways::{HashWay, Request, UdpWay, UnknownWay, WayName};

@@ -1,10 +1,10 @@
 //! One measurement of one way to move datagrams: server and client as fresh processes in the bed, a warm-up that is not
 //! counted, and the server's CPU time and answers before and after.
 
+use super::document::UdpTrial;
 use super::run::{Comparison, EnginesError};
 use super::ways::UdpWay;
 use crate::child::{LoadProcess, ServerProcess};
-use crate::documents::engines::UdpTrial;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};

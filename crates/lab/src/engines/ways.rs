@@ -1,6 +1,6 @@
 //! What can be compared: names in, what each way asks of server and client out.
 
-use crate::documents::engines::{BASIC, ORACLE};
+use super::document::{BASIC, ORACLE};
 use corelane_rss::Way;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use std::fmt;

@@ -3,8 +3,8 @@
 //! What enters: a plan; frames and signals by the device. What leaves: [`NicProbed`]. The device is not put back: the guest
 //! ends with the experiment.
 
+use super::document::{Caught, CpuReport, NicProbed, RoundReport};
 use super::plan::{NicPlan, NicRound};
-use super::report::{Caught, CpuReport, NicProbed, RoundReport};
 use super::signal::Signal;
 use corelane_host::bed::switch_on;
 use corelane_host::ethtool::{Field, FlowType, change};

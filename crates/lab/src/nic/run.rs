@@ -1,16 +1,19 @@
-//! Running the experiment: a bed, a guest in it for each model, and the traffic.
+//! The experiment, for the runner: a bed, a guest in it for each model, and the traffic.
 
+use super::document::{ModelReport, NicProbed, NicReport, SCHEMA, Verdict};
 use super::guest::{MODELS, Model, TAP};
 use super::plan::NicPlan;
-use super::report::{ModelReport, NicProbed, NicReport};
 use super::traffic;
 use crate::child;
+use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::experiment::{Experiment, Trying};
 use corelane_guest::{GuestError, GuestParts, boot};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::LinkError;
+use serde_json::Value;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
@@ -49,33 +52,76 @@ pub enum NicError {
     Probe(String),
 }
 
-/// Runs the experiment over every model that can be had. `program` is this program, which is its own probe in the guest;
-/// `tell` is told what is being done.
-///
-/// # Errors
-/// [`NicError`]; a model that cannot be had is no error, but a reason in the report, the first excepted.
-pub fn run(
-    plan: &NicPlan,
-    parts: &GuestParts,
-    program: &Path,
-    tell: &mut dyn FnMut(&str),
-) -> Result<NicReport, NicError> {
-    let mut models = Vec::new();
-    for model in MODELS {
-        match model.guest(parts, program, plan)? {
-            Err(reason) => models.push(ModelReport {
-                model: model.name.to_owned(),
-                skipped: Some(reason),
-                probed: None,
-                took_seconds: None,
-            }),
-            Ok(guest) => {
-                tell(&format!("{}: booting a guest, some seconds", model.name));
-                models.push(probe_model(model, &guest, parts, plan)?);
-            }
+/// The experiment: each model of device is a step, tried once.
+pub struct NicProof {
+    plan: NicPlan,
+    /// Where the guest's kernel is looked for.
+    kernel_directories: Vec<PathBuf>,
+    /// This program, which is its own probe in the guest.
+    program: PathBuf,
+    facts: RunFacts,
+}
+
+impl NicProof {
+    /// A proof that has not begun.
+    #[must_use]
+    pub fn new(plan: NicPlan, kernel_directories: Vec<PathBuf>, program: PathBuf, facts: RunFacts) -> Self {
+        Self {
+            plan,
+            kernel_directories,
+            program,
+            facts,
         }
     }
-    Ok(NicReport::new(models))
+}
+
+impl Experiment for NicProof {
+    type Document = NicReport;
+    type Error = NicError;
+
+    fn plan(&self) -> Result<Value, NicError> {
+        Ok(as_json(&self.plan))
+    }
+
+    fn begin(&mut self) -> Result<NicReport, NicError> {
+        GuestParts::find(&self.kernel_directories)?;
+        Ok(NicReport {
+            head: Head::new(SCHEMA, &self.facts, None),
+            models: Vec::new(),
+            verdict: Verdict::default(),
+        })
+    }
+
+    fn steps(&self) -> usize {
+        MODELS.len()
+    }
+
+    fn title(&self, step: usize, _: &Self::Document) -> String {
+        MODELS[step].name.to_owned()
+    }
+
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> Result<TrialStatus, NicError> {
+        let model = MODELS[trying.turn.step];
+        let parts = GuestParts::find(&self.kernel_directories)?;
+        report
+            .models
+            .push(match model.guest(&parts, &self.program, &self.plan)? {
+                Ok(guest) => probe_model(model, &guest, &parts, &self.plan)?,
+                Err(reason) => ModelReport {
+                    model: model.name.to_owned(),
+                    skipped: Some(reason),
+                    probed: None,
+                    took_seconds: None,
+                },
+            });
+        Ok(TrialStatus::Valid)
+    }
+
+    fn conclude(&self, report: &mut NicReport) {
+        let place = |of: &ModelReport| MODELS.iter().position(|model| model.name == of.model);
+        report.models.sort_by_key(place);
+        report.verdict = report.judged();
+    }
 }
 
 fn probe_model(

@@ -1,35 +1,47 @@
 //! What `lab rebalance` tells: phases, decisions, and the verdict as a pure function of them.
 
 use super::Request;
-use crate::document::Bed;
+use crate::document::{Document, Head};
+use corelane_measure::statistics::median;
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Name and version of the document.
 pub const SCHEMA: &str = "corelane/rebalance/1";
 
 /// The experiment's document.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rebalancing {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// What repeats the run.
-    pub command_line: Vec<String>,
-    /// What server and generator stood on; none in documents of older versions.
-    pub bed: Option<Bed>,
+    /// What all documents begin with.
+    #[serde(flatten)]
+    pub head: Head,
     /// What was asked.
     pub request: Request,
     /// What was decided in each round, from the loads that the server counted.
     pub decisions: Vec<Rebalanced>,
-    /// Every phase, in the order in which they ran.
+    /// Every phase, by round, the control first.
     pub phases: Vec<Phase>,
     /// What it comes to; none of a run that was interrupted early.
     pub verdict: Option<Verdict>,
 }
 
+impl Document for Rebalancing {
+    fn reads(schema: &str) -> bool {
+        schema == SCHEMA
+    }
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
+    }
+}
+
 /// Which phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PhaseName {
     /// A server that keeps its table: the control.
@@ -56,7 +68,7 @@ impl PhaseName {
 }
 
 /// What was measured in one phase. Numbers are datagrams unless said otherwise.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Phase {
     /// From 0.
     pub round: u32,
@@ -93,7 +105,7 @@ pub struct Phase {
 }
 
 /// What it comes to.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Verdict {
     /// Datagrams lost with a table that never changed, a million sent.
     pub static_lost_per_million: f64,
@@ -132,7 +144,10 @@ pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
         });
         (sent > 0).then(|| 1e6 * lost as f64 / sent as f64)
     };
-    let fullest = |name: PhaseName| median(of(name).filter_map(|phase| phase.fullest_over_mean).collect());
+    let fullest = |name: PhaseName| {
+        let of_phases = of(name).filter_map(|phase| phase.fullest_over_mean);
+        median(&of_phases.collect::<Vec<_>>())
+    };
     let (static_lost, during_lost) = (lost(PhaseName::Static)?, lost(PhaseName::During)?);
     let decided = rebalancing.decisions.iter();
     let over_best = decided.map(|decided| decided.fullest_after as f64 / decided.bound.max(1) as f64);
@@ -147,10 +162,4 @@ pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
             .map(|phase| phase.changes_a_minute)
             .fold(f64::INFINITY, f64::min),
     })
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    values.get(middle).copied()
 }

@@ -8,13 +8,15 @@
 
 mod document;
 mod flows;
+mod page;
 mod phase;
 
 pub use document::{Phase, PhaseName, Rebalancing, SCHEMA, Verdict};
 pub use flows::PAYLOAD_BYTES;
 
 use crate::child::ChildError;
-use crate::runner::reported_bed;
+use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::experiment::{Experiment, Trying};
 use corelane_host::bed::Bed;
 use corelane_rss::balance::{self, BalanceError, Options};
 use corelane_rss::plan::PlanError;
@@ -22,6 +24,7 @@ use corelane_rss::{Steering, TableError};
 use document::{entry_loads, verdict};
 use phase::{Bench, Changes};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,8 +64,8 @@ pub struct Rebalance {
     pub bed: Bed,
     /// The program that servers and generators run as: this one.
     pub program: PathBuf,
-    /// The command line that repeats the run.
-    pub command_line: Vec<String>,
+    /// What its document says of the run.
+    pub facts: RunFacts,
 }
 
 /// Why the experiment could not be carried out.
@@ -97,50 +100,9 @@ pub enum RebalanceError {
 }
 
 impl Rebalance {
-    /// Runs every round; `told` hears of each phase. Asked to end, it ends after the phase at hand and tells what there is.
-    ///
-    /// # Errors
-    /// See [`RebalanceError`].
-    pub fn run(
-        &self,
-        interrupt: &AtomicBool,
-        mut told: impl FnMut(&Phase),
-    ) -> Result<Rebalancing, RebalanceError> {
-        let request = &self.request;
-        if request.steering.table.buckets() < 2 {
-            return Err(RebalanceError::OneBucket);
-        }
-        let mut rebalancing = Rebalancing {
-            schema: SCHEMA.to_owned(),
-            command_line: self.command_line.clone(),
-            bed: Some(reported_bed(&self.bed)),
-            request: request.clone(),
-            decisions: Vec::new(),
-            phases: Vec::new(),
-            verdict: None,
-        };
-        'rounds: for round in 0..request.rounds {
-            // The control first and last in turn, so that what drifts does not favour either.
-            let mut order = [true, false];
-            order.rotate_left((round % 2) as usize);
-            for control in order {
-                let phases = rebalancing.phases.len();
-                if control {
-                    let mut bench = Bench::start(self, round)?;
-                    rebalancing
-                        .phases
-                        .push(bench.phase(PhaseName::Static, Changes::None, interrupt)?);
-                } else {
-                    self.rebalanced(round, interrupt, &mut rebalancing)?;
-                }
-                rebalancing.phases[phases..].iter().for_each(&mut told);
-                if interrupt.load(Ordering::Relaxed) {
-                    break 'rounds;
-                }
-            }
-        }
-        rebalancing.verdict = verdict(&rebalancing);
-        Ok(rebalancing)
+    /// A server that keeps its table.
+    fn control(&self, round: u32, interrupt: &AtomicBool) -> Result<Phase, RebalanceError> {
+        Bench::start(self, round)?.phase(PhaseName::Static, Changes::None, interrupt)
     }
 
     /// Before, during and after, on one server.
@@ -177,5 +139,64 @@ impl Rebalance {
             .phases
             .push(bench.phase(PhaseName::After, Changes::None, interrupt)?);
         Ok(())
+    }
+}
+
+/// Steps: the control, and the server whose table changes.
+const CONTROL: usize = 0;
+const STEPS: usize = 2;
+
+impl Experiment for Rebalance {
+    type Document = Rebalancing;
+    type Error = RebalanceError;
+
+    fn plan(&self) -> Result<Value, RebalanceError> {
+        match self.request.steering.table.buckets() {
+            0 | 1 => Err(RebalanceError::OneBucket),
+            _ => Ok(as_json(&self.request)),
+        }
+    }
+
+    fn begin(&mut self) -> Result<Rebalancing, RebalanceError> {
+        self.plan()?;
+        Ok(Rebalancing {
+            head: Head::new(SCHEMA, &self.facts, Some(&self.bed)),
+            request: self.request.clone(),
+            decisions: Vec::new(),
+            phases: Vec::new(),
+            verdict: None,
+        })
+    }
+
+    fn steps(&self) -> usize {
+        STEPS
+    }
+
+    fn title(&self, step: usize, _: &Self::Document) -> String {
+        let title = if step == CONTROL {
+            "static"
+        } else {
+            "before, during, after"
+        };
+        title.to_owned()
+    }
+
+    fn trial(
+        &mut self,
+        trying: &mut Trying<'_>,
+        rebalancing: &mut Rebalancing,
+    ) -> Result<TrialStatus, RebalanceError> {
+        let round = trying.turn.round as u32;
+        if trying.turn.step == CONTROL {
+            rebalancing.phases.push(self.control(round, trying.interrupt)?);
+        } else {
+            self.rebalanced(round, trying.interrupt, rebalancing)?;
+        }
+        Ok(TrialStatus::Valid)
+    }
+
+    fn conclude(&self, rebalancing: &mut Rebalancing) {
+        rebalancing.phases.sort_by_key(|phase| (phase.round, phase.name));
+        rebalancing.verdict = verdict(rebalancing);
     }
 }

@@ -8,21 +8,22 @@
 //! costs is taken to be the same everywhere: a bucket's throughput ends when its CPU is busy, and every datagram costs
 //! the same. The flows of [`flows`] can be sent for real, and then reach the very buckets that the document names.
 
+mod document;
 mod draw;
+mod page;
 mod round;
+mod run;
 mod sizes;
 mod verdict;
 
+pub use document::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
 pub use draw::{Flow, flows};
+pub use run::Simulation;
 pub use sizes::{Sizes, SizesError};
 
-use crate::documents::simulate::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
-use crate::runner::tool;
 use corelane_load::pool::Pool;
 use corelane_rss::{HashFields, IndirectionTable, Key};
-use round::{Outcome, Round};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 /// What to simulate.
@@ -129,116 +130,4 @@ pub enum SimulateError {
     /// A tolerance that is no share.
     #[error(transparent)]
     Balance(#[from] corelane_rss::balance::BalanceError),
-}
-
-/// The most datagrams of a round, far from where whole numbers stop to be exact in a 64-bit float (2^53).
-const MOST_DATAGRAMS: u64 = 1_000_000_000_000_000;
-
-/// Simulates every step in every round. The first round is always complete; when `interrupt` is set, no other begins.
-///
-/// # Errors
-/// See [`SimulateError`]; nothing is simulated then.
-pub fn run(
-    request: &Request,
-    command_line: Vec<String>,
-    version: &str,
-    interrupt: &AtomicBool,
-) -> Result<SimulateReport, SimulateError> {
-    let (tables, left_out) = tables(request)?;
-    check(request)?;
-    let mut outcomes: Vec<Vec<Outcome>> = tables.iter().map(|_| Vec::new()).collect();
-    let mut flows = Vec::new();
-    let mut done = 0;
-    while done < request.rounds && (done == 0 || !interrupt.load(Ordering::Relaxed)) {
-        let round = Round::draw(request, done)?;
-        for (table, outcomes) in tables.iter().zip(&mut outcomes) {
-            outcomes.push(round.outcome(table, request.tolerance)?);
-        }
-        if done == 0 && request.list_flows {
-            flows = round.listed();
-        }
-        done += 1;
-    }
-    let steps: Vec<Step> = outcomes
-        .iter()
-        .filter_map(|outcomes| step(outcomes, request.datagrams))
-        .collect();
-    Ok(SimulateReport {
-        schema: SCHEMA.to_owned(),
-        tool: tool(version),
-        command_line,
-        plan: plan(request, left_out),
-        conclusions: verdict::conclusions(&steps),
-        steps,
-        trials: outcomes
-            .into_iter()
-            .flatten()
-            .map(|outcome| outcome.trial)
-            .collect(),
-        flows,
-        interrupted: done < request.rounds,
-    })
-}
-
-/// The table of each step, by size, then by buckets; and the pairs that make none.
-fn tables(request: &Request) -> Result<(Vec<IndirectionTable>, Vec<LeftOut>), SimulateError> {
-    let (mut tables, mut left_out) = (Vec::new(), Vec::new());
-    for &size in &request.table_sizes {
-        if !size.is_power_of_two() || size > IndirectionTable::LARGEST {
-            return Err(SimulateError::TableSize { size });
-        }
-        for &buckets in &request.buckets {
-            if !(1..=MOST_BUCKETS).contains(&buckets) {
-                return Err(SimulateError::Buckets { buckets });
-            }
-            match IndirectionTable::round_robin(size, buckets) {
-                Ok(table) => tables.push(table),
-                Err(_) => left_out.push(LeftOut {
-                    table_size: size,
-                    buckets,
-                }),
-            }
-        }
-    }
-    if tables.is_empty() {
-        return Err(SimulateError::NothingFits);
-    }
-    Ok((tables, left_out))
-}
-
-fn check(request: &Request) -> Result<(), SimulateError> {
-    let (flows, datagrams) = (request.flows, request.datagrams);
-    if !(1..=MOST_FLOWS).contains(&flows) {
-        return Err(SimulateError::Flows { flows });
-    }
-    if !(flows as u64..=MOST_DATAGRAMS).contains(&datagrams) {
-        return Err(SimulateError::Datagrams { datagrams, flows });
-    }
-    if request.rounds == 0 {
-        return Err(SimulateError::NoRounds);
-    }
-    Ok(())
-}
-
-fn plan(request: &Request, left_out: Vec<LeftOut>) -> Plan {
-    Plan {
-        buckets: request.buckets.clone(),
-        table_sizes: request.table_sizes.clone(),
-        left_out,
-        flows: request.flows,
-        datagrams: request.datagrams,
-        sizes: request.sizes.to_string(),
-        hash_fields: request.hash_fields.to_string(),
-        key: request.key.to_string(),
-        clients: request.clients.to_string(),
-        server: request.server.to_string(),
-        seed: request.seed,
-        rounds: request.rounds,
-        rebalance_tolerance: request.tolerance,
-    }
-}
-
-fn step(outcomes: &[Outcome], datagrams: u64) -> Option<Step> {
-    let trials: Vec<&Trial> = outcomes.iter().map(|outcome| &outcome.trial).collect();
-    Step::of(&trials, datagrams, outcomes.first()?.per_bucket.clone())
 }

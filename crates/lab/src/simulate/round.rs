@@ -1,14 +1,14 @@
 //! One round: its flows are hashed once; each table then shows how full its buckets are, and how full they need be.
 
+use super::document::{self, PerBucket, Trial};
 use super::draw::{Flow, Purpose, flows, generator};
 use super::{Request, SimulateError};
-use crate::documents::simulate::{self as document, PerBucket, Trial};
 use corelane_rss::balance::{self, BalanceError, Options, bucket_loads};
 use corelane_rss::{IndirectionTable, Toeplitz};
 
 /// The flows of a round and their hashes.
 pub(super) struct Round {
-    number: u32,
+    pub(super) number: u32,
     flows: Vec<Flow>,
     /// By flow, the hash of its tuple.
     hashes: Vec<u32>,

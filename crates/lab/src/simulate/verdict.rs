@@ -1,7 +1,7 @@
 //! The conclusions: how many buckets a table keeps busy, as it is and rebalanced, and what no table can spread. A pure
 //! function of the steps, so that it can be read and tested.
 
-use crate::documents::simulate::Step;
+use super::document::Step;
 
 /// Buckets keep each other busy when this share of what they could carry together is carried.
 const GOOD_SHARE: f64 = 0.9;
@@ -59,7 +59,7 @@ fn flow_sentence(steps: &[Step]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::simulate::Trial;
+    use crate::simulate::Trial;
 
     /// A step in which each bucket should carry 100 datagrams.
     fn step(table_size: usize, buckets: usize, fullest: u64, rebalanced: u64, largest_flow: u64) -> Step {

@@ -1,7 +1,8 @@
 //! The document of `lab simulate` and its text.
 
-use corelane_lab::document::Tool;
-use corelane_lab::documents::simulate::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial, render};
+use corelane_lab::document::{Document, Head, Tool};
+use corelane_lab::simulate::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
+use corelane_report::page::Rendered;
 use serde_json::Value;
 
 const DATAGRAMS: u64 = 1_000_000;
@@ -35,12 +36,15 @@ fn report() -> SimulateReport {
         Step::of(&rounds, DATAGRAMS, Vec::new()).unwrap()
     });
     SimulateReport {
-        schema: SCHEMA.to_owned(),
-        tool: Tool {
-            name: "corelane".to_owned(),
-            version: "0.1.0".to_owned(),
+        head: Head {
+            schema: SCHEMA.to_owned(),
+            tool: Tool {
+                name: "corelane".to_owned(),
+                version: "0.1.0".to_owned(),
+            },
+            command_line: ["corelane", "lab", "simulate"].map(str::to_owned).to_vec(),
+            ..Head::default()
         },
-        command_line: ["corelane", "lab", "simulate"].map(str::to_owned).to_vec(),
         plan: Plan {
             buckets: vec![2, 64, 1024],
             table_sizes: vec![128, 4096],
@@ -63,26 +67,23 @@ fn report() -> SimulateReport {
         trials,
         flows: Vec::new(),
         conclusions: vec!["128 entries: far.".to_owned(), "No flow is too large.".to_owned()],
-        interrupted: false,
     }
 }
 
 #[test]
 fn the_text_tells_the_whole_simulation_in_100_columns() {
     let expected = include_str!("expected/simulate.txt");
-    let text = render(&report());
+    let text = report().page().to_text();
     assert!(text == expected, "the text is now:\n{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
 #[test]
 fn a_run_that_was_ended_early_says_so() {
-    let ended = SimulateReport {
-        interrupted: true,
-        ..report()
-    };
-    assert!(render(&ended).contains("ended early"));
-    assert!(!render(&report()).contains("ended early"));
+    let mut ended = report();
+    assert!(!ended.page().to_text().contains("ended early"));
+    ended.head.interrupted = true;
+    assert!(ended.page().to_text().contains("ended early"));
 }
 
 #[test]
@@ -106,9 +107,9 @@ fn imbalance_is_the_fullest_over_the_mean_and_the_share_its_inverse() {
 
 #[test]
 fn a_document_comes_back_as_it_was_written() {
-    let text = serde_json::to_string(&report()).unwrap();
+    let text = report().to_json().unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["schema"], "corelane/simulate/1");
     assert_eq!(document["steps"][1]["imbalance"]["count"], 3);
-    assert_eq!(serde_json::from_str::<SimulateReport>(&text).unwrap(), report());
+    assert_eq!(SimulateReport::from_json(&text).unwrap(), report());
 }

@@ -1,13 +1,18 @@
 //! What was found: a document of schema `corelane/nic/1`.
 
+use crate::document::{Document, Head};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The schema that this version writes.
+pub const SCHEMA: &str = "corelane/nic/1";
 
 /// The whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NicReport {
-    /// Name and version of the document.
-    pub schema: String,
+    /// What all documents begin with.
+    #[serde(flatten)]
+    pub head: Head,
     /// One a model of device, those that could not run included.
     pub models: Vec<ModelReport>,
     /// All of them together.
@@ -128,12 +133,25 @@ pub struct Caught {
 /// Frames over all hash types that prove something.
 const LEAST_FRAMES: u64 = 2_000;
 
+impl Document for NicReport {
+    fn reads(schema: &str) -> bool {
+        schema == SCHEMA
+    }
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
+    }
+}
+
 impl NicReport {
-    /// The report of these models.
-    #[must_use]
-    pub fn new(models: Vec<ModelReport>) -> Self {
+    /// What the models come to.
+    pub(super) fn judged(&self) -> Verdict {
         let rounds = || {
-            models
+            self.models
                 .iter()
                 .filter_map(|model| model.probed.as_ref())
                 .flat_map(|probed| &probed.rounds)
@@ -165,11 +183,7 @@ impl NicReport {
             && rounds().all(|round| round.reads_back && round.without_hash == 0)
             && rounds().all(|round| round.frames_by_queue.len() == round.entries_by_queue.len())
             && verdict.wrong_rules_caught;
-        Self {
-            schema: "corelane/nic/1".to_owned(),
-            models,
-            verdict,
-        }
+        verdict
     }
 }
 
@@ -213,25 +227,33 @@ mod tests {
         }
     }
 
-    fn passes(round: RoundReport) -> bool {
+    fn passes(models: Vec<ModelReport>) -> bool {
+        let report = NicReport {
+            head: Head::default(),
+            models,
+            verdict: Verdict::default(),
+        };
+        report.judged().passed
+    }
+
+    fn model(round: RoundReport) -> ModelReport {
         let probed = NicProbed {
             kernel: String::new(),
             driver: String::new(),
             queues: 2,
             rounds: vec![round],
         };
-        let model = ModelReport {
+        ModelReport {
             model: "virtio-net".to_owned(),
             skipped: None,
             probed: Some(probed),
             took_seconds: None,
-        };
-        NicReport::new(vec![model]).verdict.passed
+        }
     }
 
     #[test]
     fn only_a_round_without_any_fault_passes() {
-        assert!(passes(round()));
+        assert!(passes(vec![model(round())]));
         let faults: [fn(&mut RoundReport); 8] = [
             |round| round.reads_back = false,
             |round| round.sent += 1,
@@ -247,8 +269,8 @@ mod tests {
         for fault in faults {
             let mut faulty = round();
             fault(&mut faulty);
-            assert!(!passes(faulty.clone()), "{faulty:?}");
+            assert!(!passes(vec![model(faulty.clone())]), "{faulty:?}");
         }
-        assert!(!NicReport::new(Vec::new()).verdict.passed);
+        assert!(!passes(Vec::new()));
     }
 }

@@ -1,14 +1,9 @@
 //! The document of `corelane lab simulate`: how evenly RSS spreads flows over buckets, and what rebalancing would gain.
 //!
-//! In: what the lab drew and counted; no packet was sent. Out: `"schema": "corelane/simulate/1"` as JSON, both ways, and
-//! the text that a person reads ([`render`]). Loads are counted in datagrams, exactly; every other number follows from
-//! them. Steps are filled from raw trials by [`Step::of`].
+//! Loads are counted in datagrams, exactly; every other number follows from them. Steps are filled from raw trials by
+//! [`Step::of`].
 
-mod text;
-
-pub use text::render;
-
-use crate::document::Tool;
+use crate::document::{Document, Head};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 
@@ -18,12 +13,9 @@ pub const SCHEMA: &str = "corelane/simulate/1";
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SimulateReport {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// What wrote it.
-    pub tool: Tool,
-    /// The arguments that repeat the run, the program first.
-    pub command_line: Vec<String>,
+    /// What all documents begin with; a simulation has no bed and depends on no condition of the machine.
+    #[serde(flatten)]
+    pub head: Head,
     /// What was simulated.
     pub plan: Plan,
     /// Medians and ranges over the rounds, by table size, then by buckets.
@@ -35,9 +27,20 @@ pub struct SimulateReport {
     pub flows: Vec<Flow>,
     /// Sentences, the last line of the text last.
     pub conclusions: Vec<String>,
-    /// Whether the run was ended before its plan.
-    #[serde(default)]
-    pub interrupted: bool,
+}
+
+impl Document for SimulateReport {
+    fn reads(schema: &str) -> bool {
+        schema == SCHEMA
+    }
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
+    }
 }
 
 /// What was simulated: with the version of the program, all that it takes to repeat it.

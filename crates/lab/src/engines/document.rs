@@ -1,18 +1,16 @@
 //! The document of `corelane lab engines`: what is best on this machine, hashing and moving datagrams.
 //!
-//! In: what the lab measured, trial by trial. Out: `"schema": "corelane/engines/1"` as JSON, both ways, and the text that
-//! a person reads ([`render`]). Medians and ratios follow from the raw trials alone ([`EnginesReport::conclude`]). A
-//! ratio is taken within a round, where both were measured next to each other, and the median of the rounds is told.
+//! Medians and ratios follow from the raw trials alone ([`EnginesReport::summarise`]). A ratio is taken within a round,
+//! where both were measured next to each other, and the document has the median of the rounds.
 
-mod text;
-
-pub use text::render;
-
-use crate::document::Bed;
-use crate::document::Tool;
+use super::metrics::{
+    HASH_METRICS, NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE, UDP_METRICS,
+};
+use super::ways;
+use crate::document::{Document, Head};
+use corelane_measure::metric::{Measured, Metric, Values};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// The schema that this version writes.
 pub const SCHEMA: &str = "corelane/engines/1";
@@ -26,18 +24,9 @@ pub const BASIC: &str = "basic";
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EnginesReport {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// What wrote it.
-    pub tool: Tool,
-    /// When the run began, in seconds since 1970-01-01 00:00 UTC.
-    pub started_unix_s: u64,
-    /// The arguments that repeat the run, the program first.
-    pub command_line: Vec<String>,
-    /// Where datagrams were moved; `None` when none were.
-    pub bed: Option<Bed>,
-    /// The host's snapshot of what may spoil or explain the result, as that room writes it.
-    pub conditions: Value,
+    /// What all documents begin with; without a bed where no datagrams were moved.
+    #[serde(flatten)]
+    pub head: Head,
     /// What was to be measured.
     pub plan: Plan,
     /// Every way to hash, by tuple, then by way, one at a time before batches.
@@ -50,9 +39,20 @@ pub struct EnginesReport {
     pub toeplitz_trials: Vec<ToeplitzTrial>,
     /// Every measurement of datagrams, those that give no figure marked.
     pub udp_trials: Vec<UdpTrial>,
-    /// Whether the run was ended before its plan.
-    #[serde(default)]
-    pub interrupted: bool,
+}
+
+impl Document for EnginesReport {
+    fn reads(schema: &str) -> bool {
+        schema == SCHEMA
+    }
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
+    }
 }
 
 /// What was to be measured.
@@ -87,14 +87,9 @@ pub struct ToeplitzWay {
     pub tuple: String,
     /// Hashes computed by one call.
     pub batch: usize,
-    /// Nanoseconds a hash, in throughput: many inputs, none waiting for the hash before.
-    pub ns_per_hash: f64,
-    /// `ns_per_hash` over the oracle's for the same tuple: 0.05 is a twentieth of its time.
-    pub ratio_to_oracle: f64,
-    /// The rounds of `ns_per_hash`.
-    pub ns_per_hash_spread: Spread,
-    /// The rounds of `ratio_to_oracle`.
-    pub ratio_to_oracle_spread: Spread,
+    /// The metrics.
+    #[serde(flatten)]
+    pub values: Values,
 }
 
 /// One way to move datagrams.
@@ -104,16 +99,23 @@ pub struct UdpWay {
     pub name: String,
     /// What it does, in words.
     pub describe: String,
-    /// Datagrams answered a second of the server's CPU time.
-    pub datagrams_per_cpu_second: Option<f64>,
-    /// `datagrams_per_cpu_second` over that of [`BASIC`]: 15 is fifteen times as many.
-    pub ratio_to_basic: Option<f64>,
-    /// The rounds of `datagrams_per_cpu_second`.
-    pub datagrams_per_cpu_second_spread: Option<Spread>,
-    /// The rounds of `ratio_to_basic`.
-    pub ratio_to_basic_spread: Option<Spread>,
     /// Why there are no figures, where there are none.
     pub unknown_because: Option<String>,
+    /// The metrics.
+    #[serde(flatten)]
+    pub values: Values,
+}
+
+impl Measured for ToeplitzWay {
+    fn values(&self) -> &Values {
+        &self.values
+    }
+}
+
+impl Measured for UdpWay {
+    fn values(&self) -> &Values {
+        &self.values
+    }
 }
 
 /// A way that could not be measured.
@@ -159,6 +161,12 @@ pub struct UdpTrial {
     pub why: Option<String>,
 }
 
+impl ToeplitzTrial {
+    fn kind(&self) -> (&str, &str, usize) {
+        (&self.tuple, &self.name, self.batch)
+    }
+}
+
 impl UdpTrial {
     /// Datagrams a second of the server's CPU time; `None` when the trial gives no figure.
     #[must_use]
@@ -170,58 +178,55 @@ impl UdpTrial {
 
 impl EnginesReport {
     /// Draws medians and ratios from the trials so far.
-    pub fn conclude(&mut self, describe: impl Fn(&str) -> String) {
+    pub fn summarise(&mut self) {
         self.toeplitz = toeplitz_ways(&self.toeplitz_trials);
         let ways = self.plan.udp.iter();
-        self.udp = ways
-            .map(|name| udp_way(name, describe(name), &self.udp_trials))
-            .collect();
+        self.udp = ways.map(|name| udp_way(name, &self.udp_trials)).collect();
     }
 
-    /// The document as indented JSON, ending in a newline.
-    ///
-    /// # Errors
-    /// Never for a document made by this program: every key is text.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    /// The fastest way to hash the usual tuple of TCP over IPv4.
+    #[must_use]
+    pub fn fastest_hash(&self) -> Option<&ToeplitzWay> {
+        let ways = self.toeplitz.iter().filter(|way| way.tuple == "ipv4-4tuple");
+        let timed = ways.filter_map(|way| Some((way, NS_PER_HASH.of(way)?)));
+        let fastest = timed.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        fastest.map(|(way, _)| way)
     }
 
-    /// Reads a document.
-    ///
-    /// # Errors
-    /// When the text is not JSON of this shape.
-    pub fn from_json(text: &str) -> serde_json::Result<Self> {
-        serde_json::from_str(text)
+    /// The way to move datagrams that takes the least of the server's CPU time.
+    #[must_use]
+    pub fn cheapest_udp(&self) -> Option<&UdpWay> {
+        let rated = self
+            .udp
+            .iter()
+            .filter_map(|way| Some((way, RATIO_TO_BASIC.of(way)?)));
+        let cheapest = rated.max_by(|(_, one), (_, other)| one.total_cmp(other));
+        cheapest.map(|(way, _)| way)
     }
 
     /// One sentence: the fastest way of each kind.
     #[must_use]
     pub fn conclusion(&self) -> String {
-        let fastest = |tuple: &str| {
-            let ways = self.toeplitz.iter().filter(|way| way.tuple == tuple);
-            ways.min_by(|one, other| one.ns_per_hash.total_cmp(&other.ns_per_hash))
-        };
         let mut parts = Vec::new();
-        if let Some(way) = fastest("ipv4-4tuple") {
+        let hash = self.fastest_hash();
+        let measured = hash.and_then(|way| Some((way, NS_PER_HASH.of(way)?, RATIO_TO_ORACLE.of(way)?)));
+        if let Some((way, time, ratio)) = measured {
             let batched = if way.batch > 1 {
                 format!(" in batches of {}", way.batch)
             } else {
                 String::new()
             };
             parts.push(format!(
-                "hash by {}{batched} ({:.2} ns for an ipv4-4tuple, {:.0} times as fast as the oracle)",
+                "hash by {}{batched} ({time:.2} ns for an ipv4-4tuple, {:.0} times as fast as the oracle)",
                 way.name,
-                way.ns_per_hash,
-                1.0 / way.ratio_to_oracle
+                1.0 / ratio
             ));
         }
-        let rated = self.udp.iter().filter(|way| way.ratio_to_basic.is_some());
-        let ratio = |way: &&UdpWay| way.ratio_to_basic.unwrap_or(0.0);
-        if let Some(way) = rated.max_by(|one, other| ratio(one).total_cmp(&ratio(other))) {
+        let udp = self.cheapest_udp();
+        if let Some((way, ratio)) = udp.and_then(|way| Some((way, RATIO_TO_BASIC.of(way)?))) {
             parts.push(format!(
-                "move datagrams by {} ({:.1} times one at a time)",
-                way.name,
-                ratio(&way)
+                "move datagrams by {} ({ratio:.1} times one at a time)",
+                way.name
             ));
         }
         match parts.as_slice() {
@@ -231,78 +236,72 @@ impl EnginesReport {
     }
 }
 
+/// The medians of a metric, and of its quotient to the reference of the same round.
+fn values<'a, T>(
+    [metric, ratio]: [&'static Metric<T>; 2],
+    own: &[&'a T],
+    reference: impl Fn(&'a T) -> Option<&'a T>,
+) -> Values {
+    let mut values = Values::default();
+    values.fill(&[metric, ratio], own);
+    let number = |trial: &'a T| metric.numbers([trial]).first().copied();
+    let quotient = |trial: &&'a T| Some(number(trial)? / number(reference(trial)?)?);
+    let quotients: Vec<f64> = own.iter().filter_map(quotient).collect();
+    values.set_spread(ratio, Spread::of(&quotients));
+    values
+}
+
 fn toeplitz_ways(trials: &[ToeplitzTrial]) -> Vec<ToeplitzWay> {
     let mut kinds: Vec<(&str, &str, usize)> = Vec::new();
     for trial in trials {
-        let kind = (trial.tuple.as_str(), trial.name.as_str(), trial.batch);
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
+        if !kinds.contains(&trial.kind()) {
+            kinds.push(trial.kind());
         }
     }
     let way = |(tuple, name, batch): (&str, &str, usize)| {
-        let of = |name: &str, batch: usize, round: Option<u32>| {
-            let same = |trial: &&ToeplitzTrial| {
-                (trial.tuple.as_str(), trial.name.as_str(), trial.batch) == (tuple, name, batch)
-                    && round.is_none_or(|round| trial.round == round)
-            };
-            trials.iter().filter(same).collect::<Vec<_>>()
+        let own = trials.iter().filter(|trial| trial.kind() == (tuple, name, batch));
+        let oracle = |of: &ToeplitzTrial| {
+            let mut all = trials.iter();
+            all.find(|trial| trial.kind() == (tuple, ORACLE, 1) && trial.round == of.round)
         };
-        let own = of(name, batch, None);
-        let times: Vec<f64> = own.iter().map(|trial| trial.ns_per_hash).collect();
-        let ratios: Vec<f64> = own
-            .iter()
-            .filter_map(|trial| {
-                let oracle = *of(ORACLE, 1, Some(trial.round)).first()?;
-                Some(trial.ns_per_hash / oracle.ns_per_hash)
-            })
-            .collect();
-        let (times, ratios) = (Spread::of(&times)?, Spread::of(&ratios)?);
-        Some(ToeplitzWay {
+        ToeplitzWay {
             name: name.to_owned(),
             tuple: tuple.to_owned(),
             batch,
-            ns_per_hash: times.median,
-            ratio_to_oracle: ratios.median,
-            ns_per_hash_spread: times,
-            ratio_to_oracle_spread: ratios,
-        })
+            values: values(HASH_METRICS, &own.collect::<Vec<_>>(), oracle),
+        }
     };
-    kinds.into_iter().filter_map(way).collect()
+    kinds.into_iter().map(way).collect()
 }
 
-fn udp_way(name: &str, describe: String, trials: &[UdpTrial]) -> UdpWay {
+fn udp_way(name: &str, trials: &[UdpTrial]) -> UdpWay {
     let own: Vec<&UdpTrial> = trials.iter().filter(|trial| trial.name == name).collect();
-    let rates: Vec<f64> = own
-        .iter()
-        .filter_map(|trial| trial.datagrams_per_cpu_second())
-        .collect();
-    let ratio = |trial: &&UdpTrial| {
-        let same_round = |other: &&UdpTrial| other.name == BASIC && other.round == trial.round;
-        let basic = trials.iter().find(same_round)?.datagrams_per_cpu_second()?;
-        Some(trial.datagrams_per_cpu_second()? / basic)
+    let basic = |of: &UdpTrial| {
+        let mut all = trials.iter();
+        all.find(|trial| trial.name == BASIC && trial.round == of.round)
     };
-    let ratios: Vec<f64> = own.iter().filter_map(ratio).collect();
-    let (rates, ratios) = (Spread::of(&rates), Spread::of(&ratios));
-    let unknown_because = match (rates, own.iter().find_map(|trial| trial.why.clone())) {
-        (Some(_), _) if ratios.is_some() => None,
-        (Some(_), _) => Some(format!("no round gave a figure for it and for {BASIC}")),
-        (None, Some(why)) => Some(why),
-        (None, None) => Some("no trial was complete".to_owned()),
+    let values = values(UDP_METRICS, &own, basic);
+    let unknown_because = match own.iter().find_map(|trial| trial.why.clone()) {
+        _ if RATIO_TO_BASIC.of(&values).is_some() => None,
+        _ if PER_CPU_SECOND.of(&values).is_some() => {
+            Some(format!("no round gave a figure for it and for {BASIC}"))
+        }
+        Some(why) => Some(why),
+        None => Some("no trial was complete".to_owned()),
     };
+    let way = ways::UdpWay::ALL.into_iter().find(|way| way.to_string() == name);
     UdpWay {
         name: name.to_owned(),
-        describe,
-        datagrams_per_cpu_second: rates.map(|spread| spread.median),
-        ratio_to_basic: ratios.map(|spread| spread.median),
-        datagrams_per_cpu_second_spread: rates,
-        ratio_to_basic_spread: ratios,
+        describe: way.map_or("", ways::UdpWay::describe).to_owned(),
         unknown_because,
+        values,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_report::page::Rendered;
 
     fn hashed(name: &str, batch: usize, round: u32, ns_per_hash: f64) -> ToeplitzTrial {
         ToeplitzTrial {
@@ -328,15 +327,10 @@ mod tests {
 
     fn report() -> EnginesReport {
         let mut report = EnginesReport {
-            schema: SCHEMA.to_owned(),
-            tool: Tool {
-                name: "corelane".to_owned(),
-                version: "0".to_owned(),
+            head: Head {
+                schema: SCHEMA.to_owned(),
+                ..Head::default()
             },
-            started_unix_s: 0,
-            command_line: vec!["corelane".to_owned()],
-            bed: None,
-            conditions: Value::Null,
             plan: Plan {
                 toeplitz: vec!["oracle".to_owned(), "tables".to_owned()],
                 udp: vec!["basic".to_owned(), "batch".to_owned(), "uring".to_owned()],
@@ -364,9 +358,8 @@ mod tests {
                 moved("basic", 1, 200, None),
                 moved("uring", 0, 5, Some("too few")),
             ],
-            interrupted: false,
         };
-        report.conclude(|name| format!("what {name} does"));
+        report.summarise();
         report
     }
 
@@ -374,18 +367,21 @@ mod tests {
     fn ratios_are_taken_within_a_round_so_that_drift_of_the_machine_cancels() {
         let report = report();
         let tables = report.toeplitz.iter().find(|way| way.name == "tables").unwrap();
-        assert_eq!((tables.ns_per_hash, tables.ratio_to_oracle), (7.5, 0.1));
-        assert_eq!(tables.ratio_to_oracle_spread.relative, 0.0);
-        let ratios: Vec<_> = report.udp.iter().map(|way| way.ratio_to_basic).collect();
+        assert_eq!(
+            (NS_PER_HASH.of(tables), RATIO_TO_ORACLE.of(tables)),
+            (Some(7.5), Some(0.1))
+        );
+        assert_eq!(RATIO_TO_ORACLE.range(tables).unwrap().relative, 0.0);
+        let ratios: Vec<_> = report.udp.iter().map(|way| RATIO_TO_BASIC.of(way)).collect();
         assert_eq!(ratios, [Some(1.0), Some((1.2 + 1.1) / 2.0), None]);
-        assert_eq!(report.udp[0].datagrams_per_cpu_second, Some(150.0));
+        assert_eq!(PER_CPU_SECOND.of(&report.udp[0]), Some(150.0));
     }
 
     #[test]
     fn a_way_without_figures_says_why() {
         let report = report();
         assert_eq!(report.udp[2].unknown_because.as_deref(), Some("too few"));
-        assert!(render(&report).contains("uring: too few"));
+        assert!(report.page().to_text().contains("uring: too few"));
     }
 
     #[test]
@@ -399,7 +395,7 @@ mod tests {
 
     #[test]
     fn the_last_line_names_the_best_ways() {
-        let words = render(&report()).replace('\n', " ");
+        let words = report().page().to_text().replace('\n', " ");
         let last = "Best here: hash by tables (7.50 ns for an ipv4-4tuple, 10 times as fast as the oracle); \
             move datagrams by batch (1.1 times one at a time). ";
         assert!(words.ends_with(last), "{words}");

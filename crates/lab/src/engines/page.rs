@@ -1,0 +1,178 @@
+//! The comparison as people read it: hashes by tuple, ways to move datagrams, what was left out, the best ways last.
+
+use super::document::{EnginesReport, ORACLE, ToeplitzWay, UdpWay};
+use super::metrics::{NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE};
+use corelane_measure::metric::{Measured, Metric, Show, Values};
+use corelane_measure::quantity;
+use corelane_report::gate::Figure;
+use corelane_report::page::{Page, Rendered, Section};
+use corelane_report::reading::{Reading, metric, table, with_range};
+use corelane_report::table::{Cell, Column, Table};
+
+impl Rendered for EnginesReport {
+    fn page(&self) -> Page {
+        let mut page = self.head.page("Hashes and engines");
+        page.headline = self.conclusion();
+        // A value that came from JSON always goes back to it.
+        let pretty = serde_json::to_string_pretty(&self.plan).unwrap_or_default();
+        page.documents = vec![("Plan", pretty)];
+        page.section(self.hashes_section());
+        page.section(self.udp_section());
+        page.section(self.remarks());
+        page
+    }
+
+    fn table(&self) -> Table {
+        let hashes = self.toeplitz.iter().map(|way| Row {
+            name: &way.name,
+            tuple: &way.tuple,
+            batch: Some(way.batch as f64),
+            values: &way.values,
+        });
+        let udp = self.udp.iter().map(|way| Row {
+            name: &way.name,
+            tuple: "",
+            batch: None,
+            values: &way.values,
+        });
+        let rows: Vec<Row<'_>> = hashes.chain(udp).collect();
+        let readings = [
+            Reading::new(Column::left("way"), |row: &Row<'_>| row.name.to_owned()),
+            Reading::new(Column::left("tuple"), |row: &Row<'_>| row.tuple.to_owned()),
+            Reading::new(Column::right("batch"), |row: &Row<'_>| {
+                Cell::number(row.batch, Show::Count)
+            }),
+            metric(&NS_PER_HASH),
+            metric(&RATIO_TO_ORACLE),
+            metric(&PER_CPU_SECOND),
+            metric(&RATIO_TO_BASIC),
+        ];
+        table(readings, &rows)
+    }
+
+    /// Those of the best way of each kind.
+    fn figures(&self) -> Vec<(Figure, Option<f64>)> {
+        let (hash, udp) = (self.fastest_hash(), self.cheapest_udp());
+        vec![
+            figure(&NS_PER_HASH, hash),
+            figure(&RATIO_TO_ORACLE, hash),
+            figure(&PER_CPU_SECOND, udp),
+            figure(&RATIO_TO_BASIC, udp),
+        ]
+    }
+}
+
+fn figure<T>(metric: &'static Metric<T>, way: Option<&impl Measured>) -> (Figure, Option<f64>) {
+    (Figure::of(metric), way.and_then(|way| metric.of(way)))
+}
+
+/// A way of either kind.
+struct Row<'a> {
+    name: &'a str,
+    tuple: &'a str,
+    batch: Option<f64>,
+    values: &'a Values,
+}
+
+impl Measured for Row<'_> {
+    fn values(&self) -> &Values {
+        self.values
+    }
+}
+
+impl EnginesReport {
+    fn hashes_section(&self) -> Section {
+        let batch = self.toeplitz.iter().map(|way| way.batch).max().unwrap_or(1);
+        let batched = |way: &ToeplitzWay| {
+            let same = |other: &&ToeplitzWay| {
+                (&other.tuple, &other.name) == (&way.tuple, &way.name) && other.batch > 1
+            };
+            self.toeplitz.iter().find(same)
+        };
+        let batches = Column::right(&format!("batches of {batch}")).unit("ns/hash");
+        let time = with_range(&NS_PER_HASH, 2);
+        let readings = [
+            Reading::new(Column::left("tuple"), |way: &ToeplitzWay| way.tuple.clone()),
+            Reading::new(Column::left("way"), |way: &ToeplitzWay| way.name.clone()),
+            with_range(&NS_PER_HASH, 2),
+            Reading::new(faster_column(), |way: &ToeplitzWay| faster(Some(way))),
+            Reading::new(batches, |way: &ToeplitzWay| match batched(way) {
+                Some(way) => time.cell(way),
+                None => Cell::number(None, Show::Fixed(2)),
+            }),
+            Reading::new(faster_column(), |way: &ToeplitzWay| faster(batched(way))),
+        ];
+        let alone = self.toeplitz.iter().filter(|way| way.batch == 1);
+        let rounds = self.plan.rounds;
+        Section::new(format!(
+            "Toeplitz hash, medians of {rounds} rounds\u{b1}half the range"
+        ))
+        .table(table(readings, alone))
+    }
+
+    fn udp_section(&self) -> Section {
+        if self.udp.is_empty() {
+            return Section::default();
+        }
+        let half_range = |way: &UdpWay| {
+            let several = PER_CPU_SECOND.range(way).filter(|spread| spread.count > 1);
+            Cell::number(several.map(|spread| spread.relative * 50.0), Show::Fixed(0))
+        };
+        let cost = |way: &UdpWay| Cell::number(PER_CPU_SECOND.of(way).map(|rate| 1e9 / rate), Show::Fixed(0));
+        let readings = [
+            Reading::new(Column::left("way"), |way: &UdpWay| way.name.clone()),
+            Reading::new(
+                Column::left("datagrams are moved").may_shrink(),
+                |way: &UdpWay| way.describe.clone(),
+            ),
+            metric(&PER_CPU_SECOND),
+            Reading::new(Column::right("\u{b1}").unit("%"), half_range),
+            Reading::new(Column::right("CPU ns").unit("/datagram"), cost),
+            with_range(&RATIO_TO_BASIC, 2),
+        ];
+        let plan = &self.plan;
+        let what = format!(
+            "UDP echo of {} bytes, {} on the way, by CPU time of the server (CPU {}, client on CPU {}), medians of {} \
+             rounds of {}",
+            plan.payload_bytes,
+            plan.outstanding,
+            plan.server_cpu,
+            plan.client_cpu,
+            plan.rounds,
+            quantity::duration(plan.duration_s * 1e9),
+        );
+        Section::new("").note(what).table(table(readings, &self.udp))
+    }
+
+    /// What was left out and why, and the best ways, which a page has as its headline.
+    fn remarks(&self) -> Section {
+        let mut section = Section::new("");
+        for left_out in &self.left_out {
+            let line = format!("{}: {}", left_out.name, left_out.because);
+            section = section.labelled("left out ", line);
+        }
+        for way in &self.udp {
+            if let Some(because) = &way.unknown_because {
+                section = section.labelled("unknown  ", format!("{}: {because}", way.name));
+            }
+        }
+        if self.head.interrupted {
+            section =
+                section.note("The run was ended early: what it says rests on the trials that were complete.");
+        }
+        section.text_note("", self.conclusion())
+    }
+}
+
+fn faster_column() -> Column {
+    Column::right("faster").unit("x oracle")
+}
+
+/// How many times as fast as the oracle.
+fn faster(way: Option<&ToeplitzWay>) -> Cell {
+    let times = way.and_then(|way| Some(1.0 / RATIO_TO_ORACLE.of(way)?));
+    match way {
+        Some(way) if way.name == ORACLE => Cell::count(1),
+        _ => Cell::number(times, Show::Fixed(1)),
+    }
+}

@@ -1,0 +1,174 @@
+//! The simulation, for the runner: a step is a table, and a trial one round of it.
+
+use super::document::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
+use super::round::{Outcome, Round};
+use super::{MOST_BUCKETS, MOST_FLOWS, Request, SimulateError, verdict};
+use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::experiment::{Experiment, Trying};
+use corelane_rss::IndirectionTable;
+use serde_json::Value;
+
+/// The most datagrams of a round, far from where whole numbers stop to be exact in a 64-bit float (2^53).
+const MOST_DATAGRAMS: u64 = 1_000_000_000_000_000;
+
+/// A simulation, ready to run.
+pub struct Simulation {
+    request: Request,
+    facts: RunFacts,
+    /// The table of each step.
+    tables: Vec<IndirectionTable>,
+    /// What each round came to, by step.
+    outcomes: Vec<Vec<Outcome>>,
+    /// The flows of the last round that was drawn: all tables are tried with the same.
+    round: Option<Round>,
+}
+
+impl Simulation {
+    /// A simulation that has not begun.
+    #[must_use]
+    pub fn new(request: Request, facts: RunFacts) -> Self {
+        Self {
+            request,
+            facts,
+            tables: Vec::new(),
+            outcomes: Vec::new(),
+            round: None,
+        }
+    }
+}
+
+impl Experiment for Simulation {
+    type Document = SimulateReport;
+    type Error = SimulateError;
+
+    fn plan(&self) -> Result<Value, SimulateError> {
+        let (_, left_out) = tables(&self.request)?;
+        check(&self.request)?;
+        Ok(as_json(&plan(&self.request, left_out)))
+    }
+
+    fn begin(&mut self) -> Result<SimulateReport, SimulateError> {
+        let (tables, left_out) = tables(&self.request)?;
+        check(&self.request)?;
+        self.outcomes = tables.iter().map(|_| Vec::new()).collect();
+        self.tables = tables;
+        Ok(SimulateReport {
+            // The same request gives the same document, whenever it is simulated.
+            head: Head {
+                started_unix_s: None,
+                ..Head::new(SCHEMA, &self.facts, None)
+            },
+            plan: plan(&self.request, left_out),
+            steps: Vec::new(),
+            trials: Vec::new(),
+            flows: Vec::new(),
+            conclusions: Vec::new(),
+        })
+    }
+
+    fn steps(&self) -> usize {
+        self.tables.len()
+    }
+
+    fn title(&self, step: usize, _: &Self::Document) -> String {
+        let table = &self.tables[step];
+        format!("{} entries, {} buckets", table.size(), table.buckets())
+    }
+
+    fn trial(
+        &mut self,
+        trying: &mut Trying<'_>,
+        report: &mut SimulateReport,
+    ) -> Result<TrialStatus, SimulateError> {
+        let (step, number) = (trying.turn.step, trying.turn.round as u32);
+        let round = match self.round.take().filter(|round| round.number == number) {
+            Some(round) => round,
+            None => Round::draw(&self.request, number)?,
+        };
+        if number == 0 && self.request.list_flows && report.flows.is_empty() {
+            report.flows = round.listed();
+        }
+        let outcome = round.outcome(&self.tables[step], self.request.tolerance)?;
+        self.outcomes[step].push(outcome);
+        self.round = Some(round);
+        Ok(TrialStatus::Valid)
+    }
+
+    /// Rounds count when they are complete: all steps then rest on the same flows.
+    fn conclude(&self, report: &mut SimulateReport) {
+        let rounds = self.outcomes.first().map_or(0, Vec::len);
+        if rounds == 0 || self.outcomes.iter().any(|outcomes| outcomes.len() != rounds) {
+            return;
+        }
+        let step = |outcomes: &Vec<Outcome>| {
+            let trials: Vec<&Trial> = outcomes.iter().map(|outcome| &outcome.trial).collect();
+            Step::of(
+                &trials,
+                self.request.datagrams,
+                outcomes.first()?.per_bucket.clone(),
+            )
+        };
+        report.steps = self.outcomes.iter().filter_map(step).collect();
+        report.conclusions = verdict::conclusions(&report.steps);
+        let all = self.outcomes.iter().flatten();
+        report.trials = all.map(|outcome| outcome.trial.clone()).collect();
+    }
+}
+
+/// The table of each step, by size, then by buckets; and the pairs that make none.
+fn tables(request: &Request) -> Result<(Vec<IndirectionTable>, Vec<LeftOut>), SimulateError> {
+    let (mut tables, mut left_out) = (Vec::new(), Vec::new());
+    for &size in &request.table_sizes {
+        if !size.is_power_of_two() || size > IndirectionTable::LARGEST {
+            return Err(SimulateError::TableSize { size });
+        }
+        for &buckets in &request.buckets {
+            if !(1..=MOST_BUCKETS).contains(&buckets) {
+                return Err(SimulateError::Buckets { buckets });
+            }
+            match IndirectionTable::round_robin(size, buckets) {
+                Ok(table) => tables.push(table),
+                Err(_) => left_out.push(LeftOut {
+                    table_size: size,
+                    buckets,
+                }),
+            }
+        }
+    }
+    if tables.is_empty() {
+        return Err(SimulateError::NothingFits);
+    }
+    Ok((tables, left_out))
+}
+
+fn check(request: &Request) -> Result<(), SimulateError> {
+    let (flows, datagrams) = (request.flows, request.datagrams);
+    if !(1..=MOST_FLOWS).contains(&flows) {
+        return Err(SimulateError::Flows { flows });
+    }
+    if !(flows as u64..=MOST_DATAGRAMS).contains(&datagrams) {
+        return Err(SimulateError::Datagrams { datagrams, flows });
+    }
+    if request.rounds == 0 {
+        return Err(SimulateError::NoRounds);
+    }
+    Ok(())
+}
+
+fn plan(request: &Request, left_out: Vec<LeftOut>) -> Plan {
+    Plan {
+        buckets: request.buckets.clone(),
+        table_sizes: request.table_sizes.clone(),
+        left_out,
+        flows: request.flows,
+        datagrams: request.datagrams,
+        sizes: request.sizes.to_string(),
+        hash_fields: request.hash_fields.to_string(),
+        key: request.key.to_string(),
+        clients: request.clients.to_string(),
+        server: request.server.to_string(),
+        seed: request.seed,
+        rounds: request.rounds,
+        rebalance_tolerance: request.tolerance,
+    }
+}
