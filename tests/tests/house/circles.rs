@@ -16,6 +16,7 @@ const CRATES: &[&str] = &[
 const KNOWN: &[(&str, &[&str])] = &[
     ("load", &["http::plan", "http::tls"]),
     ("load", &["udp::generator", "udp::mix"]),
+    ("lab", &["engines::document", "engines::metrics", "engines::ways"]),
     ("lab", &["engines::run", "engines::udp"]),
     ("lab", &["nic::guest", "nic::run", "nic::traffic"]),
     ("lab", &["scale::account", "scale::places"]),

@@ -94,7 +94,7 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     let (bed_plan, bed) = bed_for_connections(arguments.bed, most)?;
     let snapshot = snapshot(&bed);
     let plan = StreamsPlan::new(request, bed_plan, &bed, PORT, descriptor_limit);
-    if plan.steps.is_empty() && !arguments.shell.dry_run {
+    if plan.steps.is_empty() && !arguments.shell.run.dry_run {
         return Err(usage("--connections", plan.left_out.join("; ")));
     }
     let trial_seconds = plan.request.duration_s + 0.5;
