@@ -48,15 +48,6 @@ pub fn unfold(title: &str, text: &str) -> Markup {
     plain("details", plain("summary", title).with(plain("pre", text)))
 }
 
-/// A section, or nothing when it would be empty.
-#[must_use]
-pub fn section(title: &str, contents: Markup) -> Markup {
-    if contents.is_empty() {
-        return contents;
-    }
-    plain("section", plain("h2", title).with(contents))
-}
-
 /// Figures side by side.
 #[must_use]
 pub fn figure_grid(figures: Markup) -> Markup {
