@@ -64,7 +64,7 @@ fn the_time_the_locks_and_the_receive_paths_are_told_for_echo_and_sink() {
     assert!(
         fs::read_to_string(html)
             .unwrap()
-            .contains("<h2>Where the time went</h2>")
+            .contains("<h2>Where the time went: ")
     );
     let shown = common::run(&["report", "show", json]);
     assert_eq!(
