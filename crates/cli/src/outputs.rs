@@ -49,22 +49,19 @@ impl OutputArguments {
     /// # Errors
     /// When one cannot be written.
     pub fn save(&self, document: &dyn Rendered, json: &str) -> anyhow::Result<()> {
+        let write = |flag: &str, path: Option<&Path>, form: &dyn Fn() -> String| match path {
+            Some(path) => write_whole(path, &form()).with_context(|| format!("{flag} {}", path.display())),
+            None => Ok(()),
+        };
         let json_file = self.json.as_deref().filter(|_| !self.json_on_stdout());
-        let forms: [(&str, Option<&Path>, &dyn Fn() -> String); 4] = [
-            ("--json", json_file, &|| json.to_owned()),
-            ("--html", self.html.as_deref(), &|| document.page().to_html()),
-            ("--export-markdown", self.export_markdown.as_deref(), &|| {
-                document.page().to_markdown()
-            }),
-            ("--export-csv", self.export_csv.as_deref(), &|| {
-                document.table().to_csv()
-            }),
-        ];
-        for (flag, path, form) in forms {
-            if let Some(path) = path {
-                write_whole(path, &form()).with_context(|| format!("{flag} {}", path.display()))?;
-            }
-        }
+        write("--json", json_file, &|| json.to_owned())?;
+        write("--html", self.html.as_deref(), &|| document.page().to_html())?;
+        write("--export-markdown", self.export_markdown.as_deref(), &|| {
+            document.page().to_markdown()
+        })?;
+        write("--export-csv", self.export_csv.as_deref(), &|| {
+            document.table().to_csv()
+        })?;
         Ok(())
     }
 

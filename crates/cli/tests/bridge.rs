@@ -43,9 +43,9 @@ fn a_capture_passes_a_block_list_and_the_report_accounts_for_every_frame() {
     write_capture(Path::new(&path("in.pcap")), &frames);
     fs::write(path("list"), "# two ranges\n10.0.0.0/26 3\n10.0.1.7\n").unwrap();
     let bridged = common::run_json(&format!(
-        "bridge --link {} --link {} --table {} --match src --json",
-        format!("pcap:{}", path("in.pcap")),
-        format!("pcap:out={}", path("out.pcapng")),
+        "bridge --link pcap:{} --link pcap:out={} --table {} --match src --json",
+        path("in.pcap"),
+        path("out.pcapng"),
         path("list")
     ));
     let passing: Vec<Vec<u8>> = frames

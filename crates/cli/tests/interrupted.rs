@@ -33,7 +33,7 @@ fn an_interrupted_generator_reports_what_it_sent() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let load = common::corelane(&format!(
         "load udp {} --rate 1k --duration 60s",
-        server.local_addr().unwrap().to_string()
+        server.local_addr().unwrap()
     ))
     .stdout(Stdio::piped())
     .stderr(Stdio::piped())

@@ -97,13 +97,17 @@ impl Observed {
     fn sections(&self, title: &str) -> Vec<Section> {
         let mut sections = Vec::new();
         if let Some(profile) = &self.profile {
-            // The generator's own functions are in the document: the posts look at the server alone.
-            for (whose, table) in observed::function_tables(profile)
-                .into_iter()
-                .filter(|(whose, _)| *whose != "clients")
-            {
-                let headline = format!("{whose} {}", observed::functions_headline(profile, table));
-                sections.push(Section::new(headline).table(observed::functions(table, FUNCTIONS_SHOWN)));
+            for (whose, functions) in observed::function_tables(profile) {
+                let headline = format!("{whose} {}", observed::functions_headline(profile, functions));
+                let (section, table) = (
+                    Section::new(headline),
+                    observed::functions(functions, FUNCTIONS_SHOWN),
+                );
+                // The generator's own functions stand on the page alone: the posts look at the server.
+                sections.push(match whose {
+                    "clients" => section.page_table(table),
+                    _ => section.table(table),
+                });
             }
         }
         if let Some(locks) = &self.locks {
