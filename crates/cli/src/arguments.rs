@@ -66,7 +66,7 @@ pub enum Command {
         #[command(subcommand)]
         what: crate::table::TableWhat,
     },
-    /// Saved reports, told again or compared
+    /// Saved reports, shown again or compared
     Report {
         #[command(subcommand)]
         what: crate::report::ReportWhat,

@@ -1,4 +1,4 @@
-//! `corelane report`: saved documents, told again or compared.
+//! `corelane report`: saved documents, shown again or compared.
 
 use crate::outcome::{Done, Outcome, usage};
 use anyhow::Context;
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub enum ReportWhat {
-    /// Tell a saved report again, as text or as a page
+    /// Show a saved report again, as text or as a page
     Show {
-        /// A document that `lab scale udp|tcp|http --json FILE` wrote
+        /// A document that any `lab ... --json FILE` wrote
         file: PathBuf,
         /// Write the report as one HTML page instead
         #[arg(long, value_name = "FILE")]
