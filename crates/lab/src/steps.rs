@@ -275,7 +275,7 @@ pub trait Stepped: Document {
         self.metrics().iter().map(figure).collect()
     }
 
-    /// What became of the trials, in text.
+    /// How the trials ended, in text.
     fn trials_section(&self) -> Section {
         let all = self.trials().len();
         let mut section = Section::new("");
@@ -304,7 +304,7 @@ pub trait Stepped: Document {
         section
     }
 
-    /// What became of the trials, before any figure of a page.
+    /// How the trials ended, before any figure of a page.
     fn trial_caveats(&self) -> Vec<Caveat> {
         let all = self.trials().len();
         let reasons = SET_ASIDE

@@ -186,7 +186,7 @@ fn read_plan<Plan: DeserializeOwned>(text: Box<RawValue>) -> Result<Plan, String
     plan
 }
 
-/// What went wrong, as the parent is told.
+/// What went wrong, as it is reported to the parent.
 fn words(error: impl std::error::Error) -> String {
     error.to_string()
 }

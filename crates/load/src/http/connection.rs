@@ -8,9 +8,8 @@
 
 mod exchange;
 
-use super::body::Body;
 use super::group::Counts;
-use super::terms::{Prepared, Terms};
+use super::terms::Terms;
 use crate::failure::Failure;
 use crate::sources::Release;
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
@@ -18,6 +17,8 @@ use corelane_worker::Time;
 use corelane_worker::engine::{Cause, Output};
 use std::io;
 use std::time::Duration;
+
+use exchange::{Exchange, Stage, Written};
 
 /// How long the server has to close a connection first, so that its port is free at once and TIME_WAIT is the server's.
 const LINGER: Duration = Duration::from_secs(1);
@@ -65,45 +66,6 @@ enum State {
     Lingering,
     /// Closed by this side, and the engine has not reported the end.
     Closing(Release),
-}
-
-/// A request and what has come of its answer.
-#[derive(Debug)]
-struct Exchange {
-    /// When it was meant to be made.
-    due: Time,
-    /// When it was sent; before that, when sending began.
-    since: Time,
-    /// Bytes of the request that were queued, as long as some are left.
-    written: Option<u64>,
-    /// Bytes of the answer's body so far.
-    body: u64,
-    request: u16,
-    /// The status of the answer; 0 before its head.
-    status: u16,
-    stage: Stage,
-    /// What is wrong with the answer, though it is well framed.
-    verdict: Option<Failure>,
-    /// Whether the request says that it is the connection's last.
-    last: bool,
-    /// Whether the connection stays after the answer.
-    keep: bool,
-    /// Whether it is given up as soon as its answer begins.
-    aborts: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Nothing has come back, and some of the request is not queued.
-    Writing,
-    /// The head was sent; the body waits until the server asks for it.
-    AwaitingContinue,
-    /// The request was sent; nothing has come back.
-    AwaitingHead,
-    /// The answer has begun.
-    Reading,
-    /// The answer has begun, and a slow reader receives nothing until the deadline.
-    Held,
 }
 
 /// What a connection works with while it handles one event.
@@ -188,14 +150,6 @@ enum Progress {
     Continue,
     Complete,
     Failed(Failure),
-}
-
-/// How far a request is after a piece of it was queued.
-enum Written {
-    Part(usize),
-    /// The head is, and the body waits until the server asks for it.
-    Head,
-    All,
 }
 
 impl Connection {

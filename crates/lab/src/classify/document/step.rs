@@ -18,7 +18,7 @@ pub struct Trial {
     /// Misses of the last-level cache during classification; `None` where the kernel does not count them.
     pub cache_misses: Option<u64>,
     /// Bytes read from memory by the whole machine during the trial, the frames' arrival included, as a device's would be;
-    /// `None` where the memory controllers do not tell.
+    /// `None` where the memory controllers do not report it.
     pub mem_read_bytes: Option<u64>,
     /// Bytes written to memory, counted alike.
     pub mem_write_bytes: Option<u64>,
@@ -126,9 +126,9 @@ impl Measured for Step {
 /// What holds for all steps: why the machine cannot say something.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unknowns {
-    /// Why memory traffic is not told; `None` where it is.
+    /// Why memory traffic is unknown; `None` where it is known.
     pub memory_traffic: Option<String>,
-    /// Why cache misses are not told; `None` where they are.
+    /// Why cache misses are unknown; `None` where they are known.
     pub cache_misses: Option<String>,
 }
 

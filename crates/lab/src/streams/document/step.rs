@@ -25,10 +25,10 @@ pub struct Step {
     /// What went wrong with requests and connections, by cause, summed over the valid trials.
     #[serde(default)]
     pub errors: BTreeMap<String, u64>,
-    /// What TCP had to mend, and what stood still, summed over the valid trials.
+    /// Segments that TCP sent again or received out of order, and stalls, summed over the valid trials.
     #[serde(default)]
     pub segments: Option<Segments>,
-    /// Counters of the kernel that moved and tell of a limit, summed over the valid trials.
+    /// Counters of the kernel that moved and point to a limit, summed over the valid trials.
     #[serde(default)]
     pub kernel: BTreeMap<String, u64>,
     /// Memory a connection, medians.

@@ -280,7 +280,7 @@ impl StreamsReport {
         shown(Section::new(""), in_text, latency)
     }
 
-    /// What became of the connections of each series, and what each of them took; in text where there are many or several
+    /// How many connections of each series were opened and held, and what each of them took; in text where there are many or several
     /// numbers of them.
     fn connections_section(&self, judged: &[Series<'_>], controls: &[Series<'_>]) -> Section {
         let counts: BTreeSet<u64> = self.steps.iter().map(|step| step.shape.connections).collect();
@@ -372,7 +372,7 @@ impl StreamsReport {
         Section::new("controls beside exact steering").table(table(readings, last).without_silent_columns())
     }
 
-    /// What went wrong, and what the kernel counted that tells of a limit.
+    /// Errors, and the counters of the kernel that point to a limit.
     fn errors_section(&self) -> Section {
         let shape = Self::shape();
         let columns = shape.iter().map(Reading::column);

@@ -1,6 +1,55 @@
 //! One exchange on a connection: the request is written piece by piece, and the answer is read as it comes.
 
 use super::*;
+use crate::http::body::Body;
+use crate::http::terms::Prepared;
+
+/// A request and what has come of its answer.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    /// When it was meant to be made.
+    pub(super) due: Time,
+    /// When it was sent; before that, when sending began.
+    pub(super) since: Time,
+    /// Bytes of the request that were queued, as long as some are left.
+    pub(super) written: Option<u64>,
+    /// Bytes of the answer's body so far.
+    pub(super) body: u64,
+    pub(super) request: u16,
+    /// The status of the answer; 0 before its head.
+    pub(super) status: u16,
+    pub(super) stage: Stage,
+    /// What is wrong with the answer, though it is well framed.
+    pub(super) verdict: Option<Failure>,
+    /// Whether the request says that it is the connection's last.
+    pub(super) last: bool,
+    /// Whether the connection stays after the answer.
+    pub(super) keep: bool,
+    /// Whether it is given up as soon as its answer begins.
+    pub(super) aborts: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing has come back, and some of the request is not queued.
+    Writing,
+    /// The head was sent; the body waits until the server asks for it.
+    AwaitingContinue,
+    /// The request was sent; nothing has come back.
+    AwaitingHead,
+    /// The answer has begun.
+    Reading,
+    /// The answer has begun, and a slow reader receives nothing until the deadline.
+    Held,
+}
+
+/// How far a request is after a piece of it was queued.
+pub(super) enum Written {
+    Part(usize),
+    /// The head is, and the body waits until the server asks for it.
+    Head,
+    All,
+}
 
 impl Exchange {
     /// Queues the next piece of a request, at most so many bytes.
