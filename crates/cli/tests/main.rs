@@ -28,7 +28,6 @@ mod limits;
 #[path = "../src/load"]
 mod load {
     mod live;
-    mod words;
 }
 mod load_https;
 mod many_connections;

@@ -9,6 +9,7 @@ pub mod date;
 pub mod diff;
 pub mod gate;
 pub mod html;
+pub mod measurement;
 pub mod page;
 pub mod reading;
 pub mod table;

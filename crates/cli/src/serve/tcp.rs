@@ -6,8 +6,9 @@ use crate::outcome::Outcome;
 use crate::values::{duration, write_size};
 use clap::Args;
 use corelane_measure::quantity;
-use corelane_report::table::{Column, Table};
-use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServeError, TcpServed, TcpServer};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
+use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServeError, TcpServed, TcpServer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ impl Foreground for Shown {
     }
 
     fn line(&self, served: &TcpServed, last: &TcpServed) -> String {
-        let second = |count: fn(&corelane_serve::tcp::BucketTcp) -> u64| {
+        let second = |count: fn(&BucketTcp) -> u64| {
             let bytes = served.sum(count).saturating_sub(last.sum(count));
             format!("{} Gb/s", quantity::fixed(bytes as f64 * 8.0 / 1e9, 3))
         };
@@ -83,35 +84,24 @@ impl Foreground for Shown {
     }
 
     fn summary(served: &TcpServed) -> String {
-        let headers = [
-            "bucket",
-            "cpu",
-            "accepted",
-            "received",
-            "sent",
-            "disorder",
-            "sent again",
-            "stalls",
-        ];
-        let mut table = Table::new(headers.into_iter().map(Column::right).collect());
+        let table = Rows::of(&served.buckets)
+            .right("bucket", |bucket| bucket.bucket.to_string())
+            .right("cpu", |bucket| bucket.cpu.to_string())
+            .count("accepted", |bucket| bucket.accepted)
+            .right("received", |bucket| quantity::bytes(bucket.bytes_received))
+            .right("sent", |bucket| quantity::bytes(bucket.bytes_sent))
+            .count("disorder", |bucket| bucket.out_of_order_segments)
+            .count("sent again", |bucket| bucket.retransmitted_segments)
+            .count("stalls", |bucket| bucket.stalls)
+            .table();
         let mut errors = BTreeMap::<String, u64>::new();
-        for bucket in &served.buckets {
-            table.row([
-                bucket.bucket.to_string(),
-                bucket.cpu.to_string(),
-                quantity::count(bucket.accepted),
-                quantity::bytes(bucket.bytes_received),
-                quantity::bytes(bucket.bytes_sent),
-                quantity::count(bucket.out_of_order_segments),
-                quantity::count(bucket.retransmitted_segments),
-                quantity::count(bucket.stalls),
-            ]);
-            for (cause, count) in bucket.accept_failed.iter().chain(&bucket.broken) {
-                *errors.entry(cause.clone()).or_default() += count;
-            }
+        for (cause, count) in served
+            .buckets
+            .iter()
+            .flat_map(|bucket| bucket.accept_failed.iter().chain(&bucket.broken))
+        {
+            *errors.entry(cause.clone()).or_default() += count;
         }
-        let mut text = table.render(100);
-        text.push_str(&buckets::errors(&errors));
-        text
+        table.render(WIDTH) + &buckets::by_cause("error", &errors)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::SourceArguments;
 use crate::interrupt::Interrupt;
-use crate::outcome::{CannotRun, usage};
+use crate::outcome::{cannot_run, usage};
 use corelane_packet::verify::{Observed, Queue, Verifier};
 use corelane_worker::received::{ReceiveError, Receiver};
 use std::thread;
@@ -23,7 +23,7 @@ pub(super) struct Taken {
 pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Taken> {
     let interrupt = Interrupt::catch()?;
     let mut receiver = Receiver::new(device).map_err(|error| match error {
-        error @ ReceiveError::NotPermitted => CannotRun(error.to_string()).into(),
+        error @ ReceiveError::NotPermitted => cannot_run(error),
         error @ ReceiveError::NoDevice { .. } => usage("--dev", error),
         error => error.into(),
     })?;

@@ -8,13 +8,13 @@ mod body;
 mod client;
 mod connection;
 mod error;
-mod figures;
 mod generator;
 mod group;
 mod loaded;
 mod merged;
 mod phases;
 mod plan;
+mod report;
 mod resolve;
 mod run;
 pub mod scenario;
@@ -24,7 +24,6 @@ mod tls;
 
 pub use crate::failure::{Failure, Failures};
 pub use error::HttpLoadError;
-pub use figures::FIGURES;
 pub use loaded::{
     ClientCost, ConnectionCounts, HttpBytes, HttpLoaded, PhaseLoaded, PoolLoaded, RequestCounts, WorkerLoaded,
 };

@@ -6,6 +6,7 @@
 mod generator;
 mod loaded;
 mod plan;
+mod report;
 mod run;
 
 pub use loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
