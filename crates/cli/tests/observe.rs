@@ -3,7 +3,7 @@
 use crate::common;
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -162,13 +162,7 @@ fn where_it_is_forbidden_the_report_says_what_to_allow_and_the_run_goes_on() {
         );
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let program = folder.path().join("corelane");
-    // By another process: a descriptor that is open for writing here may be inherited by a child of another test for a moment,
-    // and a file that is open for writing cannot be executed.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_corelane")).arg(&program).status();
-    assert!(copied.unwrap().success());
+    let (_folder, program) = common::program_for_anyone();
     let lab = |more: &[&str]| {
         let mut lab = Command::new(&program);
         lab.args([
