@@ -28,7 +28,7 @@ impl Service for BucketHandler {
         let own = sockets.next().expect("a worker has a socket");
         let own = ops.datagrams(own, DatagramOptions::default())?;
         let by_bucket: io::Result<Vec<Id>> = sockets
-            .map(|socket| ops.datagrams(socket, DatagramOptions::without_receiving()))
+            .map(|socket| ops.datagrams(socket, DatagramOptions { receive: false }))
             .collect();
         self.begin_answering(own, by_bucket?);
         Ok(())
@@ -56,7 +56,7 @@ impl Handler for Farmed {
 impl Service for Farmed {
     fn begin(&mut self, ops: &mut Ops, _now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
         for socket in sockets.into_iter().map(UdpSocket::from) {
-            self.socket = Some(ops.datagrams(socket, DatagramOptions::without_receiving())?);
+            self.socket = Some(ops.datagrams(socket, DatagramOptions { receive: false })?);
         }
         Ok(())
     }
