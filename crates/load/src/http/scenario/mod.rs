@@ -11,11 +11,11 @@ mod values;
 pub use sizes::{Distribution, Sizes};
 pub use values::{Bytes, Number, Period, Rate, Share, Statuses};
 
-use super::plan::{Behaviour, Model, PlannedBody, PlannedPhase, StatusRange, Timeouts, Until};
+use super::plan::{PlannedBody, StatusRange};
 use super::resolve::{OneRequest, PoolRequest};
-use super::tls::TlsSettings;
 use crate::pool::Pool;
 use crate::sources::Align;
+use crate::streams::{Behaviour, Model, PlannedPhase, Timeouts, TlsSettings, Until};
 use corelane_proto::http::url::{Scheme, Url};
 use serde::Deserialize;
 use std::collections::BTreeMap;
