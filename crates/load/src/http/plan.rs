@@ -98,6 +98,19 @@ pub struct StatusRange {
     pub last: u16,
 }
 
+impl StatusRange {
+    /// Reads `200,204,300-399`; `None` where that is no list of statuses.
+    #[must_use]
+    pub fn parse_list(text: &str) -> Option<Vec<Self>> {
+        let range = |part: &str| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            (200 <= first && first <= last && last <= 999).then_some(Self { first, last })
+        };
+        text.split(',').map(range).collect()
+    }
+}
+
 /// The requests of a pool as they are sent.
 #[derive(Debug)]
 pub struct Requests {
