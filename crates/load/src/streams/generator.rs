@@ -11,11 +11,9 @@ use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
 use super::protocol::StreamProtocol;
 use super::terms::Terms;
-use crate::failure::Failures;
 use crate::showing::{Showing, Shown};
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
-use corelane_measure::histogram::Histogram;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
@@ -338,23 +336,17 @@ impl<P: StreamProtocol> Generator<P> {
 
     /// What one who watches sees.
     fn shown(&self) -> Shown {
-        let (mut times, mut failures, mut not_opened) =
-            (Histogram::new(), Failures::default(), Failures::default());
-        for group in &self.groups {
-            let histograms = &group.tally.histograms;
-            times.merge(if P::IS_TRANSFER {
-                &histograms.connect
+        let mut shown = Shown::default();
+        for Group { tally, .. } in &self.groups {
+            shown.times.merge(if P::IS_TRANSFER {
+                &tally.histograms.connect
             } else {
-                &histograms.latency
+                &tally.histograms.latency
             });
-            failures.add(&group.tally.counts.requests.by_cause);
-            not_opened.add(&group.tally.counts.connections.failed);
+            shown.failures.add(&tally.counts.requests.by_cause);
+            shown.not_opened.add(&tally.counts.connections.failed);
         }
-        Shown {
-            times: Some(times),
-            failures,
-            not_opened,
-        }
+        shown
     }
 }
 

@@ -42,12 +42,9 @@ impl FromStr for Direction {
     type Err = UnknownDirection;
 
     fn from_str(text: &str) -> Result<Self, UnknownDirection> {
-        match text {
-            "write" => Ok(Self::Write),
-            "read" => Ok(Self::Read),
-            "both" => Ok(Self::Both),
-            other => Err(UnknownDirection(other.to_owned())),
-        }
+        let all = [Self::Write, Self::Read, Self::Both];
+        let found = all.into_iter().find(|direction| direction.to_string() == text);
+        found.ok_or_else(|| UnknownDirection(text.to_owned()))
     }
 }
 

@@ -100,7 +100,8 @@ impl<P: DatagramProtocol> Generator<P> {
 
     /// Has a socket of a lease send, too.
     pub(super) fn add(&mut self, id: Id, lease: usize) {
-        self.flow_of_slot.resize(self.flow_of_slot.len().max(id.slot() + 1), 0);
+        self.flow_of_slot
+            .resize(self.flow_of_slot.len().max(id.slot() + 1), 0);
         self.flow_of_slot[id.slot()] = self.flows.len() as u32;
         self.flows.push(Flow::new(id, lease as u32));
         let leases = self.tally.leases.len().max(lease + 1);
@@ -321,7 +322,7 @@ impl<P: DatagramProtocol> Generator<P> {
         live.sent.set(ops.counters().sent);
         live.returned.set(self.tally.counts.returned);
         live.shown.show(|| Shown {
-            times: Some(self.tally.round_trip.clone()),
+            times: self.tally.round_trip.clone(),
             ..Shown::default()
         });
     }
@@ -356,7 +357,9 @@ impl<P: DatagramProtocol> Generator<P> {
         if let Some(error) = answer.error {
             *self.tally.counts.errors.entry(error.to_owned()).or_default() += 1;
         }
-        self.tally.round_trip.record(now.since(answer.due).as_nanos() as u64);
+        self.tally
+            .round_trip
+            .record(now.since(answer.due).as_nanos() as u64);
     }
 
     fn take_stock(&mut self, ops: &Ops) {
@@ -425,7 +428,7 @@ fn open_sockets(
     mut take: impl FnMut(UdpSocket) -> io::Result<()>,
 ) -> Result<(), UdpLoadError> {
     let (mut missing, has_spare_ports) = (lease.connections, lease.has_spare_ports());
-    for port in lease.each_port() {
+    for port in lease.clone().into_ports() {
         if missing == 0 {
             break;
         }

@@ -175,10 +175,7 @@ fn under_skew_every_flow_sends_its_share_at_any_pace() {
         assert!(sent > 1_000, "{pace:?}: {sent}");
         for ((lease, _), weight) in outcome.leases.iter().zip([0.6, 0.3, 0.1]) {
             let due = sent as f64 * weight;
-            assert!(
-                (*lease as f64 - due).abs() <= 2.0,
-                "{pace:?}: {lease} of {sent}"
-            );
+            assert!((*lease as f64 - due).abs() <= 2.0, "{pace:?}: {lease} of {sent}");
         }
         assert_eq!(outcome.counts.sent, sent, "{pace:?}");
     }

@@ -8,7 +8,6 @@
 mod sizes;
 mod values;
 
-use sizes::Sizes;
 use super::plan::{PlannedBody, StatusRange};
 use super::resolve::{OneRequest, PoolRequest};
 use crate::pool::Pool;
@@ -16,6 +15,7 @@ use crate::sources::Align;
 use crate::streams::{Behaviour, Model, PlannedPhase, Timeouts, TlsSettings, Until};
 use corelane_proto::http::url::{Scheme, Url, UrlError};
 use serde::Deserialize;
+use sizes::Sizes;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -266,7 +266,10 @@ impl Scenario {
             requests.extend(entry.requests(&host)?);
         }
         if requests.is_empty() {
-            return Err(ScenarioError::Wrong(format!("URL pool '{}': it has no entry", urls.name)));
+            return Err(ScenarioError::Wrong(format!(
+                "URL pool '{}': it has no entry",
+                urls.name
+            )));
         }
         let own = |reason: String| wrong(format!(": {reason}"));
         Ok(PoolRequest {
@@ -315,7 +318,9 @@ impl ClientPool {
         let given = self.insecure.is_some() || self.ca.is_some() || self.resumption.is_some();
         if given && !server.tls {
             let name = &server.name;
-            return Err(format!("insecure, ca and resumption need tls = true of server pool '{name}'"));
+            return Err(format!(
+                "insecure, ca and resumption need tls = true of server pool '{name}'"
+            ));
         }
         let insecure = self.insecure.unwrap_or(false);
         if insecure && self.ca.is_some() {
@@ -330,7 +335,9 @@ impl ClientPool {
 
     fn model(&self) -> Result<Model, String> {
         match (self.rate, self.think) {
-            (Some(_), Some(_)) => Err("rate (open loop) and think (closed loop) exclude each other".to_owned()),
+            (Some(_), Some(_)) => {
+                Err("rate (open loop) and think (closed loop) exclude each other".to_owned())
+            }
             (Some(per_second), None) => Ok(Model::Open { per_second }),
             (None, think) => Ok(Model::Closed {
                 think_s: think.unwrap_or(0.0),
