@@ -2,18 +2,18 @@
 //!
 //! One thread decides, every worker reads: a time that is not known yet is [`Time::NEVER`].
 
-use super::plan::PlannedPhase;
+use super::plan::{PlannedPhase, Until};
 use corelane_worker::Time;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The beginnings of the phases, and the end of the last one.
 #[derive(Debug)]
-pub(super) struct PhaseTimes(Vec<AtomicU64>);
+pub(crate) struct PhaseTimes(Vec<AtomicU64>);
 
 impl PhaseTimes {
     /// Times for so many phases, none known.
-    pub(super) fn new(phases: usize) -> Self {
+    pub(crate) fn new(phases: usize) -> Self {
         Self(
             (0..=phases)
                 .map(|_| AtomicU64::new(Time::NEVER.nanoseconds()))
@@ -22,19 +22,19 @@ impl PhaseTimes {
     }
 
     /// When a phase begins; after the last one, the end.
-    pub(super) fn began(&self, phase: usize) -> Time {
+    pub(crate) fn began(&self, phase: usize) -> Time {
         self.0.get(phase).map_or(Time::NEVER, |time| {
             Time::from_nanoseconds(time.load(Ordering::Relaxed))
         })
     }
 
     /// The end of the last phase.
-    pub(super) fn end(&self) -> Time {
+    pub(crate) fn end(&self) -> Time {
         self.began(self.0.len() - 1)
     }
 
     /// Has a phase begin, and those after it as far as their durations say.
-    pub(super) fn begin(&self, phase: usize, at: Time, phases: &[PlannedPhase]) {
+    pub(crate) fn begin(&self, phase: usize, at: Time, phases: &[PlannedPhase]) {
         let mut at = at;
         for (place, time) in self.0.iter().enumerate().skip(phase) {
             time.store(at.nanoseconds(), Ordering::Relaxed);
@@ -45,8 +45,19 @@ impl PhaseTimes {
 }
 
 impl PlannedPhase {
+    /// All clients at work until something of this.
+    #[must_use]
+    pub fn hold(until: Until) -> Self {
+        Self {
+            name: "hold".to_owned(),
+            from: 1.0,
+            to: 1.0,
+            until,
+        }
+    }
+
     /// How much of each pool is at work so long after its beginning, 0 to 1.
-    pub(super) fn level(&self, elapsed: Duration) -> f64 {
+    pub(crate) fn level(&self, elapsed: Duration) -> f64 {
         let level = match self.until.duration_s {
             Some(duration) if duration > 0.0 => {
                 let part = (elapsed.as_secs_f64() / duration).min(1.0);
@@ -61,7 +72,6 @@ impl PlannedPhase {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::plan::Until;
 
     fn phase(duration_s: Option<f64>) -> PlannedPhase {
         PlannedPhase {

@@ -2,10 +2,45 @@
 
 use super::session::{Buffers, Handshake, News, RECORD, Session};
 use super::*;
-use crate::http::tests::{certificate, server_configuration};
 use corelane_worker::Time;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 use std::io::{Read, Write};
+
+/// A certificate for these names: in a file for clients to trust, and with its key.
+pub(crate) fn certificate(
+    names: &[&str],
+) -> (
+    tempfile::NamedTempFile,
+    CertificateDer<'static>,
+    PrivatePkcs8KeyDer<'static>,
+) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), made.cert.pem()).unwrap();
+    (
+        file,
+        made.cert.der().clone(),
+        made.signing_key.serialize_der().into(),
+    )
+}
+
+/// A server with this certificate, that gives tickets.
+pub(crate) fn server_configuration(
+    certificate: &CertificateDer<'static>,
+    key: &PrivatePkcs8KeyDer<'static>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Arc<ServerConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = PrivateKeyDer::Pkcs8(key.clone_key());
+    let configuration = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key);
+    Arc::new(configuration.unwrap())
+}
 
 fn encryption(server_name: &str, settings: TlsSettings) -> Encryption {
     let pool = TlsPool {
@@ -181,8 +216,8 @@ fn sessions_are_resumed_unless_they_are_not_to_be() {
 
 #[test]
 fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
+    let (other, ..) = certificate(&["server.example"]);
     let (own, certificate, key) = certificate(&["server.example"]);
-    let (other, ..) = crate::http::tests::certificate(&["server.example"]);
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
     let insecure = TlsSettings {
         insecure: true,

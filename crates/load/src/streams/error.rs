@@ -1,4 +1,4 @@
-//! Why an HTTP generator could not be planned, started or finished.
+//! Why a generator could not be planned, started or finished.
 
 use super::tls::TlsLoadError;
 use crate::sources::SourceError;
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// Why a generator could not be planned, started or finished.
 #[derive(Debug, Error)]
-pub enum HttpLoadError {
+pub enum StreamLoadError {
     /// A request that cannot be written.
     #[error(transparent)]
     Request(#[from] OutgoingError),

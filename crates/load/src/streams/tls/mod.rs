@@ -7,9 +7,7 @@ pub(super) mod session;
 mod tickets;
 mod trust;
 
-use super::plan::PlannedPool;
 use crate::failure::Failure;
-use corelane_measure::histogram::Histogram;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, Error, RootCertStore};
@@ -162,17 +160,15 @@ impl TlsLoaded {
 }
 
 /// How one worker's part of a pool is encrypted.
-pub(super) struct Encryption {
+pub(crate) struct Encryption {
     pub(super) configuration: Arc<ClientConfig>,
     pub(super) server_name: ServerName<'static>,
     pub(super) counts: TlsLoaded,
-    /// From the connection's being open to the end of the handshake.
-    pub(super) handshake: Histogram,
 }
 
 /// What the workers make the sessions of one pool from.
 #[derive(Debug, Clone)]
-pub(super) struct TlsPool {
+pub(crate) struct TlsPool {
     configuration: ClientConfig,
     server_name: ServerName<'static>,
     settings: TlsSettings,
@@ -194,28 +190,25 @@ impl TlsPool {
                 verified: !self.settings.insecure,
                 ..TlsLoaded::default()
             },
-            handshake: Histogram::new(),
         }
     }
 }
 
 /// What a certificate can be for.
-pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsLoadError> {
+pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, TlsLoadError> {
     ServerName::try_from(host.to_owned()).map_err(|_| TlsLoadError::Name(host.to_owned()))
 }
 
-/// What the sessions of a pool are made from; `None` where connections are plain. The system's authorities are read once,
-/// into `system`.
+/// What the sessions of a pool are made from. The system's authorities are read once, into `system`.
 pub(super) fn pool(
-    pool: &PlannedPool,
+    tls: &PlannedTls,
     system: &mut Option<Arc<RootCertStore>>,
-) -> Result<Option<TlsPool>, TlsLoadError> {
-    let Some(tls) = &pool.tls else { return Ok(None) };
-    Ok(Some(TlsPool {
+) -> Result<TlsPool, TlsLoadError> {
+    Ok(TlsPool {
         configuration: configuration(&tls.settings, system)?,
         server_name: server_name(&tls.server_name)?,
         settings: tls.settings.clone(),
-    }))
+    })
 }
 
 /// The configuration but for the store of sessions.
@@ -241,6 +234,9 @@ fn configuration(
     configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(configuration)
 }
+
+#[cfg(test)]
+pub(crate) use tests::{certificate, server_configuration};
 
 #[cfg(test)]
 mod tests;

@@ -13,13 +13,13 @@ use std::sync::Arc;
 const OVERHEAD: usize = 30;
 
 /// Plain bytes of a record at most (RFC 8446 5.1).
-pub(in crate::http) const RECORD: usize = 16_384;
+pub(in crate::streams) const RECORD: usize = 16_384;
 
 /// Bytes of an alert, encrypted.
 const ALERT: usize = 2 + OVERHEAD;
 
 /// One session.
-pub(in crate::http) struct Session {
+pub(in crate::streams) struct Session {
     connection: UnbufferedClientConnection,
     began: Time,
     /// Received and not used yet: less than a record, or than a message of the handshake.
@@ -30,26 +30,26 @@ pub(in crate::http) struct Session {
 
 /// What the sessions of a worker use in turn.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Buffers {
+pub(in crate::streams) struct Buffers {
     incoming: Vec<u8>,
     /// What is to be sent.
-    pub(in crate::http) outgoing: Vec<u8>,
+    pub(in crate::streams) outgoing: Vec<u8>,
     /// What was received, in plain.
-    pub(in crate::http) plain: Vec<u8>,
+    pub(in crate::streams) plain: Vec<u8>,
 }
 
 /// What the last bytes brought, beside those in the buffers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::http) struct News {
+pub(in crate::streams) struct News {
     /// The handshake is complete, and whether it resumed an earlier session.
-    pub(in crate::http) opened: Option<Handshake>,
+    pub(in crate::streams) opened: Option<Handshake>,
     /// The server has ended its side (`close_notify`), as nobody else could.
-    pub(in crate::http) ended: bool,
+    pub(in crate::streams) ended: bool,
 }
 
 /// How a session began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum Handshake {
+pub(in crate::streams) enum Handshake {
     /// With a certificate.
     Full,
     /// With what an earlier session left.
@@ -58,7 +58,7 @@ pub(in crate::http) enum Handshake {
 
 impl Session {
     /// A session before its handshake.
-    pub(in crate::http) fn new(
+    pub(in crate::streams) fn new(
         configuration: &Arc<ClientConfig>,
         server_name: &ServerName<'static>,
         now: Time,
@@ -74,7 +74,7 @@ impl Session {
 
     /// Takes in what the server sent, at first nothing. The buffers hold what it came to, also when it failed: plain bytes
     /// before the failure, and an alert for the server.
-    pub(in crate::http) fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<News, Error> {
+    pub(in crate::streams) fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<News, Error> {
         buffers.incoming.clear();
         buffers.incoming.append(&mut self.tail);
         buffers.incoming.extend_from_slice(bytes);
@@ -155,17 +155,17 @@ impl Session {
     }
 
     /// When its handshake began.
-    pub(in crate::http) fn began(&self) -> Time {
+    pub(in crate::streams) fn began(&self) -> Time {
         self.began
     }
 
     /// Whether the server has ended its side, so that what it sent is known to be whole.
-    pub(in crate::http) fn has_ended(&self) -> bool {
+    pub(in crate::streams) fn has_ended(&self) -> bool {
         self.ended
     }
 
     /// Version and cipher suite, once they are agreed on.
-    pub(in crate::http) fn suite(&self) -> Option<String> {
+    pub(in crate::streams) fn suite(&self) -> Option<String> {
         let (version, suite) = (
             self.connection.protocol_version()?,
             self.connection.negotiated_cipher_suite()?.suite(),
@@ -174,13 +174,13 @@ impl Session {
     }
 
     /// Encrypts bytes, at most a few records of them, behind what `outgoing` holds.
-    pub(in crate::http) fn encrypt(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
+    pub(in crate::streams) fn encrypt(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
         let room = bytes.len() + (bytes.len() / RECORD + 1) * OVERHEAD;
         self.write(outgoing, room, |traffic, room| traffic.encrypt(bytes, room))
     }
 
     /// Says that nothing more follows from this side.
-    pub(in crate::http) fn end(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
+    pub(in crate::streams) fn end(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
         if self.shaking_hands {
             return Err(Error::HandshakeNotComplete);
         }

@@ -1,14 +1,17 @@
 //! A connection in its worker: events of the engine go to its state machine, through its TLS session if it has one, and
 //! what the state machine wants is done: operations for the engine, counts, the next request.
 
-use super::connection::{Ask, Connection, ConnectionContext, Next, Outcome, Settled};
+use super::connection::{Connection, Input, Next, Outcome, Settled};
 use super::group::Group;
+use super::loaded::Counts;
+use super::protocol::{Ask, Context, StreamProtocol, Transport};
+use super::terms::Terms;
 use super::tls::Encrypted;
 use super::tls::session::{Buffers, Session};
 use crate::failure::Failure;
-use crate::sources::Source;
+use crate::sources::{Release, Source};
 use corelane_worker::Time;
-use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Output, Plain};
+use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Plain};
 use corelane_worker::timers::{Timer, Wheel};
 use std::time::Duration;
 
@@ -21,20 +24,20 @@ const MEAN_OVER: i64 = 64;
 
 /// A connection and what its worker keeps of it.
 #[derive(Debug)]
-pub(super) struct Slot {
-    pub(super) id: Option<Id>,
+pub(crate) struct Slot<P: StreamProtocol> {
+    pub(crate) id: Option<Id>,
     /// Which of its worker's groups it belongs to.
-    pub(super) group: u16,
+    pub(crate) group: u16,
     source: Option<Source>,
     timer: Option<Timer>,
     /// When the timer fires; never without one.
     fires: Time,
     session: Option<Box<Session>>,
-    pub(super) connection: Connection,
+    pub(crate) connection: Connection<P>,
 }
 
-impl Slot {
-    pub(super) fn new(group: u16) -> Self {
+impl<P: StreamProtocol> Slot<P> {
+    pub(crate) fn new(group: u16) -> Self {
         Self {
             id: None,
             group,
@@ -49,7 +52,7 @@ impl Slot {
 
 /// How far the run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// Connections are opened; no requests are made.
     Opening,
     /// Requests are made.
@@ -59,22 +62,22 @@ pub(super) enum Stage {
 }
 
 /// What the connections of a worker share.
-pub(super) struct Shared {
-    pub(super) stage: Stage,
-    pub(super) wheel: Wheel<u32>,
-    pub(super) random: fastrand::Rng,
+pub(crate) struct Shared {
+    pub(crate) stage: Stage,
+    pub(crate) wheel: Wheel<u32>,
+    pub(crate) random: fastrand::Rng,
     /// Connections being opened.
-    pub(super) opening: usize,
-    pub(super) open: u64,
-    pub(super) mean_latency: Duration,
+    pub(crate) opening: usize,
+    pub(crate) open: u64,
+    pub(crate) mean_latency: Duration,
     /// Connection of each engine slot.
-    pub(super) of_slot: Vec<u32>,
+    pub(crate) of_slot: Vec<u32>,
     buffers: Buffers,
 }
 
 impl Shared {
     /// What the connections of worker `place` share, before there is one.
-    pub(super) fn new(place: usize, now: Time) -> Self {
+    pub(crate) fn new(place: usize, now: Time) -> Self {
         Self {
             stage: Stage::Opening,
             wheel: Wheel::new(now),
@@ -90,26 +93,26 @@ impl Shared {
 }
 
 /// One connection of a worker while something happens to it.
-pub(super) struct Client<'a> {
-    pub(super) ops: &'a mut Ops,
-    pub(super) now: Time,
-    pub(super) index: usize,
-    pub(super) slot: &'a mut Slot,
-    pub(super) group: &'a mut Group,
-    pub(super) shared: &'a mut Shared,
+pub(crate) struct Client<'a, P: StreamProtocol> {
+    pub(crate) ops: &'a mut Ops,
+    pub(crate) now: Time,
+    pub(crate) index: usize,
+    pub(crate) slot: &'a mut Slot<P>,
+    pub(crate) group: &'a mut Group<P>,
+    pub(crate) shared: &'a mut Shared,
 }
 
-impl Client<'_> {
+impl<P: StreamProtocol> Client<'_, P> {
     /// Something happened on the connection.
-    pub(super) fn handle(&mut self, event: Event<'_>) {
+    pub(crate) fn handle(&mut self, event: Event<'_>) {
         match event {
             Event::Bytes(bytes) if self.slot.session.is_some() => self.decrypt(bytes),
-            Event::Bytes(bytes) => self.step(|connection, context| connection.receive(bytes, context)),
+            Event::Bytes(bytes) => self.step(Input::Bytes(bytes)),
             Event::Opened { .. } => self.connected(),
-            Event::Drained => self.step(Connection::drained),
+            Event::Drained => self.step(Input::Drained),
             Event::PeerClosed => {
                 let genuine = self.slot.session.as_deref().is_none_or(Session::has_ended);
-                self.step(|connection, context| connection.peer_closed(genuine, context));
+                self.step(Input::PeerClosed { genuine });
             }
             Event::Closed(cause) => self.closed(cause),
             _ => {}
@@ -118,12 +121,12 @@ impl Client<'_> {
 
     /// The timer has fired. Timers are lazy: one that fires too early is set again, so that a deadline that moves on with
     /// every request costs nothing.
-    pub(super) fn fired(&mut self) {
+    pub(crate) fn fired(&mut self) {
         (self.slot.timer, self.slot.fires) = (None, Time::NEVER);
         if self.slot.connection.deadline() > self.now {
             self.watch();
         } else if self.slot.id.is_some() {
-            self.step(Connection::expired);
+            self.step(Input::Expired);
         } else {
             self.begin(self.slot.connection.deadline());
         }
@@ -142,40 +145,27 @@ impl Client<'_> {
         self.slot.fires = deadline;
     }
 
-    /// Has the state machine take an event, and does what it wants.
-    fn step(&mut self, take: impl FnOnce(&mut Connection, &mut ConnectionContext<'_>) -> Outcome) {
+    /// Has the state machine take what happens, and does what it wants.
+    pub(crate) fn step(&mut self, input: Input<'_>) {
         let Some(id) = self.slot.id else { return };
         let mut plain = Plain { ops: self.ops, id };
-        let mut encrypted;
-        let out: &mut dyn Output = match (&mut self.slot.session, &mut self.group.encryption) {
+        let (connection, group, now) = (&mut self.slot.connection, &mut *self.group, self.now);
+        let outcome = match (&mut self.slot.session, &mut group.encryption) {
             (Some(session), Some(encryption)) => {
-                let (outgoing, sent) = (
-                    &mut self.shared.buffers.outgoing,
-                    &mut encryption.counts.bytes_sent,
-                );
-                encrypted = Encrypted {
+                let mut out = Encrypted {
                     plain,
                     session,
-                    outgoing,
-                    sent,
+                    outgoing: &mut self.shared.buffers.outgoing,
+                    sent: &mut encryption.counts.bytes_sent,
                 };
-                &mut encrypted
+                let (counts, shared) = (&mut group.tally.counts, &mut group.shared);
+                take(connection, input, (now, &group.terms, counts, shared), &mut out)
             }
-            _ => &mut plain,
+            _ => {
+                let (counts, shared) = (&mut group.tally.counts, &mut group.shared);
+                take(connection, input, (now, &group.terms, counts, shared), &mut plain)
+            }
         };
-        let outcome = take(
-            &mut self.slot.connection,
-            &mut ConnectionContext {
-                now: self.now,
-                terms: &self.group.terms,
-                counts: &mut self.group.counts,
-                out,
-                last_head: &mut self.group.last_head,
-            },
-        );
-        if outcome.next == Next::Close {
-            out.end();
-        }
         self.apply(id, outcome);
     }
 
@@ -197,12 +187,16 @@ impl Client<'_> {
 
     /// Accounts for a request that has ended.
     fn settle(&mut self, settled: Settled) {
-        let counts = &mut self.group.counts.requests;
+        let counts = &mut self.group.tally.counts.requests;
         counts.unfinished -= 1;
         match settled {
             Settled::Answered(latency) => {
                 counts.ok += 1;
-                self.group.latency.record(latency.as_nanos() as u64);
+                self.group
+                    .tally
+                    .histograms
+                    .latency
+                    .record(latency.as_nanos() as u64);
                 let mean = self.shared.mean_latency.as_nanos() as i64;
                 let mean = mean + (latency.as_nanos() as i64 - mean) / MEAN_OVER;
                 self.shared.mean_latency = Duration::from_nanos(mean as u64);
@@ -220,7 +214,7 @@ impl Client<'_> {
     }
 
     /// What an open connection does that has nothing under way.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         if self.group.terms.is_open_loop() {
             self.group.idle.push(self.index - self.group.members.start);
             self.group.starving = false;
@@ -250,16 +244,19 @@ impl Client<'_> {
     }
 
     /// As [`wait`](Self::wait) for a connection that is at work anew, or whose last attempt failed.
-    pub(super) fn retry(&mut self, due: Time) {
-        if self.shared.stage == Stage::Running {
+    pub(crate) fn retry(&mut self, due: Time) {
+        if self.shared.stage == Stage::Running && !P::IS_TRANSFER {
             self.wait(due);
         }
     }
 
     /// The first request of a connection. Thinkers do not all wake at once: each first thinks a random part of its time.
-    pub(super) fn first(&mut self) {
+    pub(crate) fn first(&mut self) {
+        if P::IS_TRANSFER {
+            return self.step(Input::Drained);
+        }
         let terms = &self.group.terms;
-        let pause = Duration::from_secs_f64(terms.behaviour.first_pause_s);
+        let pause = Duration::from_secs_f64(terms.pool.behaviour.first_pause_s);
         let pause = pause + terms.think.mul_f64(self.shared.random.f64());
         let connection = &self.slot.connection;
         if connection.is_idle() && (pause.is_zero() || terms.is_open_loop()) {
@@ -271,7 +268,7 @@ impl Client<'_> {
 
     /// Begins a request that was due at `due`, on a connection that is opened first where it is closed. Where a schedule
     /// decides, one that is closed is opened for the next request.
-    pub(super) fn begin(&mut self, due: Time) {
+    pub(crate) fn begin(&mut self, due: Time) {
         if !self.may_ask() {
             return;
         }
@@ -279,9 +276,7 @@ impl Client<'_> {
         if closed && self.group.terms.is_open_loop() {
             return self.connect(None);
         }
-        self.group.budget -= 1;
-        self.group.counts.requests.begun += 1;
-        self.group.counts.requests.unfinished += 1;
+        self.count_begun();
         if closed {
             self.connect(Some(due));
         } else {
@@ -289,16 +284,27 @@ impl Client<'_> {
         }
     }
 
+    fn count_begun(&mut self) {
+        self.group.budget -= 1;
+        self.group.tally.counts.requests.begun += 1;
+        self.group.tally.counts.requests.unfinished += 1;
+    }
+
     fn ask(&mut self, due: Time) {
         let (terms, random) = (&self.group.terms, &mut self.shared.random);
-        let request = terms.choose(random);
-        let aborts = terms.behaviour.abort_share > 0.0 && random.f64() < terms.behaviour.abort_share;
-        let ask = Ask { due, request, aborts };
-        self.step(|connection, context| connection.ask(ask, context));
+        let request = P::choose(&terms.requests, random);
+        let abort_share = terms.pool.behaviour.abort_share;
+        let ask = Ask {
+            due,
+            request,
+            aborts: abort_share > 0.0 && random.f64() < abort_share,
+            last: false,
+        };
+        self.step(Input::Ask(ask));
     }
 
     /// Opens the connection, for a request that was due at `owed` where there is one; or finds that no source is left.
-    pub(super) fn connect(&mut self, owed: Option<Time>) {
+    pub(crate) fn connect(&mut self, owed: Option<Time>) {
         let ports = &mut self.group.ports;
         let Some(source) = ports.take(self.now) else {
             let free = ports.next_free().unwrap_or_default();
@@ -308,7 +314,7 @@ impl Client<'_> {
         let mut options = ConnectOptions::default();
         options.local = ports.address(source);
         options.timeout = Some(self.group.terms.connect_timeout);
-        let id = self.ops.connect(self.group.terms.target, options);
+        let id = self.ops.connect(self.group.terms.pool.target, options);
         (self.slot.id, self.slot.source) = (Some(id), Some(source));
         self.slot.connection.open(self.now, owed);
         self.shared.opening += 1;
@@ -320,7 +326,7 @@ impl Client<'_> {
 
     /// Counts a connection that could not be opened, against the request that waited for it where there is one.
     fn not_opened(&mut self, failure: Failure, had_request: bool) {
-        self.group.counts.connections.failed.count(failure);
+        self.group.tally.counts.connections.failed.count(failure);
         if had_request {
             self.settle(Settled::Failed(failure));
         }
@@ -341,7 +347,7 @@ impl Client<'_> {
             }
             Err(error) => {
                 let failure = encryption.counts.count_error(&error);
-                self.step(|connection, context| connection.session_failed(failure, context.now));
+                self.step(Input::SessionFailed(failure));
             }
         }
     }
@@ -353,12 +359,20 @@ impl Client<'_> {
         };
         self.shared.opening -= 1;
         self.shared.open += 1;
-        let counts = &mut self.group.counts.connections;
+        let counts = &mut self.group.tally.counts.connections;
         counts.opened += 1;
         counts.opened_again += u64::from(self.shared.stage != Stage::Opening);
-        self.group.connect.record(self.now.since(began).as_nanos() as u64);
+        self.group
+            .tally
+            .histograms
+            .connect
+            .record(self.now.since(began).as_nanos() as u64);
         match owed {
             Some(due) => self.ask(due),
+            None if P::IS_TRANSFER => {
+                self.count_begun();
+                self.ask(self.now);
+            }
             None => self.rest(),
         }
     }
@@ -381,7 +395,11 @@ impl Client<'_> {
         if let Some(handshake) = news.opened {
             encryption.counts.count_handshake(handshake, session);
             let took = self.now.since(session.began());
-            encryption.handshake.record(took.as_nanos() as u64);
+            self.group
+                .tally
+                .histograms
+                .handshake
+                .record(took.as_nanos() as u64);
         }
         let mut out = Encrypted {
             plain: Plain { ops: self.ops, id },
@@ -397,46 +415,66 @@ impl Client<'_> {
         }
         let mut plain = std::mem::take(&mut self.shared.buffers.plain);
         if !plain.is_empty() {
-            self.step(|connection, context| connection.receive(&plain, context));
+            self.step(Input::Bytes(&plain));
         }
         plain.clear();
         self.shared.buffers.plain = plain;
         if let Some(failure) = failure {
-            self.step(|connection, context| connection.session_failed(failure, context.now));
+            self.step(Input::SessionFailed(failure));
         } else if news.ended {
-            self.step(|connection, context| connection.session_ended(context));
+            self.step(Input::SessionEnded);
         }
     }
 
     /// The engine is done with the connection. In the run it is opened again, for the next request or to wait for one.
     fn closed(&mut self, cause: Cause) {
+        if P::IS_TRANSFER {
+            self.step(Input::Left { lasted: false });
+        }
         (self.slot.id, self.slot.session) = (None, None);
         let ended = self.slot.connection.closed(cause);
+        let mut is_planned = false;
         if let Some(source) = self.slot.source.take() {
+            let port = self.group.ports.address(source).map(|address| address.port());
+            is_planned = port.is_some_and(|port| port != 0);
             self.group.ports.release(source, ended.release, self.now);
         }
         if !ended.was_open {
             self.shared.opening -= 1;
-            self.not_opened(ended.failure, ended.had_request);
+            // A planned port that somebody else holds is none of the run's: the next one is as good.
+            if is_planned && ended.release == Release::Taken {
+                return self.connect(ended.request);
+            }
+            self.not_opened(ended.failure, ended.request.is_some());
             return self.retry(self.now + TRY_AGAIN);
         }
         self.shared.open -= 1;
-        self.group.counts.connections.reset_by_server += u64::from(cause == Cause::Reset);
-        if ended.had_request {
+        self.group.tally.counts.connections.reset_by_server += u64::from(cause == Cause::Reset);
+        if ended.request.is_some() {
             self.settle(Settled::Failed(ended.failure));
         }
-        if self.may_ask() {
+        if !P::IS_TRANSFER && self.may_ask() {
             self.think();
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connection_leaves_room_for_its_part_of_512_bytes() {
-        assert!(size_of::<Slot>() <= 224, "{} bytes", size_of::<Slot>());
+fn take<P: StreamProtocol>(
+    connection: &mut Connection<P>,
+    input: Input<'_>,
+    (now, terms, counts, shared): (Time, &Terms<P>, &mut Counts, &mut P::Shared),
+    out: &mut impl Transport,
+) -> Outcome {
+    let mut context = Context {
+        now,
+        terms,
+        counts,
+        out,
+        shared,
+    };
+    let outcome = connection.take(input, &mut context);
+    if outcome.next == Next::Close {
+        context.out.end();
     }
+    outcome
 }

@@ -1,8 +1,14 @@
 //! Connections without sockets: bytes and times in, bytes and outcomes out.
 
 use super::*;
-use crate::http::plan::{PlannedBody, Promise};
-use crate::http::terms::tests::terms;
+use crate::http::HttpPlan;
+use crate::http::plan::{PlannedBody, PlannedRequest, Promise, StatusRange};
+use crate::sources::Release;
+use crate::streams::{
+    Behaviour, Connection, ConnectionOutcome as Outcome, Counts, Ended, Input, Model, Next, PlannedPool,
+    Settled, Slot, Terms, Timeouts,
+};
+use corelane_worker::engine::{Cause, Output};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -68,10 +74,61 @@ impl Output for Kept {
     }
 }
 
+impl Transport for Kept {}
+
+/// The terms of one request for `/`, as a test changes the plan.
+fn terms(change: impl FnOnce(&mut HttpPlan)) -> Terms<Http> {
+    let head = "GET / HTTP/1.1\r\nHost: server\r\n";
+    let mut plan = HttpPlan {
+        pools: vec![PlannedPool {
+            name: "main".to_owned(),
+            target: "10.0.0.1:80".parse().unwrap(),
+            tls: None,
+            model: Model::Closed { think_s: 0.0 },
+            connections: 1,
+            requests_a_connection: None,
+            behaviour: Behaviour::default(),
+            protocol: Http {
+                requests: vec![PlannedRequest {
+                    weight: 1.0,
+                    method: "GET".to_owned(),
+                    target: "/".to_owned(),
+                    head: format!("{head}\r\n"),
+                    last_head: format!("{head}Connection: close\r\n\r\n"),
+                    body: PlannedBody::Nothing,
+                    chunked: false,
+                    expect_continue: false,
+                    promise: Promise::Anything,
+                }],
+                statuses: vec![StatusRange {
+                    first: 200,
+                    last: 299,
+                }],
+            },
+        }],
+        phases: Vec::new(),
+        requests: None,
+        timeouts: Timeouts {
+            connect_s: 4.0,
+            continue_s: 1.0,
+            first_byte_s: 2.0,
+            request_s: 3.0,
+            drain_s: 1.0,
+        },
+        engine: None,
+        memory: corelane_host::memory::MemoryPolicy::FirstTouch,
+        gather_us: 0,
+        workers: Vec::new(),
+    };
+    change(&mut plan);
+    let terms = Terms::of_plan(&plan).unwrap().remove(0);
+    Arc::into_inner(terms).unwrap()
+}
+
 /// A connection, its counts and what it wrote.
 struct Bench {
-    connection: Connection,
-    terms: Terms,
+    connection: Connection<Http>,
+    terms: Terms<Http>,
     counts: Counts,
     out: Kept,
     last_head: LastHead,
@@ -79,7 +136,7 @@ struct Bench {
 
 impl Bench {
     /// An open connection at time 0; every timeout is as many seconds as its place: continue 1, first byte 2, request 3.
-    fn new(change: impl FnOnce(&mut crate::http::plan::HttpPlan)) -> Self {
+    fn new(change: impl FnOnce(&mut HttpPlan)) -> Self {
         let mut connection = Connection::new();
         connection.open(at(0), None);
         assert_eq!(connection.opened(), Some((at(0), None)));
@@ -98,19 +155,15 @@ impl Bench {
         }
     }
 
-    fn with<R>(
-        &mut self,
-        now: Time,
-        take: impl FnOnce(&mut Connection, &mut ConnectionContext<'_>) -> R,
-    ) -> R {
-        take(
-            &mut self.connection,
-            &mut ConnectionContext {
+    fn take(&mut self, now: Time, input: Input<'_>) -> Outcome {
+        self.connection.take(
+            input,
+            &mut Context {
                 now,
                 terms: &self.terms,
                 counts: &mut self.counts,
                 out: &mut self.out,
-                last_head: &mut self.last_head,
+                shared: &mut self.last_head,
             },
         )
     }
@@ -120,8 +173,9 @@ impl Bench {
             due: at(due),
             request: 0,
             aborts,
+            last: false,
         };
-        self.with(at(now), |connection, context| connection.ask(ask, context))
+        self.take(at(now), Input::Ask(ask))
     }
 
     fn ask(&mut self, due: u64, now: u64) -> Outcome {
@@ -129,18 +183,18 @@ impl Bench {
     }
 
     fn receive(&mut self, bytes: &[u8], now: u64) -> Outcome {
-        self.with(at(now), |connection, context| connection.receive(bytes, context))
+        self.take(at(now), Input::Bytes(bytes))
     }
 
     /// Has the deadline pass, which must be that one.
     fn expire(&mut self, deadline: u64) -> Outcome {
         assert_eq!(self.connection.deadline(), at(deadline));
-        self.with(at(deadline), Connection::expired)
+        self.take(at(deadline), Input::Expired)
     }
 }
 
-fn upload(plan: &mut crate::http::plan::HttpPlan, bytes: u64) {
-    plan.pools[0].requests[0].body = PlannedBody::Generated { bytes };
+fn upload(plan: &mut HttpPlan, bytes: u64) {
+    plan.pools[0].protocol.requests[0].body = PlannedBody::Generated { bytes };
 }
 
 #[test]
@@ -200,15 +254,15 @@ fn each_stage_has_a_timeout_of_its_own() {
     bench.receive(&OK[..9], 1_000);
     assert_eq!(bench.expire(3_000), failed(Failure::RequestTimeout, Next::Reset));
     assert!(
-        !bench.connection.closed(Cause::Asked).had_request,
+        bench.connection.closed(Cause::Asked).request.is_none(),
         "it was settled before"
     );
 }
 
 #[test]
 fn an_answer_is_held_to_status_body_and_framing() {
-    let promise = |plan: &mut crate::http::plan::HttpPlan| {
-        plan.pools[0].requests[0].promise = Promise::Pattern { bytes: 2 };
+    let promise = |plan: &mut HttpPlan| {
+        plan.pools[0].protocol.requests[0].promise = Promise::Pattern { bytes: 2 };
     };
     for (answer, expected) in [
         (OK, failed(Failure::WrongBody, Next::Ready)),
@@ -259,21 +313,19 @@ fn the_end_of_the_connection_completes_an_answer_without_a_length() {
         let mut bench = Bench::new(|_| {});
         bench.ask(0, 0);
         assert_eq!(bench.receive(bytes, 1), WAIT);
-        let outcome = bench.with(at(2), |connection, context| {
-            connection.peer_closed(genuine, context)
-        });
+        let outcome = bench.take(at(2), Input::PeerClosed { genuine });
         assert_eq!(outcome, settled(expected, Next::Close));
         assert_eq!(bench.counts.connections.closed_by_server, 1);
         let ended = bench.connection.closed(Cause::Asked);
-        assert_eq!((ended.release, ended.had_request), (Release::Free, false));
+        assert_eq!((ended.release, ended.request), (Release::Free, None));
     }
 }
 
 #[test]
 fn a_body_waits_for_100_continue_for_a_second_or_until_an_answer() {
-    let expect = |plan: &mut crate::http::plan::HttpPlan| {
+    let expect = |plan: &mut HttpPlan| {
         upload(plan, 4);
-        plan.pools[0].requests[0].expect_continue = true;
+        plan.pools[0].protocol.requests[0].expect_continue = true;
     };
     let sent = |bench: &Bench| bench.out.bytes.ends_with(b"\r\n\r\n0123");
     let mut asked = Bench::new(expect);
@@ -288,7 +340,7 @@ fn a_body_waits_for_100_continue_for_a_second_or_until_an_answer() {
         answered(5, Next::Ready)
     );
     assert_eq!(
-        [asked.counts, both.counts].map(|counts| counts.requests.continued),
+        [&asked.counts, &both.counts].map(|counts| counts.requests.continued),
         [1, 1]
     );
     let mut unasked = Bench::new(expect);
@@ -315,7 +367,7 @@ fn copies_of_a_request_are_bounded_and_its_answer_may_come_first() {
     assert_eq!(bench.receive(&OK[..OK.len() - 2], 1), WAIT);
     while bench.out.bytes.len() < 1 << 20 {
         bench.out.queued = 0;
-        assert_eq!(bench.with(at(2), Connection::drained), WAIT);
+        assert_eq!(bench.take(at(2), Input::Drained), WAIT);
     }
     assert_eq!(bench.receive(b"ok", 3), answered(3, Next::Ready));
     assert_eq!(bench.counts.requests.sent, 1);
@@ -361,10 +413,10 @@ fn a_handshake_fails_by_time_by_an_end_and_by_what_is_wrong() {
     let mut late = opening();
     assert_eq!(late.expire(3_000), Next::Reset.into());
     let mut ended = opening();
-    let outcome = ended.with(at(1), |connection, context| connection.peer_closed(true, context));
+    let outcome = ended.take(at(1), Input::PeerClosed { genuine: true });
     assert_eq!(outcome, Next::Close.into());
     let mut wrong = opening();
-    assert_eq!(wrong.connection.session_failed(Failure::Tls, at(1)), WAIT);
+    assert_eq!(wrong.take(at(1), Input::SessionFailed(Failure::Tls)), WAIT);
     assert!(wrong.connection.has_failed_handshake());
     let mut taken = opening();
     let mut refused = opening();
@@ -379,7 +431,7 @@ fn a_handshake_fails_by_time_by_an_end_and_by_what_is_wrong() {
             was_open: false,
             release,
             failure,
-            had_request: true,
+            request: Some(at(0)),
         };
         assert_eq!(bench.connection.closed(cause), expected);
     }
@@ -395,4 +447,13 @@ fn a_pause_and_a_closed_connection_have_their_next_request_due() {
     assert_eq!((ended.was_open, ended.failure), (true, Failure::Reset));
     bench.connection.retry(at(9));
     assert_eq!(bench.expire(9), Next::Due(at(9)).into());
+}
+
+#[test]
+fn a_connection_leaves_room_for_its_part_of_512_bytes() {
+    assert!(
+        size_of::<Slot<Http>>() <= 224,
+        "{} bytes",
+        size_of::<Slot<Http>>()
+    );
 }

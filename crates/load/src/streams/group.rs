@@ -1,13 +1,12 @@
 //! One worker's part of one pool: its terms, its schedule, its ports, its counts and histograms.
 
-use super::loaded::{ConnectionCounts, HttpBytes, RequestCounts};
-use super::plan::{HttpPlan, Model, PlannedPhase};
+use super::loaded::Tally;
+use super::plan::{Model, PlannedPhase, StreamPlan};
+use super::protocol::StreamProtocol;
 use super::terms::Terms;
 use super::tls::Encryption;
 use crate::pace::{Ramp, Schedule};
 use crate::sources::PortPool;
-use corelane_measure::histogram::Histogram;
-use corelane_proto::http::response::LastHead;
 use corelane_worker::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,40 +14,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// One worker's part of one pool.
-pub(super) struct Group {
-    pub(super) terms: Arc<Terms>,
+pub(crate) struct Group<P: StreamProtocol> {
+    pub(crate) terms: Arc<Terms<P>>,
     /// How its connections are encrypted, where they are.
-    pub(super) encryption: Option<Box<Encryption>>,
+    pub(crate) encryption: Option<Box<Encryption>>,
     /// Its connections among the worker's.
-    pub(super) members: Range<usize>,
+    pub(crate) members: Range<usize>,
     /// How many of them, the first ones, are at work: a ramp changes it.
     active: usize,
     /// Set when the run starts, in an open loop.
-    pub(super) schedule: Option<Schedule>,
+    pub(crate) schedule: Option<Schedule>,
     /// Whether the schedule waits for a connection.
-    pub(super) starving: bool,
-    pub(super) idle: IdleQueue,
-    pub(super) ports: PortPool,
+    pub(crate) starving: bool,
+    pub(crate) idle: IdleQueue,
+    pub(crate) ports: PortPool,
     /// Requests that may still be begun.
-    pub(super) budget: u64,
-    pub(super) counts: Counts,
-    pub(super) last_head: LastHead,
-    pub(super) latency: Histogram,
-    pub(super) connect: Histogram,
-    pub(super) schedule_lag: Histogram,
-}
-
-/// What a group counts. `requests.unfinished` are those under way.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
-    pub(super) requests: RequestCounts,
-    pub(super) bytes: HttpBytes,
-    pub(super) connections: ConnectionCounts,
+    pub(crate) budget: u64,
+    /// `counts.requests.unfinished` are those under way.
+    pub(crate) tally: Tally,
+    pub(crate) shared: P::Shared,
 }
 
 /// Connections that became idle, the one that rested longest in front. Those that ended meanwhile stay in it.
 #[derive(Debug, Default)]
-pub(super) struct IdleQueue {
+pub(crate) struct IdleQueue {
     order: VecDeque<u32>,
     /// Whether a connection is in the queue, by its place.
     listed: Vec<bool>,
@@ -56,7 +45,7 @@ pub(super) struct IdleQueue {
 
 impl IdleQueue {
     /// Puts a connection at the end, unless it is in the queue.
-    pub(super) fn push(&mut self, index: usize) {
+    pub(crate) fn push(&mut self, index: usize) {
         if self.listed.len() <= index {
             self.listed.resize(index + 1, false);
         }
@@ -65,19 +54,25 @@ impl IdleQueue {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<usize> {
+    pub(crate) fn pop(&mut self) -> Option<usize> {
         let index = self.order.pop_front()? as usize;
         self.listed[index] = false;
         Some(index)
     }
 }
 
-impl Group {
+impl<P: StreamProtocol> Group<P> {
     /// The part of `pool` that worker `place` of the plan has; its connections are the worker's from `first` on.
-    pub(super) fn new(plan: &HttpPlan, terms: &Arc<Terms>, pool: usize, place: usize, first: usize) -> Self {
+    pub(crate) fn new(
+        plan: &StreamPlan<P>,
+        terms: &Arc<Terms<P>>,
+        pool: usize,
+        place: usize,
+        first: usize,
+    ) -> Self {
         let share = &plan.workers[place].shares[pool];
-        let mut counts = Counts::default();
-        counts.connections.asked = share.connections() as u64;
+        let mut tally = Tally::default();
+        tally.counts.connections.asked = share.connections() as u64;
         Self {
             encryption: terms
                 .tls
@@ -91,24 +86,21 @@ impl Group {
             idle: IdleQueue::default(),
             ports: PortPool::new(&share.leases),
             budget: budget(plan, pool, place),
-            counts,
-            last_head: LastHead::default(),
-            latency: Histogram::new(),
-            connect: Histogram::new(),
-            schedule_lag: Histogram::new(),
+            tally,
+            shared: P::Shared::default(),
         }
     }
 
     /// Begins a phase: fixes the schedule of an open loop. Only workers with connections of this pool take turns.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         &mut self,
-        plan: &HttpPlan,
+        plan: &StreamPlan<P>,
         phase: &PlannedPhase,
         pool: usize,
         place: usize,
         since: Time,
     ) {
-        let Model::Open { per_second } = self.terms.model else {
+        let Model::Open { per_second } = self.terms.pool.model else {
             return;
         };
         let takes_part = |place: &usize| plan.workers[*place].shares[pool].connections() > 0;
@@ -128,7 +120,7 @@ impl Group {
     }
 
     /// Has so much of its connections at work; those that newly are.
-    pub(super) fn activate(&mut self, level: f64) -> Range<usize> {
+    pub(crate) fn activate(&mut self, level: f64) -> Range<usize> {
         let before = self.active;
         self.active = if self.terms.is_open_loop() {
             self.members.len()
@@ -140,14 +132,14 @@ impl Group {
     }
 
     /// Whether a connection may begin another request.
-    pub(super) fn may_ask(&self, index: usize) -> bool {
+    pub(crate) fn may_ask(&self, index: usize) -> bool {
         self.budget > 0 && (self.terms.is_open_loop() || index - self.members.start < self.active)
     }
 }
 
 /// This worker's part of a limited number of requests: as many as its part of the pool's connections, over all pools
 /// alike.
-fn budget(plan: &HttpPlan, pool: usize, place: usize) -> u64 {
+fn budget<P>(plan: &StreamPlan<P>, pool: usize, place: usize) -> u64 {
     let Some(requests) = plan.requests else {
         return u64::MAX;
     };

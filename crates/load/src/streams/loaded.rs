@@ -1,6 +1,6 @@
-//! What an HTTP generator asked and got: the document that `load http` ends with.
+//! What a generator of requests asked and got: the document that it ends with; and several of them in one.
 
-use super::plan::HttpPlan;
+use super::plan::{PlannedPool, StreamPlan};
 use super::tls::TlsLoaded;
 use crate::failure::Failures;
 use corelane_measure::histogram::{Histogram, Summary};
@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HttpLoaded {
-    /// [`HttpLoaded::SCHEMA`].
+pub struct StreamLoaded<P> {
+    /// `corelane/loaded-NAME/1`, such as `corelane/loaded-http/1`.
     pub schema: String,
     /// `closed`, `open`, or `mixed` where pools differ.
     pub model: String,
@@ -22,26 +22,11 @@ pub struct HttpLoaded {
     pub opening_s: f64,
     /// Seconds in which requests were made.
     pub running_s: f64,
-    /// Connections over all pools.
-    pub connections: ConnectionCounts,
-    /// Requests over all pools, by fate.
-    pub requests: RequestCounts,
+    /// Over all pools.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// Successful requests a second.
     pub requests_per_second: f64,
-    /// Bytes over all pools.
-    pub bytes: HttpBytes,
-    /// From the intended start of a request to the end of its answer, successful ones only; `None` when there are none.
-    pub latency: Option<Summary>,
-    /// How long connections took to open, TLS handshakes included.
-    pub connect: Option<Summary>,
-    /// How long TLS handshakes took; `None` without TLS.
-    #[serde(default)]
-    pub handshake: Option<Summary>,
-    /// What became of TLS, over all pools that use it; `None` where none does.
-    #[serde(default)]
-    pub tls: Option<TlsLoaded>,
-    /// How late requests were sent behind their schedule, for whatever reason; `None` without a schedule.
-    pub schedule_lag: Option<Summary>,
     /// What kept the generator from doing what it was told, when something did.
     pub limited_by: Option<String>,
     /// The longest that answers of a closed loop gathered before they were taken, in microseconds; `None` where each was taken
@@ -63,7 +48,90 @@ pub struct HttpLoaded {
     /// Each worker.
     pub workers: Vec<WorkerLoaded>,
     /// The plan that ran.
-    pub plan: HttpPlan,
+    pub plan: StreamPlan<P>,
+}
+
+/// What several generators asked and got together, that ran at the same time, on one machine or many.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamsMerged {
+    /// `corelane/merged-NAME/1`, such as `corelane/merged-http/1`.
+    pub schema: String,
+    /// Documents that went into it.
+    pub documents: usize,
+    /// Over all.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Successful requests a second, as if all had run at the same time.
+    pub requests_per_second: f64,
+    /// What limited each generator that was limited.
+    pub limited_by: Vec<String>,
+    /// Pools of one name and target together.
+    pub pools: Vec<PoolLoaded>,
+}
+
+/// What was counted and timed, of one worker's part of a pool or of a whole pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tally {
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// The times, which [`counts`](Self::counts) summarises.
+    #[serde(flatten)]
+    pub histograms: Histograms,
+}
+
+/// What was counted, and the summaries of what was timed. Those of a worker's part are made with the whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Connections by fate.
+    pub connections: ConnectionCounts,
+    /// Requests by fate.
+    pub requests: RequestCounts,
+    /// Bytes on connections.
+    pub bytes: StreamBytes,
+    /// From the intended start of a request to the end of its answer, successful ones only; `None` when there are none.
+    pub latency: Option<Summary>,
+    /// How long connections took to open, TLS handshakes included.
+    pub connect: Option<Summary>,
+    /// How long TLS handshakes took; `None` without TLS.
+    #[serde(default)]
+    pub handshake: Option<Summary>,
+    /// What became of TLS, over all pools that use it; `None` where none does.
+    #[serde(default)]
+    pub tls: Option<TlsLoaded>,
+    /// How late requests were sent behind their schedule, for whatever reason; `None` without a schedule.
+    pub schedule_lag: Option<Summary>,
+}
+
+/// What was timed, whole, as HdrHistograms in V2 form; `null` in documents where nothing was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Histograms {
+    /// Of [`Counts::latency`].
+    #[serde(rename = "latency_histogram", with = "recorded")]
+    pub latency: Histogram,
+    /// Of [`Counts::connect`].
+    #[serde(rename = "connect_histogram", with = "recorded")]
+    pub connect: Histogram,
+    /// Of [`Counts::handshake`].
+    #[serde(rename = "handshake_histogram", with = "recorded", default)]
+    pub handshake: Histogram,
+    /// Of [`Counts::schedule_lag`].
+    #[serde(rename = "schedule_lag_histogram", with = "recorded")]
+    pub schedule_lag: Histogram,
+}
+
+/// A histogram in documents, which have none where nothing was recorded.
+mod recorded {
+    use super::{Deserialize, Histogram, Serialize};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(histogram: &Histogram, serializer: S) -> Result<S::Ok, S::Error> {
+        (histogram.count() > 0).then_some(histogram).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Histogram, D::Error> {
+        Option::deserialize(deserializer).map(Option::unwrap_or_default)
+    }
 }
 
 /// One phase, as it was seen from outside every few milliseconds.
@@ -90,33 +158,9 @@ pub struct PoolLoaded {
     pub target: SocketAddr,
     /// `closed` or `open`.
     pub model: String,
-    /// Its connections.
-    pub connections: ConnectionCounts,
-    /// Its requests, by fate.
-    pub requests: RequestCounts,
-    /// Its bytes.
-    pub bytes: HttpBytes,
-    /// As in the whole.
-    pub latency: Option<Summary>,
-    /// The same whole, as an HdrHistogram in V2 form.
-    pub latency_histogram: Option<Histogram>,
-    /// As in the whole.
-    pub connect: Option<Summary>,
-    /// The same whole.
-    pub connect_histogram: Option<Histogram>,
-    /// As in the whole.
-    #[serde(default)]
-    pub handshake: Option<Summary>,
-    /// The same whole.
-    #[serde(default)]
-    pub handshake_histogram: Option<Histogram>,
-    /// As in the whole.
-    #[serde(default)]
-    pub tls: Option<TlsLoaded>,
-    /// As in the whole.
-    pub schedule_lag: Option<Summary>,
-    /// The same whole.
-    pub schedule_lag_histogram: Option<Histogram>,
+    /// What was counted and timed of it.
+    #[serde(flatten)]
+    pub tally: Tally,
 }
 
 /// Requests by fate: `begun` is `ok`, `failed`, `aborted` and `unfinished` together.
@@ -178,7 +222,7 @@ pub struct ConnectionCounts {
 
 /// Bytes on connections, TCP headers left out; with TLS in plain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HttpBytes {
+pub struct StreamBytes {
     /// Sent.
     pub sent: u64,
     /// Received, heads and chunk lines included.
@@ -224,9 +268,79 @@ pub struct WorkerLoaded {
     pub waited_for_cpu_s: f64,
 }
 
-impl HttpLoaded {
-    /// Name and version of the document.
-    pub const SCHEMA: &'static str = "corelane/loaded-http/1";
+impl PoolLoaded {
+    /// What was counted and timed of a planned pool.
+    pub(crate) fn new<P>(planned: &PlannedPool<P>, tally: Tally) -> Self {
+        Self {
+            name: planned.name.clone(),
+            target: planned.target,
+            model: planned.model.name().to_owned(),
+            tally,
+        }
+    }
+}
+
+impl StreamsMerged {
+    /// These documents as one.
+    #[must_use]
+    pub fn of<P>(documents: &[StreamLoaded<P>]) -> Self {
+        let mut pools: Vec<PoolLoaded> = Vec::new();
+        for pool in documents.iter().flat_map(|document| &document.pools) {
+            let same = |found: &&mut PoolLoaded| (&found.name, found.target) == (&pool.name, pool.target);
+            match pools.iter_mut().find(same) {
+                Some(found) => found.tally = Tally::sum([&found.tally, &pool.tally]),
+                None => pools.push(pool.clone()),
+            }
+        }
+        let mut counts = Tally::sum(pools.iter().map(|pool| &pool.tally)).counts;
+        // What pools of earlier versions leave out.
+        let (mut open, mut unanswered) = (0, 0);
+        for document in documents {
+            open += document.counts.connections.open_at_end;
+            unanswered += document.counts.connections.open_unanswered;
+        }
+        (counts.connections.open_at_end, counts.connections.open_unanswered) = (open, unanswered);
+        let first = documents.first().map_or("", |document| &document.schema);
+        Self {
+            schema: first.replace("loaded", "merged"),
+            documents: documents.len(),
+            counts,
+            requests_per_second: documents
+                .iter()
+                .map(|document| document.requests_per_second)
+                .sum(),
+            limited_by: documents
+                .iter()
+                .filter_map(|document| document.limited_by.clone())
+                .collect(),
+            pools,
+        }
+    }
+}
+
+impl Tally {
+    /// All of them in one, with summaries.
+    #[must_use]
+    pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::default();
+        for part in parts {
+            let (counts, other) = (&mut sum.counts, &part.counts);
+            counts.connections.add(&other.connections);
+            counts.requests.add(&other.requests);
+            counts.bytes.add(&other.bytes);
+            counts.tls = TlsLoaded::sum(counts.tls.iter().chain(&other.tls));
+            let (histograms, other) = (&mut sum.histograms, &part.histograms);
+            histograms.latency.merge(&other.latency);
+            histograms.connect.merge(&other.connect);
+            histograms.handshake.merge(&other.handshake);
+            histograms.schedule_lag.merge(&other.schedule_lag);
+        }
+        sum.counts.latency = sum.histograms.latency.summary();
+        sum.counts.connect = sum.histograms.connect.summary();
+        sum.counts.handshake = sum.histograms.handshake.summary();
+        sum.counts.schedule_lag = sum.histograms.schedule_lag.summary();
+        sum
+    }
 }
 
 impl RequestCounts {
@@ -262,7 +376,7 @@ impl ConnectionCounts {
     }
 }
 
-impl HttpBytes {
+impl StreamBytes {
     /// Adds what `other` counted.
     pub fn add(&mut self, other: &Self) {
         self.sent += other.sent;

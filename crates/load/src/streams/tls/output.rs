@@ -1,22 +1,23 @@
 //! The output of a connection over TLS: what is written to it is encrypted on its way to the engine.
 
 use super::session::Session;
+use crate::streams::protocol::Transport;
 use corelane_worker::engine::{Output, Plain};
 use std::io;
 
 /// A connection's bytes through its session.
-pub(in crate::http) struct Encrypted<'a> {
-    pub(in crate::http) plain: Plain<'a>,
-    pub(in crate::http) session: &'a mut Session,
+pub(in crate::streams) struct Encrypted<'a> {
+    pub(in crate::streams) plain: Plain<'a>,
+    pub(in crate::streams) session: &'a mut Session,
     /// What the session has to send; empty between calls.
-    pub(in crate::http) outgoing: &'a mut Vec<u8>,
+    pub(in crate::streams) outgoing: &'a mut Vec<u8>,
     /// Counts the bytes sent.
-    pub(in crate::http) sent: &'a mut u64,
+    pub(in crate::streams) sent: &'a mut u64,
 }
 
 impl Encrypted<'_> {
     /// Queues what the session has to send.
-    pub(in crate::http) fn flush(&mut self) -> io::Result<()> {
+    pub(in crate::streams) fn flush(&mut self) -> io::Result<()> {
         let written = self.plain.write(self.outgoing);
         *self.sent += self.outgoing.len() as u64;
         self.outgoing.clear();
@@ -47,3 +48,5 @@ impl Output for Encrypted<'_> {
         self.plain.notify_drained();
     }
 }
+
+impl Transport for Encrypted<'_> {}

@@ -1,6 +1,6 @@
 //! The figures of a run that gates may name.
 
-use super::loaded::HttpLoaded;
+use super::loaded::StreamLoaded;
 use super::tls::TlsLoaded;
 use corelane_measure::histogram::Summary;
 use corelane_measure::metric::Show;
@@ -49,29 +49,30 @@ const fn figure(name: &'static str, show: Show, about: &'static str) -> Figure {
     Figure { name, show, about }
 }
 
-impl HttpLoaded {
+impl<P> StreamLoaded<P> {
     /// The value of one of [`FIGURES`]; `None` where the run has none.
     #[must_use]
     pub fn figure(&self, name: &str) -> Option<f64> {
-        let latency = |pick: fn(&Summary) -> u64| self.latency.as_ref().map(|summary| pick(summary) as f64);
+        let counts = &self.counts;
+        let latency = |pick: fn(&Summary) -> u64| counts.latency.as_ref().map(|summary| pick(summary) as f64);
         match name {
             "p50" => latency(|summary| summary.p50_ns),
             "p90" => latency(|summary| summary.p90_ns),
             "p99" => latency(|summary| summary.p99_ns),
             "p999" => latency(|summary| summary.p999_ns),
             "max" => latency(|summary| summary.max_ns),
-            "mean" => self.latency.map(|summary| summary.mean_ns),
-            "lag_p99" => self.schedule_lag.map(|summary| summary.p99_ns as f64),
-            "handshake_p99" => self.handshake.map(|summary| summary.p99_ns as f64),
-            "resumed" => self.tls.as_ref().and_then(TlsLoaded::resumed),
+            "mean" => counts.latency.map(|summary| summary.mean_ns),
+            "lag_p99" => counts.schedule_lag.map(|summary| summary.p99_ns as f64),
+            "handshake_p99" => counts.handshake.map(|summary| summary.p99_ns as f64),
+            "resumed" => counts.tls.as_ref().and_then(TlsLoaded::resumed),
             "rate" => Some(self.requests_per_second),
-            "ok" => Some(self.requests.ok as f64),
-            "failed" if self.requests.begun > 0 => {
-                Some(self.requests.failed as f64 / self.requests.begun as f64)
+            "ok" => Some(counts.requests.ok as f64),
+            "failed" if counts.requests.begun > 0 => {
+                Some(counts.requests.failed as f64 / counts.requests.begun as f64)
             }
-            "unsent" => Some(self.requests.unsent as f64),
-            "open" => Some(self.connections.open_at_end as f64),
-            "throughput" if self.running_s > 0.0 => Some(self.bytes.received as f64 / self.running_s),
+            "unsent" => Some(counts.requests.unsent as f64),
+            "open" => Some(counts.connections.open_at_end as f64),
+            "throughput" if self.running_s > 0.0 => Some(counts.bytes.received as f64 / self.running_s),
             _ => None,
         }
     }

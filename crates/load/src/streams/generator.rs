@@ -5,15 +5,15 @@
 //! at the end an [`Outcome`].
 
 use super::client::{Client, Shared, Slot, Stage};
+use super::connection::Input;
 use super::group::Group;
 use super::phases::PhaseTimes;
-use super::plan::HttpPlan;
+use super::plan::StreamPlan;
+use super::protocol::StreamProtocol;
 use super::terms::Terms;
-use crate::failure::Failures;
 use crate::showing::{Showing, Shown};
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
-use corelane_measure::histogram::Histogram;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
@@ -46,37 +46,39 @@ const RAMP_LOOK: Duration = Duration::from_millis(10);
 
 /// What anyone may read while a worker runs.
 #[derive(Debug, Default)]
-pub(super) struct LiveCounters {
-    pub(super) open: Counter,
-    pub(super) sent: Counter,
-    pub(super) ok: Counter,
-    pub(super) failed: Counter,
-    pub(super) received_bytes: Counter,
-    /// 1 when no more requests are made.
-    pub(super) draining: Counter,
-    pub(super) shown: Showing<Shown>,
+pub(crate) struct LiveCounters {
+    pub(crate) open: Counter,
+    pub(crate) sent: Counter,
+    pub(crate) ok: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) sent_bytes: Counter,
+    pub(crate) received_bytes: Counter,
+    /// Transfers that stand still.
+    pub(crate) stalled: Counter,
+    /// 1 when no more requests are made, or the last bytes of all transfers have arrived.
+    pub(crate) draining: Counter,
+    pub(crate) shown: Showing<Shown>,
 }
 
 /// What all workers share.
-#[derive(Debug, Clone)]
-pub(super) struct Common {
-    pub(super) plan: Arc<HttpPlan>,
+pub(crate) struct Common<P: StreamProtocol> {
+    pub(crate) plan: StreamPlan<P>,
     /// Of each pool.
-    pub(super) terms: Vec<Arc<Terms>>,
-    pub(super) stop: Arc<AtomicBool>,
-    pub(super) phases: Arc<PhaseTimes>,
+    pub(crate) terms: Vec<Arc<Terms<P>>>,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) phases: PhaseTimes,
 }
 
 /// One worker's generator.
-pub(super) struct Generator {
-    common: Common,
+pub(crate) struct Generator<P: StreamProtocol> {
+    common: Arc<Common<P>>,
     /// The phase that runs.
     phase: usize,
     live: Arc<CachePadded<LiveCounters>>,
     /// This worker's place among all.
     place: usize,
-    groups: Vec<Group>,
-    pub(super) slots: Vec<Slot>,
+    groups: Vec<Group<P>>,
+    pub(crate) slots: Vec<Slot<P>>,
     shared: Shared,
     /// The longest that answers may gather; zero with an open loop among the pools.
     most_gathering: Duration,
@@ -84,23 +86,25 @@ pub(super) struct Generator {
 }
 
 /// What one worker has to tell at its end.
-pub(super) struct Outcome {
-    pub(super) groups: Vec<Group>,
-    pub(super) running: Duration,
+pub(crate) struct Outcome<P: StreamProtocol> {
+    pub(crate) groups: Vec<Group<P>>,
+    pub(crate) running: Duration,
     /// CPU time while requests were made.
-    pub(super) usage: Usage,
+    pub(crate) usage: Usage,
     /// How long the worker meanwhile was ready to run and others had its CPU.
-    pub(super) waited: Duration,
-    pub(super) open: u64,
-    /// Open connections on which no request was answered.
-    pub(super) unanswered: u64,
+    pub(crate) waited: Duration,
     /// The longest that answers gathered.
-    pub(super) gathering: Duration,
+    pub(crate) gathering: Duration,
 }
 
-impl Generator {
+impl<P: StreamProtocol> Generator<P> {
     /// The generator of worker `place`, with no connection open.
-    pub(super) fn new(common: Common, place: usize, live: Arc<CachePadded<LiveCounters>>, now: Time) -> Self {
+    pub(crate) fn new(
+        common: Arc<Common<P>>,
+        place: usize,
+        live: Arc<CachePadded<LiveCounters>>,
+        now: Time,
+    ) -> Self {
         let plan = &common.plan;
         let (mut groups, mut slots) = (Vec::new(), Vec::new());
         for (pool, terms) in common.terms.iter().enumerate() {
@@ -127,7 +131,7 @@ impl Generator {
     }
 
     /// A connection, to have something happen to it.
-    fn client<'a>(&'a mut self, ops: &'a mut Ops, index: usize, now: Time) -> Client<'a> {
+    fn client<'a>(&'a mut self, ops: &'a mut Ops, index: usize, now: Time) -> Client<'a, P> {
         let slot = &mut self.slots[index];
         Client {
             ops,
@@ -145,12 +149,12 @@ impl Generator {
 
     fn under_way(&self) -> u64 {
         let groups = self.groups.iter();
-        groups.map(|group| group.counts.requests.unfinished).sum()
+        groups.map(|group| group.tally.counts.requests.unfinished).sum()
     }
 
     fn goes_on(&self) -> bool {
-        let more = |group: &Group| {
-            !group.members.is_empty() && (group.budget > 0 || group.counts.requests.unfinished > 0)
+        let more = |group: &Group<P>| {
+            !group.members.is_empty() && (group.budget > 0 || group.tally.counts.requests.unfinished > 0)
         };
         self.phase < self.common.plan.phases.len() && !self.stopped() && self.groups.iter().any(more)
     }
@@ -158,10 +162,10 @@ impl Generator {
     /// Begins a phase that began at `since`: schedules start anew.
     fn enter(&mut self, phase: usize, since: Time) {
         self.phase = phase;
-        let plan = Arc::clone(&self.common.plan);
+        let plan = &self.common.plan;
         if let Some(planned) = plan.phases.get(phase) {
             for (pool, group) in self.groups.iter_mut().enumerate() {
-                group.enter(&plan, planned, pool, self.place, since);
+                group.enter(plan, planned, pool, self.place, since);
             }
         }
     }
@@ -170,7 +174,7 @@ impl Generator {
     fn leave(&mut self, ended: Time) {
         for group in &mut self.groups {
             if let Some(schedule) = group.schedule.take() {
-                group.counts.requests.unsent += schedule.unissued_before(ended).min(group.budget);
+                group.tally.counts.requests.unsent += schedule.unissued_before(ended).min(group.budget);
             }
         }
     }
@@ -181,8 +185,7 @@ impl Generator {
             self.leave(since);
             self.enter(self.phase + 1, since);
         }
-        let plan = Arc::clone(&self.common.plan);
-        let Some(planned) = plan.phases.get(self.phase) else {
+        let Some(planned) = self.common.plan.phases.get(self.phase) else {
             return;
         };
         let level = planned.level(now.since(self.common.phases.began(self.phase)));
@@ -200,7 +203,7 @@ impl Generator {
 
     /// When something is to be done next, whatever arrives.
     fn next_due(&self, now: Time) -> Time {
-        let scheduled = |group: &Group| {
+        let scheduled = |group: &Group<P>| {
             let schedule = group
                 .schedule
                 .as_ref()
@@ -239,8 +242,9 @@ impl Generator {
                     break;
                 };
                 schedule.advance();
-                group.counts.requests.waited_for_connection += u64::from(group.starving);
-                group.schedule_lag.record(now.since(due).as_nanos() as u64);
+                group.tally.counts.requests.waited_for_connection += u64::from(group.starving);
+                let lag = now.since(due).as_nanos() as u64;
+                group.tally.histograms.schedule_lag.record(lag);
                 self.client(ops, connection, now).begin(due);
             }
         }
@@ -269,7 +273,12 @@ impl Generator {
     /// Waits until every answer has come, or too long.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         self.shared.stage = Stage::Draining;
-        self.live.draining.set(1);
+        if P::IS_TRANSFER {
+            let now = engine.now();
+            self.step_all(engine.ops(), now, Input::Finish);
+        } else {
+            self.live.draining.set(1);
+        }
         let give_up = engine.now() + Duration::from_secs_f64(self.common.plan.timeouts.drain_s);
         // Who stops the run is given the answers under way; who stops this wait has waited enough.
         let stopped_before = self.stopped();
@@ -281,40 +290,68 @@ impl Generator {
             self.show();
         }
         self.show();
+        self.live.draining.set(1);
         Ok(())
     }
 
+    /// Has every connection take the same.
+    fn step_all(&mut self, ops: &mut Ops, now: Time, input: Input<'_>) {
+        for index in 0..self.slots.len() {
+            self.client(ops, index, now).step(input);
+        }
+    }
+
+    /// Takes stock at the end of the run: of connections that are open, and of encryption.
+    fn close_accounts(&mut self, ops: &mut Ops, now: Time) {
+        if P::IS_TRANSFER {
+            self.step_all(ops, now, Input::Left { lasted: true });
+        }
+        for slot in &self.slots {
+            let counts = &mut self.groups[usize::from(slot.group)].tally.counts.connections;
+            counts.open_at_end += u64::from(slot.connection.is_open());
+            counts.open_unanswered += u64::from(slot.connection.is_unanswered());
+        }
+        for group in &mut self.groups {
+            group.tally.counts.tls = group.encryption.take().map(|encryption| encryption.counts);
+        }
+    }
+
     fn show(&self) {
-        let sum = |count: fn(&Group) -> u64| self.groups.iter().map(count).sum();
+        let sum = |count: fn(&Group<P>) -> u64| self.groups.iter().map(count).sum();
         self.live.open.set(self.shared.open);
-        self.live.sent.set(sum(|group| group.counts.requests.sent));
-        self.live.ok.set(sum(|group| group.counts.requests.ok));
-        self.live.failed.set(sum(|group| group.counts.requests.failed));
+        self.live.sent.set(sum(|group| group.tally.counts.requests.sent));
+        self.live.ok.set(sum(|group| group.tally.counts.requests.ok));
+        self.live
+            .failed
+            .set(sum(|group| group.tally.counts.requests.failed));
+        self.live
+            .sent_bytes
+            .set(sum(|group| group.tally.counts.bytes.sent));
         self.live
             .received_bytes
-            .set(sum(|group| group.counts.bytes.received));
+            .set(sum(|group| group.tally.counts.bytes.received));
+        self.live.stalled.set(sum(|group| P::stalled(&group.shared)));
         self.live.shown.show(|| self.shown());
     }
 
     /// What one who watches sees.
     fn shown(&self) -> Shown {
-        let (mut times, mut failures, mut not_opened) =
-            (Histogram::new(), Failures::default(), Failures::default());
-        for group in &self.groups {
-            times.merge(&group.latency);
-            failures.add(&group.counts.requests.by_cause);
-            not_opened.add(&group.counts.connections.failed);
+        let mut shown = Shown::default();
+        for Group { tally, .. } in &self.groups {
+            shown.times.merge(if P::IS_TRANSFER {
+                &tally.histograms.connect
+            } else {
+                &tally.histograms.latency
+            });
+            shown.failures.add(&tally.counts.requests.by_cause);
+            shown.not_opened.add(&tally.counts.connections.failed);
         }
-        Shown {
-            times: Some(times),
-            failures,
-            not_opened,
-        }
+        shown
     }
 }
 
-impl Job for Generator {
-    type Outcome = Outcome;
+impl<P: StreamProtocol> Job for Generator<P> {
+    type Outcome = Outcome<P>;
 
     /// Opens every connection, or finds out why not.
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
@@ -335,7 +372,7 @@ impl Job for Generator {
 
     /// Makes requests from `start` until the phases' end or a stop, waits for the last answers, and tells what became of it
     /// all.
-    fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Outcome> {
+    fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Outcome<P>> {
         while engine.now() < start && !self.stopped() {
             engine.turn(start, &mut self)?;
         }
@@ -344,12 +381,8 @@ impl Job for Generator {
         let before = clock.read().unwrap_or_default();
         self.shared.stage = Stage::Running;
         self.enter(0, start);
-        let level = self
-            .common
-            .plan
-            .phases
-            .first()
-            .map_or(1.0, |phase| phase.level(Duration::ZERO));
+        let first = self.common.plan.phases.first();
+        let level = first.map_or(1.0, |phase| phase.level(Duration::ZERO));
         for group in &mut self.groups {
             group.activate(level);
         }
@@ -372,20 +405,19 @@ impl Job for Generator {
         let ended = engine.now().min(self.common.phases.end());
         self.leave(ended);
         self.drain(engine)?;
-        let unanswered = self.slots.iter().filter(|slot| slot.connection.is_unanswered());
+        let now = engine.now();
+        self.close_accounts(engine.ops(), now);
         Ok(Outcome {
             running: ended.since(start),
             usage: usage::of_thread().since(&usage),
             waited: Duration::from_nanos(waited_ns),
-            open: self.shared.open,
-            unanswered: unanswered.count() as u64,
             gathering: self.longest_gathering,
             groups: self.groups,
         })
     }
 }
 
-impl Handler for Generator {
+impl<P: StreamProtocol> Handler for Generator<P> {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         let Some(&index) = self.shared.of_slot.get(id.slot()) else {
             return;

@@ -1,11 +1,12 @@
-//! The running HTTP generator: starts its workers, has them open their connections, starts the requests together, tells
+//! A running generator over streams: starts its workers, has them open their connections, starts the requests together, reports
 //! their progress, and adds up what they found.
 
-use super::error::HttpLoadError;
+use super::error::StreamLoadError;
 use super::generator::{Common, Generator as WorkerGenerator, LiveCounters, Outcome};
-use super::loaded::{HttpLoaded, PhaseLoaded};
+use super::loaded::{PhaseLoaded, StreamLoaded};
 use super::phases::PhaseTimes;
-use super::plan::HttpPlan;
+use super::plan::StreamPlan;
+use super::protocol::StreamProtocol;
 use super::sum::Run;
 use super::terms::Terms;
 use crate::showing::Seen;
@@ -20,27 +21,28 @@ use std::time::{Duration, Instant};
 /// How often the counts that may end a phase are looked at.
 const PHASE_LOOK: Duration = Duration::from_millis(5);
 
-/// An HTTP generator that is running. Dropping it ends it.
-pub struct HttpLoad {
-    common: Common,
+/// A generator that is running. Dropping it ends it.
+pub struct StreamLoad<P: StreamProtocol> {
+    common: Arc<Common<P>>,
     engine: Chosen,
-    crew: Crew<Outcome>,
+    crew: Crew<Outcome<P>>,
     live: Vec<Arc<CachePadded<LiveCounters>>>,
     resident_before: Option<u64>,
     resident_open: Option<u64>,
     began: Instant,
     opening: Option<Duration>,
     /// The phase that is watched, and the counts at its beginning.
-    phase: Option<(usize, HttpProgress)>,
+    phase: Option<(usize, StreamProgress)>,
     phases: Vec<PhaseLoaded>,
 }
 
-/// Requests so far.
+/// What was done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HttpProgress {
+pub struct StreamProgress {
     /// Whether connections are still being opened.
     pub opening: bool,
-    /// Whether no more requests are made: last answers are waited for, and connections closed.
+    /// Whether no more requests are made: last answers are waited for, and connections closed. Of transfers, whether their last
+    /// bytes have arrived.
     pub draining: bool,
     /// Connections that are open.
     pub open: u64,
@@ -50,30 +52,34 @@ pub struct HttpProgress {
     pub ok: u64,
     /// Requests that failed.
     pub failed: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
     /// Bytes received.
     pub received_bytes: u64,
+    /// Transfers that stand still.
+    pub stalled: u64,
 }
 
-impl Generator for HttpLoad {
-    type Plan = HttpPlan;
-    type Loaded = HttpLoaded;
-    type Error = HttpLoadError;
-    const KIND: &'static str = "http_generator";
+impl<P: StreamProtocol> Generator for StreamLoad<P> {
+    type Plan = StreamPlan<P>;
+    type Loaded = StreamLoaded<P>;
+    type Error = StreamLoadError;
+    const KIND: &'static str = P::NAME;
 
-    fn needs(plan: &HttpPlan) -> Needs {
+    fn needs(plan: &Self::Plan) -> Needs {
         plan.needs()
     }
 
-    fn start(plan: Self::Plan) -> Result<Self, HttpLoadError> {
+    fn start(plan: Self::Plan) -> Result<Self, StreamLoadError> {
         let crew = Crew::new();
         let mut load = Self {
             engine: plan.choose_engine(),
-            common: Common {
+            common: Arc::new(Common {
                 terms: Terms::of_plan(&plan)?,
-                phases: Arc::new(PhaseTimes::new(plan.phases.len())),
+                phases: PhaseTimes::new(plan.phases.len()),
                 stop: crew.stop_flag(),
-                plan: Arc::new(plan),
-            },
+                plan,
+            }),
             crew,
             live: Vec::new(),
             resident_before: usage::resident_bytes(),
@@ -83,14 +89,14 @@ impl Generator for HttpLoad {
             phase: None,
             phases: Vec::new(),
         };
-        let plan = Arc::clone(&load.common.plan);
+        let plan = &load.common.plan;
         for (place, worker) in plan.workers.iter().enumerate() {
             let thread = WorkerSettings {
                 memory: plan.memory,
                 own_descriptors: worker.own_descriptors,
                 ..WorkerSettings::new(format!("load {place}"), worker.cpu)
             };
-            let (common, live) = (load.common.clone(), Arc::default());
+            let (common, live) = (Arc::clone(&load.common), Arc::default());
             load.live.push(Arc::clone(&live));
             let make = move |_, now| WorkerGenerator::new(common, place, live, now);
             let engine = (load.engine.kind, plan.engine_settings());
@@ -131,42 +137,60 @@ impl Generator for HttpLoad {
         self.crew.stop();
     }
 
-    fn finish(mut self) -> Result<HttpLoaded, HttpLoadError> {
-        while !self.wait(Duration::from_secs(1)) {}
-        self.end_phase(Time::now().min(self.common.phases.end()));
-        let outcomes = self.crew.finish()?;
+    fn finish(mut self) -> Result<Self::Loaded, StreamLoadError> {
+        let outcomes = self.outcomes()?;
         let run = Run {
             plan: &self.common.plan,
             engine: &self.engine,
-            opening: self.opening.unwrap_or_else(|| self.began.elapsed()),
+            opening: self.opening(),
             resident_before: self.resident_before,
             resident_open: self.resident_open,
-            phases: std::mem::take(&mut self.phases),
+            phases: self.phases,
         };
-        Ok(run.add_up(outcomes))
+        Ok(run.add_up(&outcomes))
     }
 }
 
-impl HttpLoad {
+impl<P: StreamProtocol> StreamLoad<P> {
+    /// Waits for the end: what each worker found.
+    pub(crate) fn outcomes(&mut self) -> Result<Vec<Outcome<P>>, StreamLoadError> {
+        while !self.wait(Duration::from_secs(1)) {}
+        self.end_phase(Time::now().min(self.common.phases.end()));
+        Ok(self.crew.finish()?)
+    }
+
+    /// How long it took to open the connections, so far.
+    pub(crate) fn opening(&self) -> Duration {
+        self.opening.unwrap_or_else(|| self.began.elapsed())
+    }
+
+    /// The engine that runs.
+    pub(crate) fn engine(&self) -> &Chosen {
+        &self.engine
+    }
+
     /// What happened so far, over all workers.
     #[must_use]
-    pub fn progress(&self) -> HttpProgress {
-        let mut sum = HttpProgress {
+    pub fn progress(&self) -> StreamProgress {
+        let mut sum = StreamProgress {
             opening: self.opening.is_none(),
             draining: self.live.iter().all(|live| live.draining.get() > 0),
-            ..HttpProgress::default()
+            ..StreamProgress::default()
         };
         for live in &self.live {
             sum.open += live.open.get();
             sum.sent += live.sent.get();
             sum.ok += live.ok.get();
             sum.failed += live.failed.get();
+            sum.sent_bytes += live.sent_bytes.get();
             sum.received_bytes += live.received_bytes.get();
+            sum.stalled += live.stalled.get();
         }
         sum
     }
 
-    /// What only the workers know, as of the last time that this was asked: for one who watches.
+    /// What only the workers know, as of the last time that this was asked: for one who watches. Times are latencies, or of
+    /// transfers those that connections took to open.
     #[must_use]
     pub fn seen(&self) -> Seen {
         Seen::sum(self.live.iter().map(|live| live.shown.look()))
@@ -190,7 +214,7 @@ impl HttpLoad {
 
     /// The plan that runs.
     #[must_use]
-    pub fn plan(&self) -> &HttpPlan {
+    pub fn plan(&self) -> &StreamPlan<P> {
         &self.common.plan
     }
 
@@ -207,7 +231,7 @@ impl HttpLoad {
         let Some((phase, before)) = self.phase else {
             return;
         };
-        let (progress, plan) = (self.progress(), Arc::clone(&self.common.plan));
+        let (progress, plan) = (self.progress(), &self.common.plan);
         let reached =
             |count: Option<u64>, now: u64, before: u64| count.is_some_and(|count| now - before >= count);
         if let Some(until) = plan.phases.get(phase).map(|phase| phase.until)
@@ -253,6 +277,6 @@ impl HttpLoad {
         }
         let (phases, plan) = (&self.common.phases, &self.common.plan);
         self.crew.begin(|start| phases.begin(0, start, &plan.phases));
-        self.phase = Some((0, HttpProgress::default()));
+        self.phase = Some((0, StreamProgress::default()));
     }
 }
