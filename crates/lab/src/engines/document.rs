@@ -7,7 +7,7 @@ use super::metrics::{
     HASH_METRICS, NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE, UDP_METRICS,
 };
 use super::ways;
-use crate::document::{Document, Head};
+use crate::document::{Head, document};
 use corelane_measure::metric::{Measured, Metric, Values};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
@@ -41,19 +41,7 @@ pub struct EnginesReport {
     pub udp_trials: Vec<UdpTrial>,
 }
 
-impl Document for EnginesReport {
-    fn reads(schema: &str) -> bool {
-        schema == SCHEMA
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-}
+document!(EnginesReport, [SCHEMA]);
 
 /// What was to be measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -301,6 +289,7 @@ fn udp_way(name: &str, trials: &[UdpTrial]) -> UdpWay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Document;
     use corelane_report::page::Rendered;
 
     fn hashed(name: &str, batch: usize, round: u32, ns_per_hash: f64) -> ToeplitzTrial {

@@ -1,6 +1,6 @@
 //! What was found: a document of schema `corelane/nic/1`.
 
-use crate::document::{Document, Head};
+use crate::document::{Head, document};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -133,19 +133,7 @@ pub struct Caught {
 /// Frames over all hash types that prove something.
 const LEAST_FRAMES: u64 = 2_000;
 
-impl Document for NicReport {
-    fn reads(schema: &str) -> bool {
-        schema == SCHEMA
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-}
+document!(NicReport, [SCHEMA]);
 
 impl NicReport {
     /// What the models come to.

@@ -1,7 +1,7 @@
 //! What `lab rebalance` tells: phases, decisions, and the verdict as a pure function of them.
 
 use super::Request;
-use crate::document::{Document, Head};
+use crate::document::{Head, document};
 use corelane_measure::statistics::median;
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
@@ -26,19 +26,7 @@ pub struct Rebalancing {
     pub verdict: Option<Verdict>,
 }
 
-impl Document for Rebalancing {
-    fn reads(schema: &str) -> bool {
-        schema == SCHEMA
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-}
+document!(Rebalancing, [SCHEMA]);
 
 /// Which phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 //! Loads are counted in datagrams, exactly; every other number follows from them. Steps are filled from raw trials by
 //! [`Step::of`].
 
-use crate::document::{Document, Head};
+use crate::document::{Head, document};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 
@@ -29,19 +29,7 @@ pub struct SimulateReport {
     pub conclusions: Vec<String>,
 }
 
-impl Document for SimulateReport {
-    fn reads(schema: &str) -> bool {
-        schema == SCHEMA
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-}
+document!(SimulateReport, [SCHEMA]);
 
 /// What was simulated: with the version of the program, all that it takes to repeat it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
