@@ -10,6 +10,7 @@
 
 mod document;
 mod draw;
+pub mod metrics;
 mod page;
 mod round;
 mod run;
@@ -23,11 +24,12 @@ pub use sizes::{Sizes, SizesError};
 
 use corelane_load::pool::Pool;
 use corelane_rss::{HashFields, IndirectionTable, Key};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use thiserror::Error;
 
 /// What to simulate.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// Numbers of buckets, each from 1 to [`MOST_BUCKETS`].
     pub buckets: Vec<usize>,
@@ -52,8 +54,10 @@ pub struct Request {
     /// Rounds, each with flows of its own.
     pub rounds: u32,
     /// How far above the lowest level found a rebalanced bucket may stay, as a share of that level.
+    #[serde(rename = "rebalance_tolerance")]
     pub tolerance: f64,
     /// Whether the document names the flows of the first round.
+    #[serde(skip)]
     pub list_flows: bool,
 }
 

@@ -47,6 +47,7 @@ impl Round {
             table_size: table.size(),
             buckets,
             round: self.number,
+            datagrams: self.flows.iter().map(|flow| flow.datagrams).sum(),
             fullest_datagrams: rebalanced.fullest_before,
             random_fullest_datagrams: random.into_iter().max().unwrap_or(0),
             rebalanced_fullest_datagrams: rebalanced.fullest_after,

@@ -42,14 +42,11 @@ impl Experiment for Simulation {
     type Error = SimulateError;
 
     fn plan(&self) -> Result<Value, SimulateError> {
-        let (_, left_out) = tables(&self.request)?;
-        check(&self.request)?;
-        Ok(as_json(&plan(&self.request, left_out)))
+        Ok(as_json(&planned(&self.request)?.1))
     }
 
     fn begin(&mut self) -> Result<SimulateReport, SimulateError> {
-        let (tables, left_out) = tables(&self.request)?;
-        check(&self.request)?;
+        let (tables, plan) = planned(&self.request)?;
         self.outcomes = tables.iter().map(|_| Vec::new()).collect();
         self.tables = tables;
         Ok(SimulateReport {
@@ -58,7 +55,7 @@ impl Experiment for Simulation {
                 started_unix_s: None,
                 ..Head::new(SCHEMA, &self.facts, None)
             },
-            plan: plan(&self.request, left_out),
+            plan,
             steps: Vec::new(),
             trials: Vec::new(),
             flows: Vec::new(),
@@ -102,11 +99,7 @@ impl Experiment for Simulation {
         }
         let step = |outcomes: &Vec<Outcome>| {
             let trials: Vec<&Trial> = outcomes.iter().map(|outcome| &outcome.trial).collect();
-            Step::of(
-                &trials,
-                self.request.datagrams,
-                outcomes.first()?.per_bucket.clone(),
-            )
+            Step::of(&trials, outcomes.first()?.per_bucket.clone())
         };
         report.steps = self.outcomes.iter().filter_map(step).collect();
         report.conclusions = verdict::conclusions(&report.steps);
@@ -115,8 +108,8 @@ impl Experiment for Simulation {
     }
 }
 
-/// The table of each step, by size, then by buckets; and the pairs that make none.
-fn tables(request: &Request) -> Result<(Vec<IndirectionTable>, Vec<LeftOut>), SimulateError> {
+/// The table of each step, by size, then by buckets; and the plan.
+fn planned(request: &Request) -> Result<(Vec<IndirectionTable>, Plan), SimulateError> {
     let (mut tables, mut left_out) = (Vec::new(), Vec::new());
     for &size in &request.table_sizes {
         if !size.is_power_of_two() || size > IndirectionTable::LARGEST {
@@ -135,14 +128,10 @@ fn tables(request: &Request) -> Result<(Vec<IndirectionTable>, Vec<LeftOut>), Si
             }
         }
     }
+    let (flows, datagrams) = (request.flows, request.datagrams);
     if tables.is_empty() {
         return Err(SimulateError::NothingFits);
     }
-    Ok((tables, left_out))
-}
-
-fn check(request: &Request) -> Result<(), SimulateError> {
-    let (flows, datagrams) = (request.flows, request.datagrams);
     if !(1..=MOST_FLOWS).contains(&flows) {
         return Err(SimulateError::Flows { flows });
     }
@@ -152,23 +141,6 @@ fn check(request: &Request) -> Result<(), SimulateError> {
     if request.rounds == 0 {
         return Err(SimulateError::NoRounds);
     }
-    Ok(())
-}
-
-fn plan(request: &Request, left_out: Vec<LeftOut>) -> Plan {
-    Plan {
-        buckets: request.buckets.clone(),
-        table_sizes: request.table_sizes.clone(),
-        left_out,
-        flows: request.flows,
-        datagrams: request.datagrams,
-        sizes: request.sizes.to_string(),
-        hash_fields: request.hash_fields.to_string(),
-        key: request.key.to_string(),
-        clients: request.clients.to_string(),
-        server: request.server.to_string(),
-        seed: request.seed,
-        rounds: request.rounds,
-        rebalance_tolerance: request.tolerance,
-    }
+    let request = request.clone();
+    Ok((tables, Plan { request, left_out }))
 }

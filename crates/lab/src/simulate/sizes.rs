@@ -1,11 +1,13 @@
 //! How flows share the datagrams: `uniform`, `zipf:1.1`, `elephants:4:50%`.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// A distribution of flow sizes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Sizes {
     /// All alike.
     Uniform,
@@ -90,13 +92,19 @@ impl FromStr for Sizes {
     type Err = SizesError;
 
     fn from_str(text: &str) -> Result<Self, SizesError> {
-        let parts: Vec<&str> = text.split(':').collect();
-        let sizes = match parts[..] {
+        let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
+        let sizes = match text.split(':').collect::<Vec<_>>()[..] {
             ["uniform"] => Some(Self::Uniform),
             ["zipf", exponent] => number(exponent)
                 .filter(|exponent| (0.0..=LARGEST_EXPONENT).contains(exponent))
                 .map(|exponent| Self::Zipf { exponent }),
-            ["elephants", flows, share] => elephants(flows, share),
+            ["elephants", flows, percentage] => {
+                let flows = flows.parse().ok().filter(|flows| *flows > 0);
+                let share = percentage.strip_suffix('%').and_then(number);
+                let share = share.filter(|percentage| 0.0 < *percentage && *percentage < 100.0);
+                let both = flows.zip(share.map(|percentage| percentage / 100.0));
+                both.map(|(flows, share)| Self::Elephants { flows, share })
+            }
             _ => None,
         };
         sizes.ok_or_else(|| SizesError::Form {
@@ -105,18 +113,18 @@ impl FromStr for Sizes {
     }
 }
 
-fn elephants(flows: &str, share: &str) -> Option<Sizes> {
-    let flows = flows.parse().ok().filter(|flows| *flows > 0)?;
-    let percentage =
-        number(share.strip_suffix('%')?).filter(|percentage| 0.0 < *percentage && *percentage < 100.0)?;
-    Some(Sizes::Elephants {
-        flows,
-        share: percentage / 100.0,
-    })
+impl TryFrom<String> for Sizes {
+    type Error = SizesError;
+
+    fn try_from(text: String) -> Result<Self, SizesError> {
+        text.parse()
+    }
 }
 
-fn number(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| number.is_finite())
+impl From<Sizes> for String {
+    fn from(sizes: Sizes) -> Self {
+        sizes.to_string()
+    }
 }
 
 impl fmt::Display for Sizes {
