@@ -14,6 +14,7 @@ pub mod named;
 pub mod nic;
 mod placing;
 pub mod rebalance;
+pub mod refusal;
 pub mod saved;
 pub mod scale;
 pub mod simulate;

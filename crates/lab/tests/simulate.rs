@@ -2,10 +2,11 @@
 
 use corelane_lab::document::{Document, RunFacts};
 use corelane_lab::experiment::{self, Experiment, Schedule};
+use corelane_lab::refusal::Refusal;
 use corelane_lab::simulate::metrics::{
     IMBALANCE, LARGEST_FLOW, MOVES, RANDOM_IMBALANCE, REBALANCED_IMBALANCE,
 };
-use corelane_lab::simulate::{Flow, Request, SimulateError, SimulateReport, Simulation, Sizes, Step, flows};
+use corelane_lab::simulate::{Flow, Request, SimulateReport, Simulation, Sizes, Step, flows};
 use corelane_rss::steer::{self, Families};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_worker::group::{self, GroupSettings};
@@ -34,7 +35,7 @@ fn request() -> Request {
 }
 
 /// Simulates, and is interrupted after so many trials.
-fn run(request: &Request, trials: usize) -> Result<SimulateReport, SimulateError> {
+fn run(request: &Request, trials: usize) -> Result<SimulateReport, Refusal> {
     let mut simulation = Simulation::new(request.clone(), RunFacts::default());
     let document = simulation.begin()?;
     let schedule = Schedule::unguarded(request.rounds, request.seed);

@@ -130,7 +130,7 @@ fn data_caches(cpu: u32) -> anyhow::Result<Vec<CacheInfo>> {
 
 fn name_flag(error: ClassifyError) -> anyhow::Error {
     match &error {
-        ClassifyError::Request(request) => usage(request.flags, error),
+        ClassifyError::Refused(refusal) => usage(refusal.flags, error),
         _ => error.into(),
     }
 }

@@ -121,9 +121,8 @@ fn client(bed: &Bed) -> Ipv4Addr {
 }
 
 fn name_flag(error: RebalanceError) -> anyhow::Error {
-    match error {
-        error @ RebalanceError::OneBucket => usage("--buckets", error),
-        error @ RebalanceError::Entry { .. } => usage("--key", error),
-        error => error.into(),
+    match &error {
+        RebalanceError::Refused(refusal) => usage(refusal.flags, error),
+        _ => error.into(),
     }
 }

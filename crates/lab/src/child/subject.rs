@@ -4,12 +4,12 @@
 //! In: a [`SubjectPlan`]. Out: a server at its address, which no longer runs when the keeper ends, however that happens:
 //! where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server leaves behind.
 
-use corelane_host::HostError;
 use corelane_host::processes::{self, Ended};
 use corelane_host::{cpus, pin};
 use corelane_serve::Server;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -44,7 +44,7 @@ pub struct SubjectPlan {
     pub ready_within_ms: u64,
 }
 
-/// What the keeper tells: the server accepts connections.
+/// What the keeper reports: the server accepts connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectReady {
     /// Where.
@@ -68,14 +68,8 @@ pub struct Subject {
 #[error("{0}")]
 pub struct SubjectError(String);
 
-impl From<String> for SubjectError {
-    fn from(words: String) -> Self {
-        Self(words)
-    }
-}
-
-impl From<HostError> for SubjectError {
-    fn from(error: HostError) -> Self {
+impl SubjectError {
+    fn of(error: impl Display) -> Self {
         Self(error.to_string())
     }
 }
@@ -92,10 +86,11 @@ impl Server for Subject {
             let taken = format!("{} is taken: something listens there already", plan.address);
             return Err(SubjectError(taken));
         }
-        processes::adopt_orphans()?;
-        pin::current_thread_to(&plan.cpus)?;
+        processes::adopt_orphans().map_err(SubjectError::of)?;
+        pin::current_thread_to(&plan.cpus).map_err(SubjectError::of)?;
         let started = Instant::now();
-        let mut process = command(&plan).spawn().map_err(|error| format!("sh: {error}"))?;
+        let process = command(&plan).spawn();
+        let mut process = process.map_err(|error| SubjectError(format!("sh: {error}")))?;
         let words = LastWords::of(&mut process);
         let mut subject = Self {
             process,
@@ -110,11 +105,19 @@ impl Server for Subject {
             let alive = subject.reap()?;
             let waited = started.elapsed();
             if !alive || waited > Duration::from_millis(plan.ready_within_ms) {
-                // It is to be gone either way; what is wrong with it is told below.
+                // It is to be gone either way; what is wrong with it is reported below.
                 if let Ok(true) = processes::end_descendants(GRACE) {
                     subject.words.await_end();
                 }
-                return Err(SubjectError(subject.why_not(&plan, alive, waited)));
+                let (address, seconds) = (plan.address, waited.as_secs_f64());
+                let (how, words) = (subject.how(), subject.words.sentence());
+                return Err(SubjectError(match alive {
+                    true => format!(
+                        "the subject accepts nothing on {address} within {seconds:.0} s: have it listen there \
+                         ($CORELANE_ADDRESS:$CORELANE_PORT){words}"
+                    ),
+                    false => format!("the subject ended before it listened on {address} ({how}){words}"),
+                }));
             }
             thread::sleep(ACCEPT_LOOK);
         }
@@ -131,14 +134,13 @@ impl Server for Subject {
             return Ok(());
         }
         self.words.await_end();
-        let (how, words) = (self.how(), self.words.told());
-        Err(SubjectError(format!(
-            "the subject ended by itself ({how}){words}"
-        )))
+        let (how, words) = (self.how(), self.words.sentence());
+        let reason = format!("the subject ended by itself ({how}){words}");
+        Err(SubjectError(reason))
     }
 
     fn stop(self) -> Result<SubjectReady, SubjectError> {
-        match processes::end_descendants(GRACE)? {
+        match processes::end_descendants(GRACE).map_err(SubjectError::of)? {
             true => Ok(self.ready),
             false => Err(SubjectError("the subject does not end, though killed".to_owned())),
         }
@@ -146,10 +148,10 @@ impl Server for Subject {
 }
 
 impl Subject {
-    /// Takes what has ended; tells whether anything of the server is left.
-    fn reap(&mut self) -> Result<bool, String> {
+    /// Takes what has ended; returns whether anything of the server is left.
+    fn reap(&mut self) -> Result<bool, SubjectError> {
         loop {
-            match processes::next_ended().map_err(|error| error.to_string())? {
+            match processes::next_ended().map_err(SubjectError::of)? {
                 (Some(ended), _) if ended.process == self.process.id() => self.ended = Some(ended),
                 (Some(_), _) => {}
                 (None, alive) => return Ok(alive),
@@ -157,33 +159,15 @@ impl Subject {
         }
     }
 
-    fn why_not(&self, plan: &SubjectPlan, alive: bool, waited: Duration) -> String {
-        let words = self.words.told();
-        let address = plan.address;
-        if alive {
-            let seconds = waited.as_secs_f64();
-            return format!(
-                "the subject accepts nothing on {address} within {seconds:.0} s: have it listen there \
-                 ($CORELANE_ADDRESS:$CORELANE_PORT){words}"
-            );
-        }
-        format!(
-            "the subject ended before it listened on {address} ({}){words}",
-            self.how()
-        )
-    }
-
     fn how(&self) -> String {
-        match self.ended {
-            Some(Ended {
-                exit_code: Some(code),
-                ..
-            }) => format!("exit code {code}"),
-            Some(Ended {
-                signal: Some(signal), ..
-            }) => format!("signal {signal}"),
-            _ => "all its processes".to_owned(),
-        }
+        let ended = self.ended.as_ref();
+        let code = ended
+            .and_then(|ended| ended.exit_code)
+            .map(|code| format!("exit code {code}"));
+        let signal = ended
+            .and_then(|ended| ended.signal)
+            .map(|signal| format!("signal {signal}"));
+        code.or(signal).unwrap_or_else(|| "all its processes".to_owned())
     }
 }
 
@@ -242,20 +226,18 @@ impl LastWords {
     /// Waits for the very last words: nothing may be left that could write more.
     fn await_end(&mut self) {
         for reader in self.readers.drain(..) {
-            // A reader that panicked has nothing more to tell.
+            // A reader that panicked has nothing more to report.
             let _ = reader.join();
         }
     }
 
     /// The words as the end of a sentence; empty when there are none.
-    fn told(&self) -> String {
-        let Ok(mut kept) = self.kept.lock() else {
-            return String::new();
-        };
-        let words = String::from_utf8_lossy(kept.make_contiguous()).trim().to_owned();
-        if words.is_empty() {
-            return String::new();
+    fn sentence(&self) -> String {
+        let kept = self.kept.lock().map(|mut kept| kept.make_contiguous().to_vec());
+        let kept = kept.unwrap_or_default();
+        match String::from_utf8_lossy(&kept).trim() {
+            "" => String::new(),
+            words => format!("; it said: {words}"),
         }
-        format!("; it said: {words}")
     }
 }

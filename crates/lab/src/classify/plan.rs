@@ -4,8 +4,7 @@ use super::frames::FRAME_BYTES;
 use crate::classify::document::published::{BUCKETS, STRIDES};
 use crate::classify::document::{LockKind, PrefetchKind, Setting, TableKind};
 use crate::named::Named;
-use std::ops::RangeInclusive;
-use thiserror::Error;
+use crate::refusal::{Refusal, within};
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -75,15 +74,6 @@ impl Lists {
     }
 }
 
-/// Why there is no experiment.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{reason}")]
-pub struct RequestError {
-    /// The flags that ask for it.
-    pub flags: &'static str,
-    reason: String,
-}
-
 /// Frames of a ring: 4 GiB of buffers at the widest stride.
 const MOST_FRAMES: usize = 1 << 15;
 /// Entries that a table of this experiment may have: 100 times the post's.
@@ -95,7 +85,7 @@ const MOST_BUCKETS: usize = 1 << 30;
 ///
 /// # Errors
 /// When something asked for cannot be measured, or the lists leave nothing.
-pub fn settings(request: &Request) -> Result<Vec<Setting>, RequestError> {
+pub fn settings(request: &Request) -> Result<Vec<Setting>, Refusal> {
     check(request)?;
     let lists = &request.lists;
     let mut proposed = combinations(request);
@@ -118,15 +108,14 @@ pub fn settings(request: &Request) -> Result<Vec<Setting>, RequestError> {
     }
     match settings.is_empty() {
         false => Ok(settings),
-        true => Err(RequestError {
-            flags: "--tables, --batches, --strides and the other lists",
-            reason: "no step has all that was asked for: leave out a list, or ask for every combination"
-                .to_owned(),
-        }),
+        true => Err(Refusal::new(
+            "--tables, --batches, --strides and the other lists",
+            "no step has all that was asked for: leave out a list, or ask for every combination",
+        )),
     }
 }
 
-fn check(request: &Request) -> Result<(), RequestError> {
+fn check(request: &Request) -> Result<(), Refusal> {
     let (lists, burst, cpus) = (&request.lists, request.burst, request.cpus.len());
     let buckets: Vec<usize> = lists.buckets.iter().map(|buckets| *buckets as usize).collect();
     let frames = [burst, request.ring];
@@ -153,28 +142,6 @@ fn check(request: &Request) -> Result<(), RequestError> {
     within("--distances", &lists.distances, 1..=2 * burst, distance, lookups)?;
     let usable = ", the CPUs that may be used; threads that share a CPU show nothing";
     within("--threads", &lists.threads, 1..=cpus, "N threads", usable)
-}
-
-/// Refuses the first value that is out of bounds; `what` names it as N, `why` explains the bounds.
-fn within(
-    flags: &'static str,
-    values: &[usize],
-    bounds: RangeInclusive<usize>,
-    what: &str,
-    why: &str,
-) -> Result<(), RequestError> {
-    let Some(wrong) = values.iter().find(|value| !bounds.contains(value)) else {
-        return Ok(());
-    };
-    let (what, least, most) = (
-        what.replace('N', &wrong.to_string()),
-        bounds.start(),
-        bounds.end(),
-    );
-    Err(RequestError {
-        flags,
-        reason: format!("{what}: give {least} to {most}{why}"),
-    })
 }
 
 /// The tables: none, the post's with one empty bucket, empty and full, the exact one.

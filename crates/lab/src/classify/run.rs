@@ -3,7 +3,7 @@
 use super::frames::{FRAME_BYTES, Traffic};
 use super::headers;
 use super::pipeline::{Pipeline, Searched, exact_prefetch, post_order};
-use super::plan::{Request, RequestError, settings};
+use super::plan::{Request, settings};
 use super::tables::Tables;
 use crate::classify::document::{
     ClassifyReport, HeaderTrial, Limit, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step, Stride,
@@ -11,6 +11,7 @@ use crate::classify::document::{
 };
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
 use crate::experiment::{Experiment, Trying, Turn};
+use crate::refusal::Refusal;
 use corelane_host::counters::ThreadClock;
 use corelane_host::cpus::CacheInfo;
 use corelane_host::{HostError, pin};
@@ -52,7 +53,7 @@ pub(super) struct Bench {
 pub enum ClassifyError {
     /// There is no such experiment.
     #[error(transparent)]
-    Request(#[from] RequestError),
+    Refused(#[from] Refusal),
     /// A table has no memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),

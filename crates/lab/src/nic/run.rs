@@ -164,7 +164,7 @@ fn probe_model(
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     // What the guest says of itself is nearer to the cause than that nothing more could be sent.
     let booted = booted?;
-    let probed = child::last_probed(&booted.output)
+    let probed = child::last_report(&booted.output)
         .map_err(|reason| NicError::Probe(format!("{reason}\n{}", booted.output.trim())))?;
     let mut probed: NicProbed = serde_json::from_value(probed)?;
     for (round, sent) in probed.rounds.iter_mut().zip(sent?) {

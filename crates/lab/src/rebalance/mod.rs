@@ -17,6 +17,7 @@ pub use flows::PAYLOAD_BYTES;
 use crate::child::ChildError;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
 use crate::experiment::{Experiment, Trying};
+use crate::refusal::Refusal;
 use corelane_host::bed::Bed;
 use corelane_rss::balance::{self, BalanceError, Options};
 use corelane_rss::plan::PlanError;
@@ -70,27 +71,16 @@ pub struct Rebalance {
 
 /// Why the experiment could not be carried out.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum RebalanceError {
-    /// Nothing to balance.
-    #[error("one bucket cannot be rebalanced: give two or more (--buckets)")]
-    OneBucket,
+    /// It cannot be done as asked.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// A server or generator failed.
     #[error(transparent)]
     Child(#[from] ChildError),
     /// An entry without a source port.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// An entry that no source port reaches.
-    #[error(
-        "no source port of {client} lands on entry {entry}: the key does not reach the whole table (corelane key audit)"
-    )]
-    Entry {
-        /// Where flows come from.
-        client: Ipv4Addr,
-        /// The entry.
-        entry: usize,
-    },
     /// No table to plan with.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -146,7 +136,11 @@ impl Experiment for Rebalance {
 
     fn plan(&self) -> Result<Value, RebalanceError> {
         match self.request.steering.table.buckets() {
-            0 | 1 => Err(RebalanceError::OneBucket),
+            0 | 1 => Err(Refusal::new(
+                "--buckets",
+                "one bucket cannot be rebalanced: give two or more (--buckets)",
+            )
+            .into()),
             _ => Ok(as_json(&self.request)),
         }
     }

@@ -1,7 +1,7 @@
 //! What the post "Intel DDIO, LLC cache, buffer alignment, prefetching, shared locks and packet rates" printed, row by row,
 //! each beside the step that repeats it. Other hardware: context, never a comparison.
 
-use super::setting::{LockKind, PrefetchKind, Setting, TableKind};
+use super::setting::Setting;
 use super::step::Step;
 use corelane_measure::quantity::metric_brief;
 use serde::{Deserialize, Serialize};
@@ -45,92 +45,14 @@ pub struct PublishedRow {
     pub note: Option<String>,
 }
 
-/// Every row of the post, in its order, not yet beside any step.
+/// Every row of the post, in its order, not yet beside any step. Of the first two it says "it's keeping up line rate bridging
+/// on one core (~14 million packets per second)".
+///
+/// # Panics
+/// Never: a test reads them.
 #[must_use]
 pub fn rows() -> Vec<PublishedRow> {
-    use PrefetchKind::{Both, Bucket, Header, None as Nothing};
-    let [aligned, shifted] = STRIDES;
-    let full = Setting::POST;
-    let empty = Setting { entries: 0, ..full };
-    let more_buckets = Setting {
-        table_buckets: Some(BUCKETS[1]),
-        ..full
-    };
-    let bridge = Setting {
-        table: TableKind::None,
-        table_buckets: None,
-        batch: BURST,
-        ..empty
-    };
-    let mut rows: Vec<PublishedRow> = [
-        // "it's keeping up line rate bridging on one core (~14 million packets per second)"
-        (bridge, aligned, 14.0, 300.68, 970.81, None),
-        (bridge, shifted, 14.0, 104.92, 382.32, None),
-        (empty, aligned, 6.5, 1000.0, 423.0, Some(1.0)),
-        (empty, shifted, 10.0, 125.0, 32.0, Some(0.98)),
-    ]
-    .into_iter()
-    .map(
-        |(setting, stride, million, read, written, cpu_share)| PublishedRow {
-            mem_read_mb_s: Some(read),
-            mem_write_mb_s: Some(written),
-            cpu_share,
-            ..row(Setting { stride, ..setting }, million)
-        },
-    )
-    .collect();
-    let batches: [(Setting, PrefetchKind, usize, &[(usize, f64)]); 9] = [
-        (empty, Nothing, shifted, &[(1, 10.0), (2, 11.1), (4, 11.7)]),
-        (empty, Header, shifted, &[(1, 10.0), (2, 10.8), (4, 11.5)]),
-        (full, Nothing, aligned, &[(1, 3.7), (2, 4.5), (4, 4.8)]),
-        (full, Nothing, shifted, &[(1, 5.0), (2, 5.6), (4, 5.6)]),
-        (full, Header, shifted, &[(4, 5.5)]),
-        (full, Bucket, shifted, &[(4, 7.7)]),
-        (full, Both, shifted, &[(4, 7.5)]),
-        (more_buckets, Nothing, shifted, &[(1, 6.1), (2, 7.1), (4, 7.1)]),
-        (more_buckets, Bucket, shifted, &[(4, 8.9)]),
-    ];
-    for (table, prefetch, stride, rates) in batches {
-        rows.extend(rates.iter().map(|&(batch, million)| {
-            let setting = Setting {
-                batch,
-                prefetch,
-                stride,
-                ..table
-            };
-            row(setting, million)
-        }));
-    }
-    let locks = [
-        (LockKind::None, 1, 8.9),
-        (LockKind::None, 4, 12.0),
-        (LockKind::Read, 1, 7.0),
-        (LockKind::Read, 4, 4.7),
-    ];
-    rows.extend(locks.map(|(lock, threads, million)| {
-        let setting = Setting {
-            batch: 4,
-            prefetch: Bucket,
-            threads,
-            lock,
-            ..more_buckets
-        };
-        row(setting, million)
-    }));
-    rows
-}
-
-/// A row; the rate in millions of frames a second.
-fn row(setting: Setting, million: f64) -> PublishedRow {
-    PublishedRow {
-        setting,
-        frames_per_s: Some(million * 1e6),
-        mem_read_mb_s: None,
-        mem_write_mb_s: None,
-        cpu_share: None,
-        step: None,
-        note: None,
-    }
+    serde_json::from_str(include_str!("published.json")).expect("rows of this type")
 }
 
 /// The post's rows, each with the step that repeats it: the same setting, but for the number of entries when another was
