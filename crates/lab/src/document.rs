@@ -228,10 +228,8 @@ impl Head {
             ..Page::default()
         };
         let bed = self.bed.as_ref().map(|bed| {
-            let reason = bed
-                .reason
-                .as_ref()
-                .map(|reason| format!("; no better bed: {reason}"));
+            let reason = bed.reason.as_ref();
+            let reason = reason.map(|reason| format!("; no better bed: {reason}"));
             format!("{} ({}){}", bed.describe, bed.kind, reason.unwrap_or_default())
         });
         let origin = [
@@ -240,8 +238,8 @@ impl Head {
             ("bed", bed.unwrap_or_default()),
             ("command", self.command()),
         ];
-        page.origin
-            .extend(origin.into_iter().filter(|(_, value)| !value.is_empty()));
+        let known = origin.into_iter().filter(|(_, value)| !value.is_empty());
+        page.origin.extend(known);
         page.section(self.conditions_section());
         page
     }
@@ -266,9 +264,9 @@ impl Head {
     }
 
     /// The conditions of one standing.
-    fn standing_as(&self, wanted: Standing) -> impl Iterator<Item = &Condition> {
+    fn standing_as(&self, wanted: &'static str) -> impl Iterator<Item = &Condition> {
         let all = self.conditions.iter().flat_map(|snapshot| &snapshot.conditions);
-        all.filter(move |condition| Standing::of(condition) == wanted)
+        all.filter(move |condition| standing(condition) == wanted)
     }
 
     /// The conditions that spoil the result.
@@ -277,26 +275,26 @@ impl Head {
             about: reading(condition),
             sentence: reason(condition),
         };
-        self.standing_as(Standing::Spoils).map(caveat).collect()
+        self.standing_as("spoils").map(caveat).collect()
     }
 
     /// The conditions of the run, worst first: those that spoil it with what would fix them, the rest by name.
     fn conditions_section(&self) -> Section {
         let mut section = Section::new("conditions, worst first");
-        for condition in self.standing_as(Standing::Spoils) {
+        for condition in self.standing_as("spoils") {
             let reason = reason(condition);
             let line = format!("{}: {}", reading(condition), reason.trim_end_matches('.'));
             section = section.text_note("  spoils    ", line);
         }
-        let unknown = self.standing_as(Standing::Unknown);
-        let unknown: Vec<&str> = unknown.map(|condition| condition.name.as_str()).collect();
-        let mut explaining: Vec<String> = self.standing_as(Standing::Explains).map(reading).collect();
+        let name = |condition: &'_ Condition| condition.name.clone();
+        let unknown: Vec<String> = self.standing_as("unknown").map(name).collect();
+        let mut explaining: Vec<String> = self.standing_as("explains").map(reading).collect();
         let more = explaining.len().saturating_sub(MOST_EXPLAINING);
         if more > 0 {
             explaining.truncate(MOST_EXPLAINING);
             explaining.push(format!("and {more} more"));
         }
-        let fine = match self.standing_as(Standing::Fine).count() {
+        let fine = match self.standing_as("fine").count() {
             0 => String::new(),
             fine => fine.to_string(),
         };
@@ -315,10 +313,10 @@ impl Head {
     fn conditions_table(&self) -> Table {
         let columns = ["", "condition", "value", "why it matters", "source"].map(Column::left);
         let mut table = Table::new(columns.into());
-        for (standing, word) in STANDINGS {
+        for standing in STANDINGS {
             for condition in self.standing_as(standing) {
                 table.row([
-                    word.to_owned(),
+                    standing.to_owned(),
                     condition.name.clone(),
                     condition.value.clone().unwrap_or_default(),
                     reason(condition),
@@ -355,32 +353,15 @@ impl Head {
     }
 }
 
-/// How much a condition matters to the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Spoils,
-    /// It could not be read, so it may be anything.
-    Unknown,
-    Explains,
-    Fine,
-}
+/// How conditions stand, the worst first; what could not be read may be anything.
+const STANDINGS: [&str; 4] = ["spoils", "unknown", "explains", "fine"];
 
-/// The words for tables, the worst first.
-const STANDINGS: [(Standing, &str); 4] = [
-    (Standing::Spoils, "spoils"),
-    (Standing::Unknown, "unknown"),
-    (Standing::Explains, "explains"),
-    (Standing::Fine, "fine"),
-];
-
-impl Standing {
-    fn of(condition: &Condition) -> Self {
-        match condition.severity {
-            _ if condition.value.is_none() => Self::Unknown,
-            Severity::Spoils => Self::Spoils,
-            Severity::Explains => Self::Explains,
-            Severity::Fine => Self::Fine,
-        }
+fn standing(condition: &Condition) -> &'static str {
+    match condition.severity {
+        _ if condition.value.is_none() => "unknown",
+        Severity::Spoils => "spoils",
+        Severity::Explains => "explains",
+        Severity::Fine => "fine",
     }
 }
 
@@ -415,4 +396,48 @@ pub struct RunFacts {
 /// A plan or a report of a child as part of a document.
 pub(crate) fn as_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_else(|error| json!({ "unknown_because": error.to_string() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(snapshot: Value) -> Head {
+        Head {
+            conditions: serde_json::from_value(snapshot).unwrap(),
+            ..Head::default()
+        }
+    }
+
+    #[test]
+    fn the_worst_condition_comes_first() {
+        let head = head(json!({ "conditions": [
+            { "name": "governor", "value": "performance", "severity": "fine", "why": "w", "source": "s" },
+            { "name": "pause", "value": null, "severity": "explains", "why": "w", "source": "s",
+              "unknown_because": "veth has none" },
+            { "name": "smt", "value": "on", "severity": "explains", "why": "w" },
+            { "name": "turbo", "value": "on", "severity": "spoils", "why": "clock moves", "mend": "off", "source": "s" },
+        ]}));
+        let table = head.conditions_table().to_csv();
+        let lines: Vec<&str> = table.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "spoils,turbo,on,clock moves. Fix: off,s",
+                "unknown,pause,,veth has none.,s",
+                "explains,smt,on,w.,",
+                "fine,governor,performance,w.,s"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_machine_is_one_line() {
+        let head = head(json!({
+            "kernel": "Linux 6.18.44", "cpu_model": "Some CPU", "cpus_online": [0, 1, 2, 3], "cpus_allowed": [0, 1],
+            "virtualisation": null,
+        }));
+        assert_eq!(head.machine(), "Some CPU, 2 of 4 CPUs allowed, kernel 6.18.44");
+        assert_eq!(Head::default().machine(), "");
+    }
 }

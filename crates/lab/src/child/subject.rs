@@ -10,7 +10,7 @@ use corelane_serve::Server;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt::Display;
-use std::io::Read;
+use std::io::{self, PipeReader, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -89,12 +89,10 @@ impl Server for Subject {
         processes::adopt_orphans().map_err(SubjectError::of)?;
         pin::current_thread_to(&plan.cpus).map_err(SubjectError::of)?;
         let started = Instant::now();
-        let process = command(&plan).spawn();
-        let mut process = process.map_err(|error| SubjectError(format!("sh: {error}")))?;
-        let words = LastWords::of(&mut process);
+        let (process, output) = spawn(&plan).map_err(|error| SubjectError(format!("sh: {error}")))?;
         let mut subject = Self {
             process,
-            words,
+            words: LastWords::of(output),
             ready: SubjectReady {
                 address: plan.address,
                 after_ms: 0,
@@ -171,64 +169,55 @@ impl Subject {
     }
 }
 
-fn command(plan: &SubjectPlan) -> Command {
-    let mut command = Command::new("sh");
-    command
+/// Starts the server; both its streams come by one pipe.
+fn spawn(plan: &SubjectPlan) -> io::Result<(Child, PipeReader)> {
+    let (output, input) = io::pipe()?;
+    let process = Command::new("sh")
         .args(["-c", &plan.command])
         .env("CORELANE_ADDRESS", plan.address.ip().to_string())
         .env("CORELANE_PORT", plan.address.port().to_string())
         .env("CORELANE_CPUS", plan.cpus.len().to_string())
         .env("CORELANE_CPU_LIST", cpus::list::format(&plan.cpus))
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    command
+        .stdout(input.try_clone()?)
+        .stderr(input)
+        .process_group(0)
+        .spawn()?;
+    Ok((process, output))
 }
 
 fn accepts(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, ACCEPT_WITHIN).is_ok()
 }
 
-/// The end of what the server wrote, both streams as they came.
-#[derive(Default)]
+/// The end of what the server wrote.
 struct LastWords {
     kept: Arc<Mutex<VecDeque<u8>>>,
-    readers: Vec<JoinHandle<()>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl LastWords {
-    /// Reads both streams on threads of their own, for as long as anything holds them.
-    fn of(process: &mut Child) -> Self {
-        let mut words = Self::default();
-        if let Some(output) = process.stdout.take() {
-            words.keep(output);
-        }
-        if let Some(output) = process.stderr.take() {
-            words.keep(output);
-        }
-        words
-    }
-
-    fn keep(&mut self, mut output: impl Read + Send + 'static) {
-        let kept = Arc::clone(&self.kept);
-        self.readers.push(thread::spawn(move || {
+    /// Reads on a thread of its own, for as long as anything holds the other end.
+    fn of(mut output: PipeReader) -> Self {
+        let words = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&words);
+        let reader = thread::spawn(move || {
             let mut chunk = [0; 1024];
             while let Ok(length @ 1..) = output.read(&mut chunk) {
-                let Ok(mut kept) = kept.lock() else { return };
+                let Ok(mut kept) = words.lock() else { return };
                 kept.extend(&chunk[..length]);
                 let beyond = kept.len().saturating_sub(MOST_WORDS_BYTES);
                 kept.drain(..beyond);
             }
-        }));
+        });
+        let reader = Some(reader);
+        Self { kept, reader }
     }
 
     /// Waits for the very last words: nothing may be left that could write more.
     fn await_end(&mut self) {
-        for reader in self.readers.drain(..) {
-            // A reader that panicked has nothing more to report.
-            let _ = reader.join();
-        }
+        // A reader that panicked has nothing more to report.
+        let _ = self.reader.take().map(JoinHandle::join);
     }
 
     /// The words as the end of a sentence; empty when there are none.
