@@ -5,13 +5,16 @@
 
 pub mod child;
 pub mod classify;
+mod columns;
 pub mod document;
 pub mod documents;
 pub mod engines;
 pub mod experiment;
+pub mod named;
 pub mod nic;
 mod placing;
 pub mod rebalance;
+pub mod refusal;
 pub mod saved;
 pub mod scale;
 pub mod simulate;

@@ -36,7 +36,7 @@ pub fn run(arguments: &NicArguments) -> Outcome {
         NicPlan::new(arguments.flows as usize, arguments.seed)?,
         kernel_directories(cache().as_deref()),
         std::env::current_exe().context("finding the program's own file")?,
-        shell::facts(None)?,
+        shell::facts(None),
     );
     shell::run_scheduled(
         Schedule::unguarded(1, arguments.seed),

@@ -69,7 +69,7 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
         request,
         bed,
         program: std::env::current_exe().context("this program's own path")?,
-        facts: shell::facts(&snapshot)?,
+        facts: shell::facts(&snapshot),
     };
     shell::run_scheduled(
         Schedule::unguarded(arguments.rounds, arguments.seed),
@@ -121,9 +121,8 @@ fn client(bed: &Bed) -> Ipv4Addr {
 }
 
 fn name_flag(error: RebalanceError) -> anyhow::Error {
-    match error {
-        error @ RebalanceError::OneBucket => usage("--buckets", error),
-        error @ RebalanceError::Entry { .. } => usage("--key", error),
-        error => error.into(),
+    match &error {
+        RebalanceError::Refused(refusal) => usage(refusal.flags, error),
+        _ => error.into(),
     }
 }

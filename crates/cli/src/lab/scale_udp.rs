@@ -158,7 +158,7 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         ScalePlan::new(request, &bed, PORT),
         bed,
         std::env::current_exe().context("finding the program's own file")?,
-        shell::facts(&snapshot)?,
+        shell::facts(&snapshot),
         limits::open_descriptors()?,
     );
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;

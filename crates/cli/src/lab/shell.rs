@@ -41,15 +41,12 @@ pub struct RunArguments {
 }
 
 /// What a run's document says of the run; without a snapshot where the machine has no part in the result.
-///
-/// # Errors
-/// When the conditions cannot be written, which none that is read here causes.
-pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> anyhow::Result<RunFacts> {
-    Ok(RunFacts {
+pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> RunFacts {
+    RunFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: command_line(),
-        conditions: serde_json::to_value(snapshot.into())?,
-    })
+        conditions: snapshot.into().cloned(),
+    }
 }
 
 /// Runs an experiment. `trial_seconds` is about how long one trial takes; `snapshot` is what may spoil it; `name_flag` turns

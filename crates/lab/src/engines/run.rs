@@ -7,6 +7,7 @@ use super::{hashes, udp};
 use crate::child::ChildError;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
 use crate::experiment::{Experiment, Trying, Turn};
+use crate::named::Named;
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_load::udp::UdpLoadError;
@@ -95,8 +96,8 @@ impl Comparison {
     fn resolved(&self) -> Plan {
         let request = &self.request;
         Plan {
-            toeplitz: request.hashes.iter().map(HashWay::to_string).collect(),
-            udp: request.udp.iter().map(UdpWay::to_string).collect(),
+            toeplitz: request.hashes.iter().map(|way| way.name().to_owned()).collect(),
+            udp: request.udp.iter().map(|way| way.name().to_owned()).collect(),
             rounds: request.rounds,
             duration_s: request.duration_s,
             payload_bytes: PAYLOAD_BYTES,
@@ -134,8 +135,7 @@ impl Experiment for Comparison {
     }
 
     fn title(&self, step: usize, _: &Self::Document) -> String {
-        self.way(step)
-            .map_or_else(|| "toeplitz".to_owned(), |way| way.to_string())
+        self.way(step).map_or("toeplitz", UdpWay::name).to_owned()
     }
 
     fn trial(
@@ -167,13 +167,10 @@ impl Experiment for Comparison {
             return Err(error);
         };
         report.udp_trials.push(UdpTrial {
-            name: way.to_string(),
+            name: way.name().to_owned(),
             round: turn.round as u32,
-            answered: 0,
-            server_cpu_ns: 0,
-            sending_s: 0.0,
-            lost: 0,
             why: Some(error.to_string()),
+            ..UdpTrial::default()
         });
         Ok(())
     }
@@ -186,8 +183,9 @@ impl Experiment for Comparison {
 /// Takes out of a request what this machine lacks, and says why.
 fn leave_out(request: &mut Request) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
-    let mut has = |name: String, because: Option<String>| {
+    let mut has = |name: &str, because: Option<String>| {
         let has = because.is_none();
+        let name = name.to_owned();
         left_out.extend(because.map(|because| LeftOut { name, because }));
         has
     };
@@ -195,11 +193,10 @@ fn leave_out(request: &mut Request) -> Vec<LeftOut> {
         HashWay::Oracle => true,
         HashWay::Fast(fast) => {
             let compiled = Toeplitz::with_way(&Key::VERIFICATION, *fast);
-            has(way.to_string(), compiled.err().map(|error| error.to_string()))
+            has(way.name(), compiled.err().map(|error| error.to_string()))
         }
     });
-    request
-        .udp
-        .retain(|way| has(way.to_string(), choose(Some(way.engine())).reason));
+    let udp = &mut request.udp;
+    udp.retain(|way| has(way.name(), choose(Some(way.engine())).reason));
     left_out
 }

@@ -5,6 +5,7 @@ use super::document::UdpTrial;
 use super::run::{Comparison, EnginesError};
 use super::ways::UdpWay;
 use crate::child::{LoadProcess, ServerProcess};
+use crate::named::Named;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
@@ -57,7 +58,7 @@ pub(super) fn trial(
         format!("only {answered} datagrams were answered, too few for a figure: give a longer --duration")
     });
     Ok(UdpTrial {
-        name: way.to_string(),
+        name: way.name().to_owned(),
         round,
         answered,
         server_cpu_ns: cpu.since(&cpu_before).total_ns,

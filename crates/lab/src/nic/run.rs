@@ -7,12 +7,12 @@ use super::traffic;
 use crate::child;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
 use crate::experiment::{Experiment, Trying};
-use corelane_guest::{GuestError, GuestParts, boot};
+use corelane_guest::{GuestError, GuestParts, GuestPlan, boot};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::LinkError;
 use serde_json::Value;
-use std::io;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,23 +33,9 @@ pub enum NicError {
     /// Frames could not be sent.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A thread or the emulator could not be started.
-    #[error("{program}: {error}")]
-    Emulator {
-        /// What was to be started.
-        program: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The plan does not serialise.
-    #[error("the plan cannot be written: {0}")]
-    Plan(#[from] serde_json::Error),
-    /// The guest ended, or never spoke.
-    #[error("the guest ended before all frames were sent")]
-    Silent,
-    /// The guest's side failed, in its own words.
-    #[error("the guest's probe failed: {0}")]
-    Probe(String),
+    /// Something else, in words.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// The experiment: each model of device is a step, tried once.
@@ -110,8 +96,7 @@ impl Experiment for NicProof {
                 Err(reason) => ModelReport {
                     model: model.name.to_owned(),
                     skipped: Some(reason),
-                    probed: None,
-                    took_seconds: None,
+                    ..ModelReport::default()
                 },
             });
         Ok(TrialStatus::Valid)
@@ -126,7 +111,7 @@ impl Experiment for NicProof {
 
 fn probe_model(
     model: Model,
-    guest: &corelane_guest::GuestPlan,
+    guest: &GuestPlan,
     parts: &GuestParts,
     plan: &NicPlan,
 ) -> Result<ModelReport, NicError> {
@@ -138,42 +123,40 @@ fn probe_model(
     bed_plan.loopback_ok = false;
     let bed = Bed::build(&bed_plan)?;
     let over = Arc::new(AtomicBool::new(false));
-    let spawned = |error| NicError::Emulator {
-        program: parts.qemu.clone(),
-        error,
-    };
     let booting = {
-        let (guest, parts, over) = (guest.clone(), parts.clone(), Arc::clone(&over));
+        let (guest, own_parts, over) = (guest.clone(), parts.clone(), Arc::clone(&over));
         let run = move || {
-            let booted = boot(&guest, &parts);
+            let booted = boot(&guest, &own_parts);
             over.store(true, Ordering::Release);
             booted
         };
-        bed.server.spawn(run).map_err(spawned)?
+        let started = bed.server.spawn(run);
+        started.map_err(|error| NicError::Failed(format!("{}: {error}", parts.qemu.display())))?
     };
-    let sending = {
-        let (plan, over) = (plan.clone(), Arc::clone(&over));
-        let run = move || traffic::send(&plan, TAP, &|| over.load(Ordering::Acquire));
-        bed.server.spawn(run).map_err(spawned)?
+    let sent = {
+        let plan = plan.clone();
+        bed.server
+            .run(move || traffic::send(&plan, TAP, &|| over.load(Ordering::Acquire)))
     };
-    let sent = sending
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    let booted = booting
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let booted = booting.join().unwrap_or_else(|panic| resume_unwind(panic));
     // What the guest says of itself is nearer to the cause than that nothing more could be sent.
     let booted = booted?;
-    let probed = child::last_probed(&booted.output)
-        .map_err(|reason| NicError::Probe(format!("{reason}\n{}", booted.output.trim())))?;
-    let mut probed: NicProbed = serde_json::from_value(probed)?;
+    let failed = |reason: String| {
+        NicError::Failed(format!(
+            "the guest's probe failed: {reason}\n{}",
+            booted.output.trim()
+        ))
+    };
+    let report = child::last_report(&booted.output).map_err(failed)?;
+    let probed = serde_json::from_value(report).map_err(|error| failed(error.to_string()));
+    let mut probed: NicProbed = probed?;
     for (round, sent) in probed.rounds.iter_mut().zip(sent?) {
         round.sent = sent;
     }
     Ok(ModelReport {
         model: model.name.to_owned(),
-        skipped: None,
         probed: Some(probed),
         took_seconds: Some(booted.took.as_secs_f64()),
+        ..ModelReport::default()
     })
 }

@@ -17,6 +17,7 @@ pub use flows::PAYLOAD_BYTES;
 use crate::child::ChildError;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
 use crate::experiment::{Experiment, Trying};
+use crate::refusal::Refusal;
 use corelane_host::bed::Bed;
 use corelane_rss::balance::{self, BalanceError, Options};
 use corelane_rss::plan::PlanError;
@@ -70,27 +71,16 @@ pub struct Rebalance {
 
 /// Why the experiment could not be carried out.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum RebalanceError {
-    /// Nothing to balance.
-    #[error("one bucket cannot be rebalanced: give two or more (--buckets)")]
-    OneBucket,
+    /// It cannot be done as asked.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// A server or generator failed.
     #[error(transparent)]
     Child(#[from] ChildError),
     /// An entry without a source port.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// An entry that no source port reaches.
-    #[error(
-        "no source port of {client} lands on entry {entry}: the key does not reach the whole table (corelane key audit)"
-    )]
-    Entry {
-        /// Where flows come from.
-        client: Ipv4Addr,
-        /// The entry.
-        entry: usize,
-    },
     /// No table to plan with.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -100,11 +90,6 @@ pub enum RebalanceError {
 }
 
 impl Rebalance {
-    /// A server that keeps its table.
-    fn control(&self, round: u32, interrupt: &AtomicBool) -> Result<Phase, RebalanceError> {
-        Bench::start(self, round)?.phase(PhaseName::Static, Changes::None, interrupt)
-    }
-
     /// Before, during and after, on one server.
     fn rebalanced(
         &self,
@@ -113,31 +98,30 @@ impl Rebalance {
         rebalancing: &mut Rebalancing,
     ) -> Result<(), RebalanceError> {
         let request = &self.request;
+        let table = &request.steering.table;
         let mut bench = Bench::start(self, round)?;
-        let before = bench.phase(PhaseName::Before, Changes::None, interrupt)?;
-        let loads = entry_loads(&bench.flow_counts()?, request.steering.table.size());
+        let before = bench.phase(PhaseName::Before, None, interrupt)?;
+        let loads = entry_loads(&bench.server.flows()?, table.size());
         let options = Options {
-            buckets: request.steering.table.buckets(),
+            buckets: table.buckets(),
             tolerance: request.tolerance,
         };
-        let decided = balance::rebalance(&request.steering.table, &loads, options)?;
+        let decided = balance::rebalance(table, &loads, options)?;
         let levelled = decided.table.clone();
         rebalancing.decisions.push(decided);
         rebalancing.phases.push(before);
         if interrupt.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let changes = Changes::Between {
-            tables: [levelled.clone(), request.steering.table.clone()],
+        let changes = Changes {
+            tables: [levelled.clone(), table.clone()],
             a_minute: request.changes_a_minute,
         };
-        rebalancing
-            .phases
-            .push(bench.phase(PhaseName::During, changes, interrupt)?);
-        bench.change(levelled)?;
-        rebalancing
-            .phases
-            .push(bench.phase(PhaseName::After, Changes::None, interrupt)?);
+        let during = bench.phase(PhaseName::During, Some(changes), interrupt)?;
+        rebalancing.phases.push(during);
+        bench.server.change_table(levelled)?;
+        let after = bench.phase(PhaseName::After, None, interrupt)?;
+        rebalancing.phases.push(after);
         Ok(())
     }
 }
@@ -152,7 +136,11 @@ impl Experiment for Rebalance {
 
     fn plan(&self) -> Result<Value, RebalanceError> {
         match self.request.steering.table.buckets() {
-            0 | 1 => Err(RebalanceError::OneBucket),
+            0 | 1 => Err(Refusal::new(
+                "--buckets",
+                "one bucket cannot be rebalanced: give two or more (--buckets)",
+            )
+            .into()),
             _ => Ok(as_json(&self.request)),
         }
     }
@@ -173,12 +161,7 @@ impl Experiment for Rebalance {
     }
 
     fn title(&self, step: usize, _: &Self::Document) -> String {
-        let title = if step == CONTROL {
-            "static"
-        } else {
-            "before, during, after"
-        };
-        title.to_owned()
+        ["static", "before, during, after"][step].to_owned()
     }
 
     fn trial(
@@ -188,7 +171,8 @@ impl Experiment for Rebalance {
     ) -> Result<TrialStatus, RebalanceError> {
         let round = trying.turn.round as u32;
         if trying.turn.step == CONTROL {
-            rebalancing.phases.push(self.control(round, trying.interrupt)?);
+            let control = Bench::start(self, round)?.phase(PhaseName::Static, None, trying.interrupt)?;
+            rebalancing.phases.push(control);
         } else {
             self.rebalanced(round, trying.interrupt, rebalancing)?;
         }
