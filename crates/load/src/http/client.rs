@@ -3,13 +3,13 @@
 
 use super::connection::{Ask, Connection, ConnectionContext, Next, Outcome, Settled};
 use super::group::Group;
-use super::tls::Encrypted;
-use super::tls::session::{Buffers, Session};
+use super::tls::Session;
 use crate::failure::Failure;
 use crate::sources::Source;
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Output, Plain};
 use corelane_worker::timers::{Timer, Wheel};
+use corelane_worker::tls::{Buffers, Encrypted};
 use std::time::Duration;
 
 /// How long a connection waits that could not be opened, before it tries again: a server that refuses is not to be met by
@@ -30,6 +30,8 @@ pub(super) struct Slot {
     /// When the timer fires; never without one.
     fires: Time,
     session: Option<Box<Session>>,
+    /// When the handshake of the session began.
+    handshake_began: Time,
     pub(super) connection: Connection,
 }
 
@@ -42,6 +44,7 @@ impl Slot {
             timer: None,
             fires: Time::NEVER,
             session: None,
+            handshake_began: Time::default(),
             connection: Connection::new(),
         }
     }
@@ -331,9 +334,10 @@ impl Client<'_> {
         let Some(encryption) = &mut self.group.encryption else {
             return self.opened();
         };
-        match Session::new(&encryption.configuration, &encryption.server_name, self.now) {
+        match encryption.session() {
             Ok(session) => {
                 self.slot.session = Some(Box::new(session));
+                self.slot.handshake_began = self.now;
                 let timeout = self.group.terms.connect_timeout;
                 self.slot.connection.begin_handshake(timeout);
                 self.watch();
@@ -378,9 +382,9 @@ impl Client<'_> {
             Ok(news) => (None, news),
             Err(error) => (Some(encryption.counts.count_error(&error)), Default::default()),
         };
-        if let Some(handshake) = news.opened {
-            encryption.counts.count_handshake(handshake, session);
-            let took = self.now.since(session.began());
+        if let Some(kind) = news.opened {
+            encryption.counts.count_handshake(kind, session);
+            let took = self.now.since(self.slot.handshake_began);
             encryption.handshake.record(took.as_nanos() as u64);
         }
         let mut out = Encrypted {
