@@ -42,7 +42,7 @@ impl Exchange {
             object,
             framing: head.framing,
             expects_continue: head.expects_continue,
-            reader: BodyReader::new(head.framing),
+            reader: head.framing.reader(),
             body_bytes: 0,
             is_pattern: true,
         })
