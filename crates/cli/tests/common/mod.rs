@@ -112,7 +112,10 @@ pub fn program_for_anyone() -> (tempfile::TempDir, PathBuf) {
     let program = folder.path().join("corelane");
     // Another process writes it: a child of another test may inherit a descriptor of this one for a moment, and a file that is
     // open for writing cannot be executed.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_corelane")).arg(&program).status();
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_corelane"))
+        .arg(&program)
+        .status();
     assert!(copied.unwrap().success());
     for path in [folder.path(), &program] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -207,7 +210,7 @@ pub fn told_again<A: Arguments + ?Sized>(experiment: &A) -> (String, String) {
     assert_eq!(first, text(run(&["report", "show", &json])));
     let paged = run(&["report", "show", &json, "--html", &again]);
     assert!(paged.status.success());
-    let page = |path: &str| std::fs::read_to_string(path).expect("the page is there");
+    let page = |path: &str| fs::read_to_string(path).expect("the page is there");
     assert_eq!(page(&again), page(&html));
     (first, text(run(&["report", "diff", &json, &json])))
 }

@@ -7,6 +7,7 @@ use super::terms::Terms;
 use crate::failure::Failure;
 use corelane_worker::Time;
 use corelane_worker::engine::{Id, Ops, Output, Plain};
+use corelane_worker::tls::{Encrypted, Side};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -152,6 +153,8 @@ pub trait Transport: Output {
         None
     }
 }
+
+impl<S: Side> Transport for Encrypted<'_, S> {}
 
 impl Transport for Plain<'_> {
     fn engine(&mut self) -> Option<(&mut Ops, Id)> {

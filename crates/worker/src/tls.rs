@@ -1,27 +1,66 @@
-//! One TLS session, without a socket: bytes of the server in any split go in; what it says to them, and what they say in
-//! plain, come out in buffers that all sessions of a worker use in turn. A session that rests holds no buffer of its own.
+//! One TLS session, of a client or a server, without a socket: bytes of the peer in any split go in; what the session says to
+//! them, and what they say in plain, come out in buffers that all sessions of a worker use in turn. A session at rest holds
+//! no buffer of its own.
 
-use corelane_worker::Time;
-use rustls::client::UnbufferedClientConnection;
-use rustls::pki_types::ServerName;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{ClientConfig, Error, HandshakeKind};
-use std::sync::Arc;
+use crate::engine::{Output, Plain};
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedConnectionCommon, UnbufferedStatus,
+    WriteTraffic,
+};
+use rustls::{Error, HandshakeKind};
+use std::fmt;
+use std::io;
+use std::ops::DerefMut;
 
 /// What a record may add to the bytes in it: its header of 5 bytes, the nonce of TLS 1.2 (8), the type of TLS 1.3 (1) and
 /// the tag (16); RFC 8446 5.2, RFC 5288 3.
 const OVERHEAD: usize = 30;
 
 /// Plain bytes of a record at most (RFC 8446 5.1).
-pub(in crate::streams) const RECORD: usize = 16_384;
+pub const RECORD: usize = 16_384;
 
 /// Bytes of an alert, encrypted.
 const ALERT: usize = 2 + OVERHEAD;
 
+/// The end of a connection that a session is of: a client's or a server's.
+pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
+    /// What rustls keeps of this end.
+    type Data;
+
+    /// As of the connections of rustls, which have it each of their own.
+    fn process_tls_records<'c, 'i>(
+        &'c mut self,
+        incoming: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data>;
+}
+
+impl Side for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+
+    fn process_tls_records<'c, 'i>(
+        &'c mut self,
+        incoming: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        (**self).process_tls_records(incoming)
+    }
+}
+
+impl Side for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+
+    fn process_tls_records<'c, 'i>(
+        &'c mut self,
+        incoming: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        (**self).process_tls_records(incoming)
+    }
+}
+
 /// One session.
-pub(in crate::streams) struct Session {
-    connection: UnbufferedClientConnection,
-    began: Time,
+pub struct Session<S> {
+    connection: S,
     /// Received and not used yet: less than a record, or than a message of the handshake.
     tail: Vec<u8>,
     shaking_hands: bool,
@@ -30,61 +69,50 @@ pub(in crate::streams) struct Session {
 
 /// What the sessions of a worker use in turn.
 #[derive(Debug, Default)]
-pub(in crate::streams) struct Buffers {
+pub struct Buffers {
     incoming: Vec<u8>,
     /// What is to be sent.
-    pub(in crate::streams) outgoing: Vec<u8>,
+    pub outgoing: Vec<u8>,
     /// What was received, in plain.
-    pub(in crate::streams) plain: Vec<u8>,
+    pub plain: Vec<u8>,
 }
 
 /// What the last bytes brought, beside those in the buffers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::streams) struct News {
-    /// The handshake is complete, and whether it resumed an earlier session.
-    pub(in crate::streams) opened: Option<Handshake>,
-    /// The server has ended its side (`close_notify`), as nobody else could.
-    pub(in crate::streams) ended: bool,
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct News {
+    /// The handshake is complete, and of which kind it was.
+    pub opened: Option<HandshakeKind>,
+    /// The peer has ended its side (`close_notify`), as nobody else could.
+    pub ended: bool,
 }
 
-/// How a session began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::streams) enum Handshake {
-    /// With a certificate.
-    Full,
-    /// With what an earlier session left.
-    Resumed,
-}
-
-impl Session {
+impl<S: Side> Session<S> {
     /// A session before its handshake.
-    pub(in crate::streams) fn new(
-        configuration: &Arc<ClientConfig>,
-        server_name: &ServerName<'static>,
-        now: Time,
-    ) -> Result<Self, Error> {
-        Ok(Self {
-            connection: UnbufferedClientConnection::new(Arc::clone(configuration), server_name.clone())?,
-            began: now,
+    pub fn new(connection: S) -> Self {
+        Self {
+            connection,
             tail: Vec::new(),
             shaking_hands: true,
             ended: false,
-        })
+        }
     }
 
-    /// Takes in what the server sent, at first nothing. The buffers hold what it came to, also when it failed: plain bytes
-    /// before the failure, and an alert for the server.
-    pub(in crate::streams) fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<News, Error> {
+    /// Takes in what the peer sent; of a client nothing, at first. The buffers hold what it came to, also when it failed: plain
+    /// bytes before the failure, and an alert for the peer.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes; the session is of no more use then.
+    pub fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<News, Error> {
         buffers.incoming.clear();
         buffers.incoming.append(&mut self.tail);
         buffers.incoming.extend_from_slice(bytes);
         let before = self.ended;
         let (used, received) = self.drive(buffers);
         if received.is_err() {
-            self.tell_alert(used, buffers);
+            self.put_alert(used, buffers);
         }
         received?;
-        // What follows the server's end is not for us (RFC 8446 6.1).
+        // What follows the peer's end is not for us (RFC 8446 6.1).
         self.tail = if self.ended {
             Vec::new()
         } else {
@@ -93,10 +121,7 @@ impl Session {
         let complete = self.shaking_hands && !self.connection.is_handshaking();
         self.shaking_hands &= !complete;
         Ok(News {
-            opened: complete.then(|| match self.connection.handshake_kind() {
-                Some(HandshakeKind::Resumed) => Handshake::Resumed,
-                _ => Handshake::Full,
-            }),
+            opened: self.connection.handshake_kind().filter(|_| complete),
             ended: self.ended && !before,
         })
     }
@@ -141,8 +166,8 @@ impl Session {
         }
     }
 
-    /// What a failed session still has to say.
-    fn tell_alert(&mut self, used: usize, buffers: &mut Buffers) {
+    /// Puts what a failed session still has to send into the buffers.
+    fn put_alert(&mut self, used: usize, buffers: &mut Buffers) {
         let mut used = used;
         while self.connection.wants_write() {
             let status = self.connection.process_tls_records(&mut buffers.incoming[used..]);
@@ -154,18 +179,15 @@ impl Session {
         }
     }
 
-    /// When its handshake began.
-    pub(in crate::streams) fn began(&self) -> Time {
-        self.began
-    }
-
-    /// Whether the server has ended its side, so that what it sent is known to be whole.
-    pub(in crate::streams) fn has_ended(&self) -> bool {
+    /// Whether the peer has ended its side, so that what it sent is known to be whole.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
         self.ended
     }
 
     /// Version and cipher suite, once they are agreed on.
-    pub(in crate::streams) fn suite(&self) -> Option<String> {
+    #[must_use]
+    pub fn suite(&self) -> Option<String> {
         let (version, suite) = (
             self.connection.protocol_version()?,
             self.connection.negotiated_cipher_suite()?.suite(),
@@ -174,13 +196,19 @@ impl Session {
     }
 
     /// Encrypts bytes, at most a few records of them, behind what `outgoing` holds.
-    pub(in crate::streams) fn encrypt(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// Before the handshake is complete, and when the cryptography fails.
+    pub fn encrypt(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
         let room = bytes.len() + (bytes.len() / RECORD + 1) * OVERHEAD;
         self.write(outgoing, room, |traffic, room| traffic.encrypt(bytes, room))
     }
 
     /// Says that nothing more follows from this side.
-    pub(in crate::streams) fn end(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// As [`encrypt`](Self::encrypt).
+    pub fn end(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
         if self.shaking_hands {
             return Err(Error::HandshakeNotComplete);
         }
@@ -191,10 +219,7 @@ impl Session {
         &mut self,
         outgoing: &mut Vec<u8>,
         room: usize,
-        mut put: impl FnMut(
-            &mut rustls::unbuffered::WriteTraffic<'_, rustls::client::ClientConnectionData>,
-            &mut [u8],
-        ) -> Result<usize, EncryptError>,
+        mut put: impl FnMut(&mut WriteTraffic<'_, S::Data>, &mut [u8]) -> Result<usize, EncryptError>,
     ) -> Result<(), Error> {
         loop {
             let status = self.connection.process_tls_records(&mut self.tail);
@@ -231,7 +256,7 @@ impl Session {
 }
 
 /// Puts a record of the session's own behind what `outgoing` holds.
-fn encode<Data>(data: &mut rustls::unbuffered::EncodeTlsData<'_, Data>, outgoing: &mut Vec<u8>) {
+fn encode<Data>(data: &mut EncodeTlsData<'_, Data>, outgoing: &mut Vec<u8>) {
     let start = outgoing.len();
     let mut length = data.encode(&mut []);
     if let Err(EncodeError::InsufficientSize(short)) = length {
@@ -241,12 +266,66 @@ fn encode<Data>(data: &mut rustls::unbuffered::EncodeTlsData<'_, Data>, outgoing
     outgoing.truncate(start + length.unwrap_or(0));
 }
 
-impl std::fmt::Debug for Session {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<S> fmt::Debug for Session<S> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Session")
             .field("tail", &self.tail.len())
             .field("shaking_hands", &self.shaking_hands)
             .field("ended", &self.ended)
             .finish_non_exhaustive()
+    }
+}
+
+/// The output of a connection over TLS: what is written to it is encrypted on its way to the engine.
+#[derive(Debug)]
+pub struct Encrypted<'a, S> {
+    /// The connection.
+    pub plain: Plain<'a>,
+    /// Its session.
+    pub session: &'a mut Session<S>,
+    /// What the session has to send; empty between calls.
+    pub outgoing: &'a mut Vec<u8>,
+    /// Counts the bytes sent.
+    pub sent: &'a mut u64,
+}
+
+impl<S: Side> Encrypted<'_, S> {
+    /// Queues what the session has to send.
+    ///
+    /// # Errors
+    /// When the connection has no room for it.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let written = self.plain.write(self.outgoing);
+        *self.sent += self.outgoing.len() as u64;
+        self.outgoing.clear();
+        written
+    }
+}
+
+impl<S: Side> Output for Encrypted<'_, S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Record by record, so that the bytes are still in the cache when they are queued.
+        for record in bytes.chunks(RECORD) {
+            let encrypted = self.session.encrypt(record, self.outgoing);
+            self.flush()?;
+            encrypted.map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        // Where it cannot be said, as before a handshake is complete, the end of the connection says the same.
+        if self.session.end(self.outgoing).is_ok() {
+            let _ = self.flush();
+        }
+        self.outgoing.clear();
+    }
+
+    fn queued(&self) -> u64 {
+        self.plain.queued()
+    }
+
+    fn notify_drained(&mut self) {
+        self.plain.notify_drained();
     }
 }
