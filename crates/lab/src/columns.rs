@@ -1,6 +1,6 @@
 //! Columns of the tables of all experiments.
 
-use corelane_measure::metric::Show;
+use corelane_measure::metric::{Measured, Metric, Show};
 use corelane_report::reading::Reading;
 use corelane_report::table::{Cell, Column};
 
@@ -30,4 +30,12 @@ pub(crate) fn count<'a, Row>(
     read: impl Fn(&Row) -> u64 + 'a,
 ) -> Reading<'a, Row> {
     Reading::new(Column::right(header).key(key), move |row| Cell::count(read(row)))
+}
+
+/// The column that has half the range of a metric over its median, in percent; empty where one trial gives none.
+pub(crate) fn half_range<'a, T, Row: Measured>(metric: &'static Metric<T>) -> Reading<'a, Row> {
+    number(Column::right("\u{b1}").unit("%"), Show::Fixed(0), |row: &Row| {
+        let several = metric.range(row).filter(|spread| spread.count > 1);
+        several.map(|spread| spread.relative * 50.0)
+    })
 }

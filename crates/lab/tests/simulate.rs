@@ -1,8 +1,8 @@
 //! The simulation: held to the kernel where both can run, and to what is known of RSS where only it can.
 
 use corelane_lab::document::{Document, RunFacts};
+use corelane_lab::error::Refusal;
 use corelane_lab::experiment::{self, Experiment, Schedule};
-use corelane_lab::refusal::Refusal;
 use corelane_lab::simulate::metrics::{
     IMBALANCE, LARGEST_FLOW, MOVES, RANDOM_IMBALANCE, REBALANCED_IMBALANCE,
 };

@@ -1,14 +1,14 @@
 //! `corelane lab classify`: the cache laboratory.
 
 use crate::lab::shell::{self, ShellArguments};
-use crate::outcome::{CannotRun, Outcome, usage};
+use crate::outcome::{CannotRun, Outcome};
 use crate::steering::{self, Asking};
 use crate::values::{count, duration};
 use clap::Args;
 use corelane_host::conditions;
 use corelane_host::cpus::{self, CacheInfo, CacheKind};
 use corelane_lab::classify::document::{LockKind, PrefetchKind, TableKind};
-use corelane_lab::classify::{Classification, ClassifyError, Lists, Request};
+use corelane_lab::classify::{Classification, Lists, Request};
 use corelane_lab::named::Named;
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ pub fn run(arguments: &ClassifyArguments) -> Outcome {
         &arguments.shell,
         &mut experiment,
         (&snapshot, trial_seconds),
-        name_flag,
+        shell::name_flags,
     )
 }
 
@@ -126,11 +126,4 @@ fn data_caches(cpu: u32) -> anyhow::Result<Vec<CacheInfo>> {
     let mut caches = cpus::topology()?.caches;
     caches.retain(|cache| cache.kind != CacheKind::Instruction && cache.shared_by.contains(&cpu));
     Ok(caches)
-}
-
-fn name_flag(error: ClassifyError) -> anyhow::Error {
-    match &error {
-        ClassifyError::Refused(refusal) => usage(refusal.flags, error),
-        _ => error.into(),
-    }
 }

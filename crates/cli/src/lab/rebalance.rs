@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use corelane_host::bed::{self, Bed, BedKind};
 use corelane_lab::experiment::Schedule;
-use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, RebalanceError, Request};
+use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, Request};
 use corelane_rss::HashFields;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -76,7 +76,7 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
         &arguments.run,
         &mut experiment,
         (Some(&snapshot), trial_seconds),
-        name_flag,
+        shell::name_flags,
     )
 }
 
@@ -117,12 +117,5 @@ fn client(bed: &Bed) -> Ipv4Addr {
             Ipv4Addr::new(127, 77, high, low)
         }
         BedKind::Namespaces | BedKind::UserNamespace => Ipv4Addr::new(10, 11, 2, 2),
-    }
-}
-
-fn name_flag(error: RebalanceError) -> anyhow::Error {
-    match &error {
-        RebalanceError::Refused(refusal) => usage(refusal.flags, error),
-        _ => error.into(),
     }
 }

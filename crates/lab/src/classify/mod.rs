@@ -20,4 +20,4 @@ mod tables;
 
 pub use document::ClassifyReport;
 pub use plan::{Lists, Request, settings};
-pub use run::{Classification, ClassifyError};
+pub use run::Classification;

@@ -3,8 +3,8 @@
 use super::frames::FRAME_BYTES;
 use crate::classify::document::published::{BUCKETS, STRIDES};
 use crate::classify::document::{LockKind, PrefetchKind, Setting, TableKind};
+use crate::error::{Refusal, within};
 use crate::named::Named;
-use crate::refusal::{Refusal, within};
 
 /// What to measure.
 #[derive(Debug, Clone)]

@@ -6,26 +6,25 @@ use super::pipeline::{Pipeline, Searched, exact_prefetch, post_order};
 use super::plan::{Request, settings};
 use super::tables::Tables;
 use crate::classify::document::{
-    ClassifyReport, HeaderTrial, Limit, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step, Stride,
+    ClassifyReport, HeaderTrial, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step, Stride,
     TableKind, ThreadTrial, Trial, Unknowns,
 };
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::LabError;
 use crate::experiment::{Experiment, Trying, Turn};
-use crate::refusal::Refusal;
 use corelane_host::counters::ThreadClock;
 use corelane_host::cpus::CacheInfo;
 use corelane_host::{HostError, pin};
 use corelane_observe::misses::CacheMisses;
 use corelane_observe::traffic::MemoryTraffic;
+use corelane_table::Prefetch;
 use corelane_table::post::PostLock;
-use corelane_table::{MemoryError, Prefetch};
 use fastrand::Rng;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::sync::{Barrier, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
 /// An experiment, ready to run.
 pub struct Classification {
@@ -46,20 +45,6 @@ pub(super) struct Bench {
     lines: Vec<Ipv4Addr>,
     units: Vec<Unit>,
     random: Rng,
-}
-
-/// Why the experiment could not be carried out.
-#[derive(Debug, Error)]
-pub enum ClassifyError {
-    /// There is no such experiment.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// A table has no memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// A thread could not be pinned or timed.
-    #[error(transparent)]
-    Host(#[from] HostError),
 }
 
 /// One trial of a round.
@@ -99,7 +84,7 @@ impl Classification {
     }
 
     /// The report before anything was measured, with what the caches foretell.
-    fn planned(&self) -> Result<ClassifyReport, ClassifyError> {
+    fn planned(&self) -> Result<ClassifyReport, LabError> {
         let request = &self.request;
         let steps: Vec<Step> = settings(request)?.into_iter().map(Step::planned).collect();
         let mut strides: Vec<usize> = steps.iter().map(|step| step.setting.stride).collect();
@@ -119,20 +104,15 @@ impl Classification {
                 cpus: request.cpus.clone(),
                 seed: request.seed,
             },
-            limit_lines_per_s: None,
-            limit: Limit::default(),
             caches: self.caches.clone(),
             strides: strides.iter().map(predicted).collect(),
             steps,
             published: Published::of_the_post(),
-            choices: Vec::new(),
             unknowns: Unknowns {
                 memory_traffic: MemoryTraffic::start().err().map(|error| error.to_string()),
                 cache_misses: CacheMisses::of_this_thread().err().map(|error| error.to_string()),
             },
-            conclusions: Vec::new(),
-            trials: Vec::new(),
-            header_trials: Vec::new(),
+            ..ClassifyReport::default()
         };
         report.conclude();
         Ok(report)
@@ -148,7 +128,7 @@ impl Classification {
     }
 
     /// Reads random lines on the first CPU.
-    fn read_lines(&self, way: usize, round: u32, bench: &Bench) -> Result<LimitTrial, ClassifyError> {
+    fn read_lines(&self, way: usize, round: u32, bench: &Bench) -> Result<LimitTrial, LabError> {
         let (name, prefetch) = LIMIT_WAYS[way];
         let limit = &bench.tables.limit.table;
         let lines_per_s = self.on_first_cpu(|| {
@@ -179,7 +159,7 @@ impl Classification {
     }
 
     /// Fetches headers one after the other on the first CPU.
-    fn fetch_headers(&self, stride: usize, round: u32, bench: &Bench) -> Result<HeaderTrial, ClassifyError> {
+    fn fetch_headers(&self, stride: usize, round: u32, bench: &Bench) -> Result<HeaderTrial, LabError> {
         let (request, duration) = (&self.request, self.duration());
         let ns_per_header = self.on_first_cpu(|| {
             let mut order = Rng::with_seed(request.seed ^ u64::from(round));
@@ -217,7 +197,7 @@ impl Classification {
         round: u32,
         bench: &Bench,
         first: usize,
-    ) -> Result<Trial, ClassifyError> {
+    ) -> Result<Trial, LabError> {
         let (lock, start) = (RwLock::new(()), Barrier::new(setting.threads));
         let (mut traffic_counters, begun) = (MemoryTraffic::start().ok(), Instant::now());
         let work = |thread: usize| -> Result<(ThreadTrial, Option<u64>), HostError> {
@@ -256,13 +236,13 @@ impl Classification {
 
 impl Experiment for Classification {
     type Document = ClassifyReport;
-    type Error = ClassifyError;
+    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, ClassifyError> {
+    fn plan(&self) -> Result<Value, LabError> {
         Ok(as_json(&self.planned()?))
     }
 
-    fn begin(&mut self) -> Result<ClassifyReport, ClassifyError> {
+    fn begin(&mut self) -> Result<ClassifyReport, LabError> {
         let mut report = self.planned()?;
         let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting).collect();
         let tables = Tables::new(&self.request, &settings)?;
@@ -298,7 +278,7 @@ impl Experiment for Classification {
         &mut self,
         trying: &mut Trying<'_>,
         report: &mut ClassifyReport,
-    ) -> Result<TrialStatus, ClassifyError> {
+    ) -> Result<TrialStatus, LabError> {
         const BEGUN: &str = "trials follow the beginning";
         let first = self.bench.as_mut().expect(BEGUN).random.usize(..PAIRS);
         let (bench, round) = (self.bench.as_ref().expect(BEGUN), trying.turn.round as u32);

@@ -23,7 +23,7 @@ pub const ORACLE: &str = "oracle";
 pub const BASIC: &str = "basic";
 
 /// The whole document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnginesReport {
     /// What all documents begin with; without a bed where no datagrams were moved.
     #[serde(flatten)]
@@ -45,7 +45,7 @@ pub struct EnginesReport {
 document!(EnginesReport, [SCHEMA]);
 
 /// What was to be measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Ways to hash, by name.
     pub toeplitz: Vec<String>,

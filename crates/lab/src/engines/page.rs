@@ -2,7 +2,7 @@
 
 use super::document::{EnginesReport, ORACLE, ToeplitzWay, UdpWay};
 use super::metrics::{NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE};
-use crate::columns::{number, words};
+use crate::columns::{half_range, number, words};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -112,17 +112,13 @@ impl EnginesReport {
         if self.udp.is_empty() {
             return Section::default();
         }
-        let half_range = |way: &UdpWay| {
-            let several = PER_CPU_SECOND.range(way).filter(|spread| spread.count > 1);
-            several.map(|spread| spread.relative * 50.0)
-        };
         let cost = |way: &UdpWay| PER_CPU_SECOND.of(way).map(|rate| 1e9 / rate);
         let moved = Column::left("datagrams are moved").may_shrink();
         let readings = [
             words("way", |way: &UdpWay| way.name.clone()),
             Reading::new(moved, |way: &UdpWay| way.describe.clone()),
             metric(&PER_CPU_SECOND),
-            number(Column::right("\u{b1}").unit("%"), Show::Fixed(0), half_range),
+            half_range(&PER_CPU_SECOND),
             number(Column::right("CPU ns").unit("/datagram"), Show::Fixed(0), cost),
             with_range(&RATIO_TO_BASIC, 2),
         ];

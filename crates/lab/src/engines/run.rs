@@ -4,19 +4,16 @@ use super::document::{EnginesReport, LeftOut, Plan, SCHEMA, ToeplitzTrial, UdpTr
 use super::udp::{OUTSTANDING, PAYLOAD_BYTES};
 use super::ways::{HashWay, Request, UdpWay};
 use super::{hashes, udp};
-use crate::child::ChildError;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::LabError;
 use crate::experiment::{Experiment, Trying, Turn};
 use crate::named::Named;
-use corelane_host::HostError;
 use corelane_host::bed::Bed;
-use corelane_load::udp::UdpLoadError;
-use corelane_rss::{Key, TableError, Toeplitz};
+use corelane_rss::{Key, Toeplitz};
 use corelane_worker::engine::choose;
-use corelane_worker::{SpawnError, WorkerSettings, spawn};
+use corelane_worker::{WorkerSettings, spawn};
 use serde_json::Value;
 use std::path::PathBuf;
-use thiserror::Error;
 
 /// A comparison, ready to run.
 pub struct Comparison {
@@ -34,26 +31,6 @@ pub struct Comparison {
     pub facts: RunFacts,
     /// Descriptors that one process may hold.
     pub descriptor_limit: usize,
-}
-
-/// Why a comparison could not be carried out.
-#[derive(Debug, Error)]
-pub enum EnginesError {
-    /// The client cannot be planned.
-    #[error(transparent)]
-    Load(#[from] UdpLoadError),
-    /// The server's table cannot be.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// A server or client failed.
-    #[error(transparent)]
-    Child(#[from] ChildError),
-    /// A counter could not be read.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The thread that hashes could not be started.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
 }
 
 impl Comparison {
@@ -84,7 +61,7 @@ impl Comparison {
     }
 
     /// Hashes on a thread of the server's CPU.
-    fn hash(&self, round: u32) -> Result<Vec<ToeplitzTrial>, EnginesError> {
+    fn hash(&self, round: u32) -> Result<Vec<ToeplitzTrial>, LabError> {
         let settings = WorkerSettings::new("toeplitz", self.request.server_cpu);
         let (ways, seed) = (self.request.hashes.clone(), self.request.seed);
         let worker = spawn(settings, move || hashes::round(&ways, round, seed))?;
@@ -111,22 +88,19 @@ impl Comparison {
 
 impl Experiment for Comparison {
     type Document = EnginesReport;
-    type Error = EnginesError;
+    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, EnginesError> {
+    fn plan(&self) -> Result<Value, LabError> {
         Ok(as_json(&self.resolved()))
     }
 
-    fn begin(&mut self) -> Result<EnginesReport, EnginesError> {
+    fn begin(&mut self) -> Result<EnginesReport, LabError> {
         let bed = (!self.request.udp.is_empty()).then_some(&self.bed);
         Ok(EnginesReport {
             head: Head::new(SCHEMA, &self.facts, bed),
             plan: self.resolved(),
-            toeplitz: Vec::new(),
-            udp: Vec::new(),
             left_out: self.left_out.clone(),
-            toeplitz_trials: Vec::new(),
-            udp_trials: Vec::new(),
+            ..EnginesReport::default()
         })
     }
 
@@ -142,7 +116,7 @@ impl Experiment for Comparison {
         &mut self,
         trying: &mut Trying<'_>,
         report: &mut EnginesReport,
-    ) -> Result<TrialStatus, EnginesError> {
+    ) -> Result<TrialStatus, LabError> {
         let round = trying.turn.round as u32;
         let Some(way) = self.way(trying.turn.step) else {
             report.toeplitz_trials.extend(self.hash(round)?);
@@ -157,12 +131,7 @@ impl Experiment for Comparison {
     }
 
     /// A failure is a result without a figure, unless it is the first: then no datagrams can be moved here.
-    fn failed(
-        &self,
-        turn: Turn,
-        error: EnginesError,
-        report: &mut EnginesReport,
-    ) -> Result<(), EnginesError> {
+    fn failed(&self, turn: Turn, error: LabError, report: &mut EnginesReport) -> Result<(), LabError> {
         let Some(way) = self.way(turn.step).filter(|_| !report.udp_trials.is_empty()) else {
             return Err(error);
         };

@@ -2,8 +2,8 @@
 
 use super::frames::GUEST;
 use super::plan::NicPlan;
-use super::run::NicError;
 use crate::child;
+use crate::error::LabError;
 use corelane_guest::{GuestParts, GuestPlan};
 use std::path::Path;
 use std::process::Command;
@@ -57,9 +57,9 @@ impl Model {
         parts: &GuestParts,
         program: &Path,
         plan: &NicPlan,
-    ) -> Result<Result<GuestPlan, String>, NicError> {
+    ) -> Result<Result<GuestPlan, String>, LabError> {
         let known = Command::new(&parts.qemu).args(["-device", "help"]).output();
-        let known = known.map_err(|error| NicError::Failed(format!("{}: {error}", parts.qemu.display())))?;
+        let known = known.map_err(|error| LabError::Failed(format!("{}: {error}", parts.qemu.display())))?;
         let name = format!("\"{}\"", self.device);
         if !String::from_utf8_lossy(&known.stdout).contains(&name) {
             let (device, since) = (self.device, self.since);
@@ -74,7 +74,7 @@ impl Model {
         let address: Vec<String> = GUEST.iter().map(|byte| format!("{byte:02x}")).collect();
         let order = child::order(child::PROBE, plan);
         let order =
-            order.map_err(|error| NicError::Failed(format!("the plan cannot be written: {error}")))?;
+            order.map_err(|error| LabError::Failed(format!("the plan cannot be written: {error}")))?;
         let program_name = program.file_name().unwrap_or_default().to_string_lossy();
         let child = child::CHILD_ARGUMENT;
         Ok(Ok(GuestPlan {

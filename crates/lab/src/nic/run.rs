@@ -6,70 +6,37 @@ use super::plan::NicPlan;
 use super::traffic;
 use crate::child;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::LabError;
 use crate::experiment::{Experiment, Trying};
-use corelane_guest::{GuestError, GuestParts, GuestPlan, boot};
-use corelane_host::HostError;
-use corelane_host::bed::{Bed, BedError, BedPlan};
-use corelane_link::LinkError;
+use corelane_guest::{GuestParts, GuestPlan, boot};
+use corelane_host::bed::{Bed, BedPlan};
 use serde_json::Value;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thiserror::Error;
-
-/// Why the experiment could not be carried out.
-#[derive(Debug, Error)]
-pub enum NicError {
-    /// A part of the guest is missing, or it did not end well.
-    #[error(transparent)]
-    Guest(#[from] GuestError),
-    /// There is no namespace for the tap.
-    #[error(transparent)]
-    Bed(#[from] BedError),
-    /// The tap could not be switched on.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// Frames could not be sent.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// Something else, in words.
-    #[error("{0}")]
-    Failed(String),
-}
 
 /// The experiment: each model of device is a step, tried once.
 pub struct NicProof {
-    plan: NicPlan,
+    /// What is set and sent.
+    pub plan: NicPlan,
     /// Where the guest's kernel is looked for.
-    kernel_directories: Vec<PathBuf>,
+    pub kernel_directories: Vec<PathBuf>,
     /// This program, which is its own probe in the guest.
-    program: PathBuf,
-    facts: RunFacts,
-}
-
-impl NicProof {
-    /// A proof that has not begun.
-    #[must_use]
-    pub fn new(plan: NicPlan, kernel_directories: Vec<PathBuf>, program: PathBuf, facts: RunFacts) -> Self {
-        Self {
-            plan,
-            kernel_directories,
-            program,
-            facts,
-        }
-    }
+    pub program: PathBuf,
+    /// What its document says of the run.
+    pub facts: RunFacts,
 }
 
 impl Experiment for NicProof {
     type Document = NicReport;
-    type Error = NicError;
+    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, NicError> {
+    fn plan(&self) -> Result<Value, LabError> {
         Ok(as_json(&self.plan))
     }
 
-    fn begin(&mut self) -> Result<NicReport, NicError> {
+    fn begin(&mut self) -> Result<NicReport, LabError> {
         GuestParts::find(&self.kernel_directories)?;
         Ok(NicReport {
             head: Head::new(SCHEMA, &self.facts, None),
@@ -86,7 +53,7 @@ impl Experiment for NicProof {
         MODELS[step].name.to_owned()
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> Result<TrialStatus, NicError> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> Result<TrialStatus, LabError> {
         let model = MODELS[trying.turn.step];
         let parts = GuestParts::find(&self.kernel_directories)?;
         report
@@ -114,7 +81,7 @@ fn probe_model(
     guest: &GuestPlan,
     parts: &GuestParts,
     plan: &NicPlan,
-) -> Result<ModelReport, NicError> {
+) -> Result<ModelReport, LabError> {
     // Any addresses do: nothing of the bed is used but that its namespaces are its own and silent.
     let mut bed_plan = BedPlan::new(
         [198, 51, 100, 1].into(),
@@ -131,7 +98,7 @@ fn probe_model(
             booted
         };
         let started = bed.server.spawn(run);
-        started.map_err(|error| NicError::Failed(format!("{}: {error}", parts.qemu.display())))?
+        started.map_err(|error| LabError::Failed(format!("{}: {error}", parts.qemu.display())))?
     };
     let sent = {
         let plan = plan.clone();
@@ -142,7 +109,7 @@ fn probe_model(
     // What the guest says of itself is nearer to the cause than that nothing more could be sent.
     let booted = booted?;
     let failed = |reason: String| {
-        NicError::Failed(format!(
+        LabError::Failed(format!(
             "the guest's probe failed: {reason}\n{}",
             booted.output.trim()
         ))

@@ -3,8 +3,8 @@
 
 use super::frames;
 use super::plan::NicPlan;
-use super::run::NicError;
 use super::signal::{self, Signal};
+use crate::error::LabError;
 use corelane_host::bed::switch_on;
 use corelane_link::Link;
 use corelane_link::packet_socket::PacketLink;
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// counts.
 ///
 /// `over` says when the guest has ended, so that nobody waits for it.
-pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result<Vec<u64>, NicError> {
+pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result<Vec<u64>, LabError> {
     let mut link = open(tap, over)?;
     let mut sent = Vec::new();
     let stages = plan.stages();
@@ -57,12 +57,12 @@ pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result
     Ok(sent)
 }
 
-fn silent() -> NicError {
-    NicError::Failed("the guest ended before all frames were sent".to_owned())
+fn silent() -> LabError {
+    LabError::Failed("the guest ended before all frames were sent".to_owned())
 }
 
 /// Opens the tap once the emulator has made it.
-fn open(tap: &str, over: &dyn Fn() -> bool) -> Result<PacketLink, NicError> {
+fn open(tap: &str, over: &dyn Fn() -> bool) -> Result<PacketLink, LabError> {
     while let Err(error) = switch_on(tap) {
         if over() {
             return Err(error.into());
@@ -80,7 +80,7 @@ fn await_signal(
     limit: Option<Duration>,
     wanted: &dyn Fn(&Signal) -> bool,
     over: &dyn Fn() -> bool,
-) -> Result<(), NicError> {
+) -> Result<(), LabError> {
     let started = Instant::now();
     let mut asked = None;
     loop {
@@ -104,7 +104,7 @@ fn await_signal(
     }
 }
 
-fn send_signal(link: &mut PacketLink, round: u32) -> Result<(), NicError> {
+fn send_signal(link: &mut PacketLink, round: u32) -> Result<(), LabError> {
     let signal = Signal { round, seen: 0 };
     link.send([&signal.frame(true)[..]].into_iter())?;
     link.check()?;

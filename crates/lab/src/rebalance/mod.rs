@@ -14,14 +14,12 @@ mod phase;
 pub use document::{Phase, PhaseName, Rebalancing, SCHEMA, Verdict};
 pub use flows::PAYLOAD_BYTES;
 
-use crate::child::ChildError;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::{LabError, Refusal};
 use crate::experiment::{Experiment, Trying};
-use crate::refusal::Refusal;
 use corelane_host::bed::Bed;
-use corelane_rss::balance::{self, BalanceError, Options};
-use corelane_rss::plan::PlanError;
-use corelane_rss::{Steering, TableError};
+use corelane_rss::Steering;
+use corelane_rss::balance::{self, Options};
 use document::{entry_loads, verdict};
 use phase::{Bench, Changes};
 use serde::{Deserialize, Serialize};
@@ -29,7 +27,6 @@ use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thiserror::Error;
 
 /// What to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -69,26 +66,6 @@ pub struct Rebalance {
     pub facts: RunFacts,
 }
 
-/// Why the experiment could not be carried out.
-#[derive(Debug, Error)]
-pub enum RebalanceError {
-    /// It cannot be done as asked.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// A server or generator failed.
-    #[error(transparent)]
-    Child(#[from] ChildError),
-    /// An entry without a source port.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// No table to plan with.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// The loads cannot be balanced.
-    #[error(transparent)]
-    Balance(#[from] BalanceError),
-}
-
 impl Rebalance {
     /// Before, during and after, on one server.
     fn rebalanced(
@@ -96,7 +73,7 @@ impl Rebalance {
         round: u32,
         interrupt: &AtomicBool,
         rebalancing: &mut Rebalancing,
-    ) -> Result<(), RebalanceError> {
+    ) -> Result<(), LabError> {
         let request = &self.request;
         let table = &request.steering.table;
         let mut bench = Bench::start(self, round)?;
@@ -132,9 +109,9 @@ const STEPS: usize = 2;
 
 impl Experiment for Rebalance {
     type Document = Rebalancing;
-    type Error = RebalanceError;
+    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, RebalanceError> {
+    fn plan(&self) -> Result<Value, LabError> {
         match self.request.steering.table.buckets() {
             0 | 1 => Err(Refusal::new(
                 "--buckets",
@@ -145,7 +122,7 @@ impl Experiment for Rebalance {
         }
     }
 
-    fn begin(&mut self) -> Result<Rebalancing, RebalanceError> {
+    fn begin(&mut self) -> Result<Rebalancing, LabError> {
         self.plan()?;
         Ok(Rebalancing {
             head: Head::new(SCHEMA, &self.facts, Some(&self.bed)),
@@ -168,7 +145,7 @@ impl Experiment for Rebalance {
         &mut self,
         trying: &mut Trying<'_>,
         rebalancing: &mut Rebalancing,
-    ) -> Result<TrialStatus, RebalanceError> {
+    ) -> Result<TrialStatus, LabError> {
         let round = trying.turn.round as u32;
         if trying.turn.step == CONTROL {
             let control = Bench::start(self, round)?.phase(PhaseName::Static, None, trying.interrupt)?;

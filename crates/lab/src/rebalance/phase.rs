@@ -1,8 +1,9 @@
 //! One phase: a server that runs and a load enter; what each bucket saw, what was lost and what was changed meanwhile leaves.
 
 use super::document::{Phase, PhaseName};
-use super::{Rebalance, RebalanceError, flows};
+use super::{Rebalance, flows};
 use crate::child::{LoadProcess, ServerProcess};
+use crate::error::LabError;
 use corelane_load::udp::UdpLoad;
 use corelane_measure::statistics::ratio;
 use corelane_rss::IndirectionTable;
@@ -37,7 +38,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn start(experiment: &'a Rebalance, round: u32) -> Result<Bench<'a>, RebalanceError> {
+    pub(super) fn start(experiment: &'a Rebalance, round: u32) -> Result<Bench<'a>, LabError> {
         let side = &experiment.bed.server;
         let plan = UdpPlan {
             flows: true,
@@ -59,7 +60,7 @@ impl<'a> Bench<'a> {
         name: PhaseName,
         changes: Option<Changes>,
         interrupt: &AtomicBool,
-    ) -> Result<Phase, RebalanceError> {
+    ) -> Result<Phase, LabError> {
         let experiment = self.experiment;
         let load = flows::load(&experiment.request, self.server.ready().address, self.round)?;
         let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
@@ -74,7 +75,7 @@ impl<'a> Bench<'a> {
             });
             let moved = self.attend(&sent, changes.as_ref());
             let loaded = loading.join().unwrap_or_else(|panic| resume_unwind(panic));
-            Ok::<_, RebalanceError>((loaded?, moved?))
+            Ok::<_, LabError>((loaded?, moved?))
         })?;
         let seconds = started.elapsed().as_secs_f64();
         let after = self.settled(&before, loaded.total.returned)?;
@@ -107,7 +108,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Changes the table on schedule until the last datagram is sent; returns how many entries moved in all.
-    fn attend(&mut self, sent: &AtomicBool, changes: Option<&Changes>) -> Result<u64, RebalanceError> {
+    fn attend(&mut self, sent: &AtomicBool, changes: Option<&Changes>) -> Result<u64, LabError> {
         let Some(Changes { tables, a_minute }) = changes else {
             return Ok(0);
         };
@@ -127,7 +128,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The server's counts once it has seen as much as was answered: workers publish theirs every so often.
-    fn settled(&mut self, before: &UdpServed, answered: u64) -> Result<UdpServed, RebalanceError> {
+    fn settled(&mut self, before: &UdpServed, answered: u64) -> Result<UdpServed, LabError> {
         let seen = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen).sum::<u64>();
         let waited = Instant::now();
         loop {

@@ -4,7 +4,6 @@
 //! [`Step::of`].
 
 use super::Request;
-use super::metrics::METRICS;
 use crate::document::{Head, document};
 use corelane_measure::metric::{Measured, Values};
 use corelane_measure::statistics::ratio;
@@ -139,20 +138,4 @@ pub struct PerBucket {
     pub share: f64,
     /// Datagrams that fall on it with the rebalanced table.
     pub rebalanced_datagrams: u64,
-}
-
-impl Step {
-    /// The step of these trials, which are all of one table size and number of buckets. `None` without a trial.
-    #[must_use]
-    pub fn of(trials: &[&Trial], per_bucket: Vec<PerBucket>) -> Option<Self> {
-        let first = trials.first()?;
-        let mut values = Values::default();
-        values.fill(METRICS, trials);
-        Some(Self {
-            table_size: first.table_size,
-            buckets: first.buckets,
-            per_bucket,
-            values,
-        })
-    }
 }

@@ -2,7 +2,7 @@
 //! each sends, leave.
 
 use super::{MOST_CLIENTS, Request};
-use crate::refusal::Refusal;
+use crate::error::Refusal;
 use corelane_rss::Tuple;
 use fastrand::Rng;
 use std::collections::HashSet;

@@ -6,9 +6,9 @@
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
-use super::document::Trial;
+use super::document::{PerBucket, Step, Trial};
 use crate::steps::number;
-use corelane_measure::metric::{Better, Metric, Read, Show};
+use corelane_measure::metric::{Better, Metric, Read, Show, Values};
 
 type M = Metric<Trial>;
 
@@ -89,3 +89,19 @@ pub static LARGEST_FLOW: M = over_mean(
     "The largest flow over the mean of the buckets; above 1 nothing that keeps a flow on one bucket can be level.",
     |trial| number(trial.over_mean(trial.largest_flow_datagrams)),
 );
+
+impl Step {
+    /// The step of these trials, which are all of one table size and number of buckets. `None` without a trial.
+    #[must_use]
+    pub fn of(trials: &[&Trial], per_bucket: Vec<PerBucket>) -> Option<Self> {
+        let first = trials.first()?;
+        let mut values = Values::default();
+        values.fill(METRICS, trials);
+        Some(Self {
+            table_size: first.table_size,
+            buckets: first.buckets,
+            per_bucket,
+            values,
+        })
+    }
+}

@@ -3,7 +3,7 @@
 use super::Request;
 use super::document::{self, PerBucket, Trial};
 use super::draw::{Flow, Purpose, flows, generator};
-use crate::refusal::Refusal;
+use crate::error::Refusal;
 use corelane_rss::balance::{self, BalanceError, Options, bucket_loads};
 use corelane_rss::{IndirectionTable, Toeplitz};
 

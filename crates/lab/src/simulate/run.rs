@@ -4,8 +4,8 @@ use super::document::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
 use super::round::{Outcome, Round};
 use super::{MOST_BUCKETS, MOST_FLOWS, Request, verdict};
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::{Refusal, within};
 use crate::experiment::{Experiment, Trying};
-use crate::refusal::{Refusal, within};
 use corelane_rss::IndirectionTable;
 use serde_json::Value;
 

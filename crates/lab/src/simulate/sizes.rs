@@ -1,6 +1,6 @@
 //! How flows share the datagrams: `uniform`, `zipf:1.1`, `elephants:4:50%`.
 
-use crate::refusal::Refusal;
+use crate::error::Refusal;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: &str = "corelane/classify/1";
 
 /// The whole document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassifyReport {
     /// What all documents begin with.
     #[serde(flatten)]
@@ -61,7 +61,7 @@ pub struct ClassifyReport {
 document!(ClassifyReport, [SCHEMA]);
 
 /// What was to be measured, beside the steps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Rounds; every step is measured once in each, in an order drawn anew.
     pub rounds: u32,
@@ -140,7 +140,7 @@ impl Limit {
 }
 
 /// The post's rows. They come from other hardware: context, not a comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// The post's title.
     pub title: String,

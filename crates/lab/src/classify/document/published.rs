@@ -1,6 +1,8 @@
 //! What the post "Intel DDIO, LLC cache, buffer alignment, prefetching, shared locks and packet rates" printed, row by row,
 //! each beside the step that repeats it. Other hardware: context, never a comparison.
 
+pub use super::setting::{BUCKETS, BURST, ENTRIES, STRIDES};
+
 use super::setting::Setting;
 use super::step::Step;
 use corelane_measure::quantity::metric_brief;
@@ -12,18 +14,6 @@ pub const TITLE: &str = "Intel DDIO, LLC cache, buffer alignment, prefetching, s
 /// Its machine, as far as it says: "Sandybridge", "8 core * 2.5MB per core", netmap's bridge between two 10 Gb/s ports.
 pub const MACHINE: &str =
     "Sandy Bridge, 8 cores, 20 MB last-level cache, two 10 Gb/s ports, netmap on FreeBSD";
-
-/// The post's entries: "I loaded in a reasonably large hash table set (~ 6 million entries)".
-pub const ENTRIES: u64 = 6_000_000;
-
-/// Frames that the post pulls at once: "Pull in up to 1024 entries from the netmap receive ring".
-pub const BURST: usize = 1024;
-
-/// The post's numbers of buckets.
-pub const BUCKETS: [u64; 2] = [524_288, 2_097_152];
-
-/// The post's strides: netmap's default, and two cache lines less.
-pub const STRIDES: [usize; 2] = [2048, 1920];
 
 /// A row that the post printed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

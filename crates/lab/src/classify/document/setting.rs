@@ -1,10 +1,21 @@
 //! What one step is measured with: table, batch, prefetching, stride, threads and lock, under the names of flags and JSON.
 
-use super::published;
 use crate::named::Named;
 use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// The post's entries: "I loaded in a reasonably large hash table set (~ 6 million entries)".
+pub const ENTRIES: u64 = 6_000_000;
+
+/// Frames that the post pulls at once: "Pull in up to 1024 entries from the netmap receive ring".
+pub const BURST: usize = 1024;
+
+/// The post's numbers of buckets.
+pub const BUCKETS: [u64; 2] = [524_288, 2_097_152];
+
+/// The post's strides: netmap's default, and two cache lines less.
+pub const STRIDES: [usize; 2] = [2048, 1920];
 
 /// Everything that distinguishes one step from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,13 +127,13 @@ impl Setting {
     /// The post's: its full table with fewer buckets, frames one at a time, nothing prefetched, its remedy of a stride.
     pub const POST: Self = Self {
         table: TableKind::Post,
-        table_buckets: Some(published::BUCKETS[0]),
-        entries: published::ENTRIES,
-        burst: published::BURST,
+        table_buckets: Some(BUCKETS[0]),
+        entries: ENTRIES,
+        burst: BURST,
         batch: 1,
         prefetch: PrefetchKind::None,
         prefetch_distance: None,
-        stride: published::STRIDES[1],
+        stride: STRIDES[1],
         threads: 1,
         lock: LockKind::None,
     };

@@ -6,7 +6,7 @@ use super::document::{
     Choice, ClassifyReport, Held, LockKind, PrefetchKind, PublishedRow, Setting, Step, Stride, TableKind,
 };
 use super::metrics::{CPU, FRAMES, LOOKUPS, MEMORY_READ, MEMORY_WRITTEN, METRICS, MISSES, SHARE_OF_LIMIT};
-use crate::columns::{number, plain, words};
+use crate::columns::{half_range, number, plain, words};
 use crate::named::Named;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
@@ -104,10 +104,6 @@ impl ClassifyReport {
     }
 
     fn steps_section(&self) -> Section {
-        let half_range = |step: &Step| {
-            let several = FRAMES.range(step).filter(|spread| spread.count > 1);
-            several.map(|spread| spread.relative * 50.0)
-        };
         let ahead = |step: &Step| {
             let distance = step.setting.prefetch_distance;
             or_missing(distance, |distance| distance.to_string())
@@ -130,7 +126,7 @@ impl ClassifyReport {
                 kind => kind.name(),
             }),
             metric(&FRAMES),
-            number(Column::right("\u{b1}").unit("%"), Show::Fixed(0), half_range),
+            half_range(&FRAMES),
             metric(&LOOKUPS),
             metric(&SHARE_OF_LIMIT),
             metric(&CPU),
