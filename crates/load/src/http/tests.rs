@@ -215,7 +215,7 @@ fn run(request: &HttpRequest, tls: Option<Arc<ServerConfig>>, script: Script, pi
         let server_settings = settings.clone();
         scope.spawn(move || server.serve(server_seat, listener, &server_settings));
         let mut engine = client_seat.engine(&settings).unwrap();
-        let live = Arc::<CachePadded<LiveCounters>>::default();
+        let live = vec![CachePadded::<LiveCounters>::default()].into();
         let mut generator = Generator::new(Arc::clone(&common), 0, live, engine.now());
         generator.prepare(&mut engine).unwrap();
         let start = engine.now();

@@ -74,7 +74,8 @@ pub(crate) struct Generator<P: StreamProtocol> {
     common: Arc<Common<P>>,
     /// The phase that runs.
     phase: usize,
-    live: Arc<CachePadded<LiveCounters>>,
+    /// What all workers publish, this one at its place.
+    lives: Arc<[CachePadded<LiveCounters>]>,
     /// This worker's place among all.
     place: usize,
     groups: Vec<Group<P>>,
@@ -102,7 +103,7 @@ impl<P: StreamProtocol> Generator<P> {
     pub(crate) fn new(
         common: Arc<Common<P>>,
         place: usize,
-        live: Arc<CachePadded<LiveCounters>>,
+        lives: Arc<[CachePadded<LiveCounters>]>,
         now: Time,
     ) -> Self {
         let plan = &common.plan;
@@ -120,7 +121,7 @@ impl<P: StreamProtocol> Generator<P> {
         Self {
             common,
             phase: 0,
-            live,
+            lives,
             place,
             groups,
             slots,
@@ -141,6 +142,10 @@ impl<P: StreamProtocol> Generator<P> {
             slot,
             shared: &mut self.shared,
         }
+    }
+
+    fn live(&self) -> &LiveCounters {
+        &self.lives[self.place]
     }
 
     fn stopped(&self) -> bool {
@@ -277,7 +282,7 @@ impl<P: StreamProtocol> Generator<P> {
             let now = engine.now();
             self.step_all(engine.ops(), now, Input::Finish);
         } else {
-            self.live.draining.set(1);
+            self.live().draining.set(1);
         }
         let give_up = engine.now() + Duration::from_secs_f64(self.common.plan.timeouts.drain_s);
         // Who stops the run is given the answers under way; who stops this wait has waited enough.
@@ -290,7 +295,7 @@ impl<P: StreamProtocol> Generator<P> {
             self.show();
         }
         self.show();
-        self.live.draining.set(1);
+        self.live().draining.set(1);
         Ok(())
     }
 
@@ -318,20 +323,16 @@ impl<P: StreamProtocol> Generator<P> {
 
     fn show(&self) {
         let sum = |count: fn(&Group<P>) -> u64| self.groups.iter().map(count).sum();
-        self.live.open.set(self.shared.open);
-        self.live.sent.set(sum(|group| group.tally.counts.requests.sent));
-        self.live.ok.set(sum(|group| group.tally.counts.requests.ok));
-        self.live
-            .failed
-            .set(sum(|group| group.tally.counts.requests.failed));
-        self.live
-            .sent_bytes
-            .set(sum(|group| group.tally.counts.bytes.sent));
-        self.live
-            .received_bytes
+        let live = self.live();
+        live.open.set(self.shared.open);
+        live.sent.set(sum(|group| group.tally.counts.requests.sent));
+        live.ok.set(sum(|group| group.tally.counts.requests.ok));
+        live.failed.set(sum(|group| group.tally.counts.requests.failed));
+        live.sent_bytes.set(sum(|group| group.tally.counts.bytes.sent));
+        live.received_bytes
             .set(sum(|group| group.tally.counts.bytes.received));
-        self.live.stalled.set(sum(|group| P::stalled(&group.shared)));
-        self.live.shown.show(|| self.shown());
+        live.stalled.set(sum(|group| P::stalled(&group.shared)));
+        live.shown.show(|| self.shown());
     }
 
     /// What one who watches sees.

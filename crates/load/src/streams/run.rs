@@ -10,11 +10,12 @@ use super::protocol::StreamProtocol;
 use super::sum::Run;
 use super::terms::Terms;
 use crate::showing::Seen;
+use crate::generate::start_workers;
 use crate::{Generator, Moment, Needs};
 use corelane_host::usage;
 use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::engine::Chosen;
-use corelane_worker::{CachePadded, Time, WorkerSettings};
+use corelane_worker::{CachePadded, Time};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ pub struct StreamLoad<P: StreamProtocol> {
     common: Arc<Common<P>>,
     engine: Chosen,
     crew: Crew<Outcome<P>>,
-    live: Vec<Arc<CachePadded<LiveCounters>>>,
+    lives: Arc<[CachePadded<LiveCounters>]>,
     resident_before: Option<u64>,
     resident_open: Option<u64>,
     began: Instant,
@@ -72,6 +73,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
 
     fn start(plan: Self::Plan) -> Result<Self, StreamLoadError> {
         let crew = Crew::new();
+        let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
         let mut load = Self {
             engine: plan.choose_engine(),
             common: Arc::new(Common {
@@ -81,7 +83,7 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
                 plan,
             }),
             crew,
-            live: Vec::new(),
+            lives,
             resident_before: usage::resident_bytes(),
             resident_open: None,
             began: Instant::now(),
@@ -90,18 +92,13 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
             phases: Vec::new(),
         };
         let plan = &load.common.plan;
-        for (place, worker) in plan.workers.iter().enumerate() {
-            let thread = WorkerSettings {
-                memory: plan.memory,
-                own_descriptors: worker.own_descriptors,
-                ..WorkerSettings::new(format!("load {place}"), worker.cpu)
-            };
-            let (common, live) = (Arc::clone(&load.common), Arc::default());
-            load.live.push(Arc::clone(&live));
-            let make = move |_, now| WorkerGenerator::new(common, place, live, now);
-            let engine = (load.engine.kind, plan.engine_settings());
-            load.crew.start(thread, Vec::new(), engine, make)?;
-        }
+        let engine = (load.engine.kind, plan.engine_settings());
+        let workers = plan.workers.iter().map(|worker| (worker.cpu, worker.own_descriptors));
+        let (common, lives) = (Arc::clone(&load.common), Arc::clone(&load.lives));
+        let job = move |place, now| {
+            WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&lives), now)
+        };
+        start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
         Ok(load)
     }
 
@@ -174,10 +171,10 @@ impl<P: StreamProtocol> StreamLoad<P> {
     pub fn progress(&self) -> StreamProgress {
         let mut sum = StreamProgress {
             opening: self.opening.is_none(),
-            draining: self.live.iter().all(|live| live.draining.get() > 0),
+            draining: self.lives.iter().all(|live| live.draining.get() > 0),
             ..StreamProgress::default()
         };
-        for live in &self.live {
+        for live in &*self.lives {
             sum.open += live.open.get();
             sum.sent += live.sent.get();
             sum.ok += live.ok.get();
@@ -193,7 +190,7 @@ impl<P: StreamProtocol> StreamLoad<P> {
     /// transfers those that connections took to open.
     #[must_use]
     pub fn seen(&self) -> Seen {
-        Seen::sum(self.live.iter().map(|live| live.shown.look()))
+        Seen::sum(self.lives.iter().map(|live| live.shown.look()))
     }
 
     /// The phase that runs, by its place among those of the plan; and the time left of the run, or of this phase where no
@@ -220,9 +217,8 @@ impl<P: StreamProtocol> StreamLoad<P> {
 
     /// Whether the phase that runs may be ended by counts.
     fn watches_counts(&self) -> bool {
-        let phase = self
-            .phase
-            .and_then(|(phase, _)| self.common.plan.phases.get(phase));
+        let phases = &self.common.plan.phases;
+        let phase = self.phase.and_then(|(phase, _)| phases.get(phase));
         phase.is_some_and(|phase| phase.until.requests.is_some() || phase.until.failures.is_some())
     }
 

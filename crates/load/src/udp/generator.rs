@@ -77,10 +77,12 @@ pub(super) struct Tally {
 impl<P: DatagramProtocol> Generator<P> {
     /// The generator of worker `place`, without sockets.
     pub(super) fn new(
-        plan: Arc<UdpPlan<P>>,
         place: usize,
-        stop: Arc<AtomicBool>,
-        lives: Arc<[CachePadded<LiveCounters>]>,
+        (plan, stop, lives): (
+            Arc<UdpPlan<P>>,
+            Arc<AtomicBool>,
+            Arc<[CachePadded<LiveCounters>]>,
+        ),
     ) -> Self {
         Self {
             protocol: plan.protocol.clone(),
@@ -113,11 +115,8 @@ impl<P: DatagramProtocol> Generator<P> {
         while engine.now() < start && !self.stopped() {
             engine.turn(start, self)?;
         }
-        let end = self
-            .plan
-            .until
-            .duration_s
-            .map(|seconds| start + Duration::from_secs_f64(seconds));
+        let duration = self.plan.until.duration_s.map(Duration::from_secs_f64);
+        let end = duration.map_or(Time::NEVER, |duration| start + duration);
         let mix = Mix::new(&self.plan, self.place, &self.lives);
         match (self.plan.pace, mix) {
             (Pace::Rate { per_second }, mix) => {
@@ -145,11 +144,11 @@ impl<P: DatagramProtocol> Generator<P> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    pub(super) fn goes_on(&self, now: Time, end: Option<Time>) -> bool {
-        self.budget > 0 && !self.stopped() && end.is_none_or(|end| now < end)
+    pub(super) fn goes_on(&self, now: Time, end: Time) -> bool {
+        self.budget > 0 && !self.stopped() && now < end
     }
 
-    fn flood<E: Engine>(&mut self, engine: &mut E, end: Option<Time>) -> io::Result<()> {
+    fn flood<E: Engine>(&mut self, engine: &mut E, end: Time) -> io::Result<()> {
         while self.goes_on(engine.now(), end) {
             let now = engine.now();
             for _ in 0..self.flows.len() {
@@ -165,16 +164,15 @@ impl<P: DatagramProtocol> Generator<P> {
         Ok(())
     }
 
-    fn keep_window<E: Engine>(&mut self, engine: &mut E, end: Option<Time>, window: u32) -> io::Result<()> {
+    fn keep_window<E: Engine>(&mut self, engine: &mut E, end: Time, window: u32) -> io::Result<()> {
         let mut next_look = engine.now() + self.plan.loss_timeout();
         for flow in 0..self.flows.len() {
             let now = engine.now();
             self.fill_window(engine.ops(), flow, window, now);
         }
         while self.goes_on(engine.now(), end) {
-            let until = end.map_or(next_look, |end| end.min(next_look));
             let until = if self.starved.is_empty() {
-                until
+                end.min(next_look)
             } else {
                 engine.now()
             };
@@ -208,7 +206,7 @@ impl<P: DatagramProtocol> Generator<P> {
         &mut self,
         engine: &mut E,
         mut mix: Option<Mix>,
-        (start, end): (Time, Option<Time>),
+        (start, end): (Time, Time),
         per_second: f64,
     ) -> io::Result<()> {
         let (place, workers) = (self.place, self.plan.workers.len());
@@ -234,12 +232,10 @@ impl<P: DatagramProtocol> Generator<P> {
                 self.tally.schedule_lag.record(now.since(due).as_nanos() as u64);
                 schedule.advance();
             }
-            let until = end.map_or(schedule.due(), |end| end.min(schedule.due()));
-            engine.turn(until, self)?;
+            engine.turn(end.min(schedule.due()), self)?;
             self.show(engine.ops());
         }
-        let now = engine.now();
-        let ended = end.map_or(now, |end| end.min(now));
+        let ended = end.min(engine.now());
         self.tally.counts.unsent = schedule.unissued_before(ended).min(self.budget);
         Ok(())
     }

@@ -6,12 +6,13 @@ use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
 use crate::showing::Seen;
+use crate::generate::start_workers;
 use crate::{Generator, Moment, Needs};
 use corelane_measure::histogram::Summary;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::worker_memory::WorkerMemory;
-use corelane_worker::{CachePadded, Time, WorkerSettings};
+use corelane_worker::{CachePadded, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,9 +60,12 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
             ready: Vec::new(),
             start: Time::NEVER,
         };
-        for place in 0..load.plan.workers.len() {
-            load.start_worker(place)?;
-        }
+        let plan = &load.plan;
+        let engine = (load.engine.kind, plan.engine_settings());
+        let workers = plan.workers.iter().map(|worker| (worker.cpu, worker.own_descriptors));
+        let shared = (Arc::clone(plan), load.crew.stop_flag(), Arc::clone(&load.lives));
+        let job = move |place, _| WorkerGenerator::new(place, shared.clone());
+        load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
         load.start = load.crew.begin_when_ready()?;
         Ok(load)
     }
@@ -85,25 +89,6 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
 }
 
 impl<P: DatagramProtocol> UdpLoad<P> {
-    fn start_worker(&mut self, place: usize) -> Result<(), UdpLoadError> {
-        let planned = &self.plan.workers[place];
-        let thread = WorkerSettings {
-            memory: self.plan.memory,
-            own_descriptors: planned.own_descriptors,
-            ..WorkerSettings::new(format!("load {place}"), planned.cpu)
-        };
-        let (plan, stop, lives) = (
-            Arc::clone(&self.plan),
-            self.crew.stop_flag(),
-            Arc::clone(&self.lives),
-        );
-        let make = move |_, _| WorkerGenerator::new(plan, place, stop, lives);
-        let engine = (self.engine.kind, self.plan.engine_settings());
-        let ready = self.crew.start(thread, Vec::new(), engine, make)?;
-        self.ready.push(ready);
-        Ok(())
-    }
-
     /// Datagrams so far, over all workers.
     #[must_use]
     pub fn progress(&self) -> Progress {
@@ -188,10 +173,8 @@ impl<P: DatagramProtocol> UdpLoad<P> {
 
 fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
     if total.unsent > 0 {
-        return Some(format!(
-            "{} datagrams on the schedule were not sent in time",
-            total.unsent
-        ));
+        let unsent = total.unsent;
+        return Some(format!("{unsent} datagrams on the schedule were not sent in time"));
     }
     late("datagrams", lag, cpus)
 }

@@ -111,7 +111,7 @@ fn generator(
         }],
     };
     let lives = vec![CachePadded::<LiveCounters>::default()].into();
-    let mut generator = Generator::new(Arc::new(plan), 0, Arc::default(), lives);
+    let mut generator = Generator::new(0, (Arc::new(plan), Arc::default(), lives));
     for (lease, source) in sources.into_iter().enumerate() {
         let options = DatagramOptions::default();
         generator.add(engine.ops().datagrams(source, options).unwrap(), lease);
