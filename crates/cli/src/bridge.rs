@@ -137,7 +137,7 @@ impl Foreground for Shown {
             ));
         }
         if let Some(metrics) = &self.metrics {
-            text.push_str(&format!("counts at {}\n", metrics.address()?));
+            text.push_str(&format!("counts at {}\n", metrics.address()));
         }
         Ok(text)
     }

@@ -14,6 +14,7 @@ pub mod pool;
 mod report;
 mod showing;
 pub mod sources;
+mod streams;
 pub mod tcp;
 pub mod udp;
 

@@ -23,6 +23,7 @@ pub mod steered;
 mod system;
 mod time;
 pub mod timers;
+pub mod tls;
 pub mod worker_memory;
 
 pub use counter::Counter;

@@ -62,7 +62,7 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         },
         (bed, PORT),
         shell::program()?,
-        shell::facts(&snapshot)?,
+        shell::facts(&snapshot),
         limits::open_descriptors()?,
     );
     shell::run(

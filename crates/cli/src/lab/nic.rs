@@ -5,8 +5,9 @@ use crate::outcome::{Outcome, cannot_run};
 use clap::Args;
 use corelane_guest::{GuestError, kernel_directories};
 use corelane_host::bed::BedError;
+use corelane_lab::error::LabError;
 use corelane_lab::experiment::Schedule;
-use corelane_lab::nic::{NicError, NicPlan, NicProof};
+use corelane_lab::nic::{NicPlan, NicProof};
 use std::path::PathBuf;
 
 /// Shown under `--help`.
@@ -31,19 +32,19 @@ const GUEST_SECONDS: f64 = 10.0;
 
 /// `corelane lab nic`.
 pub fn run(arguments: &NicArguments) -> Outcome {
-    let mut proof = NicProof::new(
-        NicPlan::new(arguments.flows as usize, arguments.seed)?,
-        kernel_directories(cache().as_deref()),
-        shell::program()?,
-        shell::facts(None)?,
-    );
+    let mut proof = NicProof {
+        plan: NicPlan::new(arguments.flows as usize, arguments.seed)?,
+        kernel_directories: kernel_directories(cache().as_deref()),
+        program: shell::program()?,
+        facts: shell::facts(None),
+    };
     shell::run(
         Schedule::unguarded(1, arguments.seed),
         &arguments.run,
         &mut proof,
         (None, GUEST_SECONDS),
         |error| match error {
-            NicError::Guest(GuestError::Missing { .. }) | NicError::Bed(BedError::Namespace { .. }) => {
+            LabError::Guest(GuestError::Missing { .. }) | LabError::Bed(BedError::Namespace { .. }) => {
                 cannot_run(error)
             }
             error => error.into(),

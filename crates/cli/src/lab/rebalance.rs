@@ -9,7 +9,7 @@ use crate::values::{duration, rate};
 use clap::Args;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_lab::experiment::Schedule;
-use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, RebalanceError, Request};
+use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, Request};
 use corelane_rss::HashFields;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -65,14 +65,14 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
         request,
         bed,
         program: shell::program()?,
-        facts: shell::facts(&snapshot)?,
+        facts: shell::facts(&snapshot),
     };
     shell::run(
         Schedule::unguarded(arguments.rounds, arguments.seed),
         &arguments.run,
         &mut experiment,
         (Some(&snapshot), trial_seconds),
-        name_flag,
+        shell::name_flags,
     )
 }
 
@@ -114,13 +114,5 @@ fn client(bed: &Bed) -> Ipv4Addr {
             Ipv4Addr::new(127, 77, high, low)
         }
         BedKind::Namespaces | BedKind::UserNamespace => Ipv4Addr::new(10, 11, 2, 2),
-    }
-}
-
-fn name_flag(error: RebalanceError) -> anyhow::Error {
-    match error {
-        error @ RebalanceError::OneBucket => usage("--buckets", error),
-        error @ RebalanceError::Entry { .. } => usage("--key", error),
-        error => error.into(),
     }
 }

@@ -13,7 +13,8 @@ use corelane_load::sources::SourceError;
 use corelane_load::udp::{Skew, UdpLoadError};
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, Key};
-use corelane_serve::udp::{Answers, Mode, Model, UnknownAnswers, UnknownModel};
+use corelane_serve::UnknownWord;
+use corelane_serve::udp::{Answers, Mode, Model};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -36,11 +37,11 @@ fn choice<T: FromStr + Copy + PartialEq>(text: &str, all: &[T]) -> Result<Choice
     Ok(Choice(chosen))
 }
 
-fn models(text: &str) -> Result<Choice<Model>, UnknownModel> {
+fn models(text: &str) -> Result<Choice<Model>, UnknownWord> {
     choice(text, &Model::ALL)
 }
 
-fn ways(text: &str) -> Result<Choice<Answers>, UnknownAnswers> {
+fn ways(text: &str) -> Result<Choice<Answers>, UnknownWord> {
     choice(text, &Answers::ALL)
 }
 
@@ -135,7 +136,7 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         ScalePlan::new(request, &bed, PORT),
         bed,
         shell::program()?,
-        shell::facts(&snapshot)?,
+        shell::facts(&snapshot),
         limits::open_descriptors()?,
     );
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;

@@ -3,7 +3,7 @@
 use crate::documents::command_line;
 use crate::interrupt::Interrupt;
 use crate::lab::progress;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
 use crate::shared::print_json;
 use crate::values::share;
@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Document, RunFacts};
+use corelane_lab::error::LabError;
 use corelane_lab::experiment::{self, Experiment, Schedule};
 use corelane_report::page::Rendered;
 use std::path::PathBuf;
@@ -43,15 +44,12 @@ pub struct RunArguments {
 }
 
 /// What a run's document says of the run; without a snapshot where the machine has no part in the result.
-///
-/// # Errors
-/// When the conditions cannot be written, which none that is read here causes.
-pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> anyhow::Result<RunFacts> {
-    Ok(RunFacts {
+pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> RunFacts {
+    RunFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: command_line(),
-        conditions: serde_json::to_value(snapshot.into())?,
-    })
+        conditions: snapshot.into().cloned(),
+    }
 }
 
 /// This program's own file, which children of an experiment run.
@@ -106,4 +104,12 @@ pub fn run<E: Experiment>(
     bar.finish_and_clear();
     let document = outcome.map_err(name_flag)?;
     arguments.outputs.finish(&document, &document.to_json()?, &gates)
+}
+
+/// Turns a refusal into one that names the flags at fault.
+pub fn name_flags(error: LabError) -> anyhow::Error {
+    match &error {
+        LabError::Refused(refusal) => usage(refusal.flags, error),
+        _ => error.into(),
+    }
 }

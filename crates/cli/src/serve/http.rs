@@ -9,9 +9,8 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
-use corelane_serve::http::{
-    BucketHttp, HttpLimits, HttpPlan, HttpServeError, HttpServed, HttpServer, TlsError, TlsPlan,
-};
+use corelane_serve::ServeError;
+use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
 use signal_hook::consts::SIGUSR1;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -120,18 +119,12 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     }
     let followed = arguments.buckets.followed()?;
     let plan = HttpPlan {
-        free_bind: arguments.buckets.serving.free_bind,
-        engine: arguments.buckets.engine,
-        backlog: arguments.buckets.backlog,
+        listening: arguments.buckets.listening(followed.as_ref())?,
         root: arguments.root.clone(),
         tls: arguments.tls(),
         write_certificate: arguments.write_certificate.clone(),
         limits: arguments.limits.limits()?,
         access_log: arguments.access_log.clone(),
-        ..HttpPlan::new(
-            arguments.buckets.address,
-            arguments.buckets.serving.steering(followed.as_ref())?,
-        )
     };
     let shown = Shown {
         keeps_log: plan.access_log.is_some(),
@@ -160,14 +153,8 @@ impl Foreground for Shown {
         Ok(())
     }
 
-    fn refused(error: HttpServeError) -> anyhow::Error {
-        match error {
-            HttpServeError::Listen(error) => buckets::cannot_listen(error),
-            HttpServeError::Tls(error @ TlsError::Write { .. }) => usage("--write-certificate", error),
-            HttpServeError::Tls(error) => usage("--certificate", error),
-            HttpServeError::AccessLog(error) => usage("--access-log", error),
-            error => error.into(),
-        }
+    fn refused(error: ServeError) -> anyhow::Error {
+        buckets::refused(error)
     }
 
     fn ready(&self, served: &HttpServed) -> anyhow::Result<String> {
@@ -180,32 +167,33 @@ impl Foreground for Shown {
     }
 
     fn line(&self, served: &HttpServed, last: &HttpServed) -> String {
+        let requests = |served: &HttpServed| served.sum(|bucket| bucket.requests);
         format!(
             "{:>12}  requests {:>13}  open {:>10}  errors {:>8}",
-            quantity::rate((served.requests() - last.requests()) as f64),
-            quantity::count(served.requests()),
-            quantity::count(served.open()),
+            quantity::rate((requests(served) - requests(last)) as f64),
+            quantity::count(requests(served)),
+            quantity::count(served.sum(|bucket| bucket.connections.open)),
             quantity::count(served.errors().values().sum()),
         )
     }
 
     fn summary(served: &HttpServed) -> String {
         let table = Rows::of(&served.buckets)
-            .right("bucket", |bucket| bucket.bucket.to_string())
-            .right("cpu", |bucket| bucket.cpu.to_string())
-            .count("accepted", |bucket| bucket.accepted)
+            .right("bucket", |bucket| bucket.connections.bucket.to_string())
+            .right("cpu", |bucket| bucket.connections.cpu.to_string())
+            .count("accepted", |bucket| bucket.connections.accepted)
             .count("requests", |bucket| bucket.requests)
-            .right("received", |bucket| quantity::bytes(bucket.bytes_received))
-            .right("sent", |bucket| quantity::bytes(bucket.bytes_sent))
+            .right("received", |bucket| {
+                quantity::bytes(bucket.connections.bytes_received)
+            })
+            .right("sent", |bucket| quantity::bytes(bucket.connections.bytes_sent))
             .count("errors", |bucket| {
-                let kinds = [&bucket.errors, &bucket.accept_failed, &bucket.broken];
-                kinds.into_iter().flat_map(|kind| kind.values()).sum()
+                bucket.all_errors().map(|(_, count)| count).sum()
             })
             .table();
         let mut text = table.render(WIDTH);
-        let handshakes = |pick: fn(&BucketHttp) -> u64| served.buckets.iter().map(pick).sum::<u64>();
-        let full = handshakes(|bucket| bucket.handshakes_full);
-        let resumed = handshakes(|bucket| bucket.handshakes_resumed);
+        let full = served.sum(|bucket| bucket.handshakes_full);
+        let resumed = served.sum(|bucket| bucket.handshakes_resumed);
         if full + resumed > 0 {
             let [full, resumed] = [full, resumed].map(quantity::count);
             text.push_str(&format!("TLS handshakes: {full} full, {resumed} resumed\n"));
@@ -218,7 +206,7 @@ impl Foreground for Shown {
             text.push_str(&format!("answered {status}: {}\n", quantity::count(count)));
         }
         text.push_str(&buckets::by_cause("error", &served.errors()));
-        if let Some(log) = &served.access_log {
+        if let Some(log) = &served.own.access_log {
             let [lines, dropped, unwritten] = [log.lines, log.dropped, log.unwritten].map(quantity::count);
             text.push_str(&format!(
                 "access log {}: {lines} lines, {dropped} dropped, {unwritten} not written, opened again {} times\n",

@@ -8,7 +8,8 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
-use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServeError, TcpServed, TcpServer};
+use corelane_serve::ServeError;
+use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -31,18 +32,12 @@ pub struct ServeTcpArguments {
 pub fn run(arguments: &ServeTcpArguments) -> Outcome {
     let followed = arguments.buckets.followed()?;
     let plan = TcpPlan {
-        free_bind: arguments.buckets.serving.free_bind,
-        engine: arguments.buckets.engine,
+        listening: arguments.buckets.listening(followed.as_ref())?,
+        mode: arguments.mode,
         write_bytes: arguments.size,
-        backlog: arguments.buckets.backlog,
         stall_ms: u64::try_from(arguments.stall.as_millis())
             .unwrap_or(u64::MAX)
             .max(1),
-        ..TcpPlan::new(
-            arguments.buckets.address,
-            arguments.mode,
-            arguments.buckets.serving.steering(followed.as_ref())?,
-        )
     };
     arguments.buckets.serving.serve(Shown, plan, followed)
 }
@@ -53,11 +48,8 @@ struct Shown;
 impl Foreground for Shown {
     type Server = TcpServer;
 
-    fn refused(error: TcpServeError) -> anyhow::Error {
-        match error {
-            TcpServeError::Listen(error) => buckets::cannot_listen(error),
-            error => error.into(),
-        }
+    fn refused(error: ServeError) -> anyhow::Error {
+        buckets::refused(error)
     }
 
     fn ready(&self, served: &TcpServed) -> anyhow::Result<String> {
@@ -76,31 +68,31 @@ impl Foreground for Shown {
         };
         format!(
             "received {:>12}  sent {:>12}  open {:>9}  stalled {:>9}",
-            second(|bucket| bucket.bytes_received),
-            second(|bucket| bucket.bytes_sent),
-            quantity::count(served.sum(|bucket| bucket.open)),
+            second(|bucket| bucket.connections.bytes_received),
+            second(|bucket| bucket.connections.bytes_sent),
+            quantity::count(served.sum(|bucket| bucket.connections.open)),
             quantity::count(served.sum(|bucket| bucket.stalled)),
         )
     }
 
     fn summary(served: &TcpServed) -> String {
         let table = Rows::of(&served.buckets)
-            .right("bucket", |bucket| bucket.bucket.to_string())
-            .right("cpu", |bucket| bucket.cpu.to_string())
-            .count("accepted", |bucket| bucket.accepted)
-            .right("received", |bucket| quantity::bytes(bucket.bytes_received))
-            .right("sent", |bucket| quantity::bytes(bucket.bytes_sent))
+            .right("bucket", |bucket| bucket.connections.bucket.to_string())
+            .right("cpu", |bucket| bucket.connections.cpu.to_string())
+            .count("accepted", |bucket| bucket.connections.accepted)
+            .right("received", |bucket| {
+                quantity::bytes(bucket.connections.bytes_received)
+            })
+            .right("sent", |bucket| quantity::bytes(bucket.connections.bytes_sent))
             .count("disorder", |bucket| bucket.out_of_order_segments)
             .count("sent again", |bucket| bucket.retransmitted_segments)
             .count("stalls", |bucket| bucket.stalls)
             .table();
         let mut errors = BTreeMap::<String, u64>::new();
-        for (cause, count) in served
-            .buckets
-            .iter()
-            .flat_map(|bucket| bucket.accept_failed.iter().chain(&bucket.broken))
-        {
-            *errors.entry(cause.clone()).or_default() += count;
+        for connections in served.buckets.iter().map(|bucket| &bucket.connections) {
+            for (cause, count) in connections.accept_failed.iter().chain(&connections.broken) {
+                *errors.entry(cause.clone()).or_default() += count;
+            }
         }
         table.render(WIDTH) + &buckets::by_cause("error", &errors)
     }

@@ -13,9 +13,8 @@ use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
 use corelane_rss::{Protocol, Steering};
-use corelane_serve::Server;
-use corelane_serve::udp::{Answers, FlowCount, Mode, Model};
-use corelane_serve::udp::{UdpPlan, UdpServeError, UdpServed, UdpServer};
+use corelane_serve::udp::{Answers, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
+use corelane_serve::{ServeError, Server};
 use signal_hook::consts::SIGUSR1;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -83,14 +82,8 @@ impl Foreground for Shown {
         Ok(())
     }
 
-    fn refused(error: UdpServeError) -> anyhow::Error {
-        match error {
-            UdpServeError::Group(error) => usage("ADDRESS", error),
-            UdpServeError::Steer(error) => usage("--table-size", error),
-            error @ UdpServeError::Answers { .. } => usage("--answers", error),
-            error @ UdpServeError::NoTuple { .. } => usage("ADDRESS", error),
-            error => error.into(),
-        }
+    fn refused(error: ServeError) -> anyhow::Error {
+        buckets::refused(error)
     }
 
     fn ready(&self, served: &UdpServed) -> anyhow::Result<String> {

@@ -1,7 +1,6 @@
 //! The result of a run as people read it: its metrics, and the text of its report.
 
-use super::loaded::{ConnectionCounts, HttpLoaded, RequestCounts};
-use super::tls::TlsLoaded;
+use super::{ConnectionCounts, HttpLoaded, RequestCounts, TlsLoaded};
 use crate::report::{finish, number, percentile, times};
 use corelane_measure::metric::{Better, Metric, Sample, Show};
 use corelane_measure::quantity;
@@ -25,14 +24,14 @@ impl Measurement for HttpLoaded {
             |run| Some(Sample::Number(run.requests_per_second)),
         ),
         Metric::lower("p50", "p50", Show::Nanoseconds, "median latency", |run| {
-            percentile(run.latency.as_ref(), |summary| summary.p50_ns)
+            percentile(run.counts.latency.as_ref(), |summary| summary.p50_ns)
         }),
         Metric::lower(
             "p99",
             "p99",
             Show::Nanoseconds,
             "latency that 99 in 100 did not exceed",
-            |run| percentile(run.latency.as_ref(), |summary| summary.p99_ns),
+            |run| percentile(run.counts.latency.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::lower(
             "failed",
@@ -40,7 +39,7 @@ impl Measurement for HttpLoaded {
             Show::Share,
             "failed requests as a share of those begun",
             |run| {
-                let RequestCounts { begun, failed, .. } = run.requests;
+                let RequestCounts { begun, failed, .. } = run.counts.requests;
                 (begun > 0).then(|| Sample::Number(failed as f64 / begun as f64))
             },
         ),
@@ -49,51 +48,51 @@ impl Measurement for HttpLoaded {
             "p90",
             Show::Nanoseconds,
             "latency that nine in ten requests did not exceed",
-            |run| percentile(run.latency.as_ref(), |summary| summary.p90_ns),
+            |run| percentile(run.counts.latency.as_ref(), |summary| summary.p90_ns),
         ),
         Metric::lower(
             "p999",
             "p99.9",
             Show::Nanoseconds,
             "latency that 999 in 1,000 did not exceed",
-            |run| percentile(run.latency.as_ref(), |summary| summary.p999_ns),
+            |run| percentile(run.counts.latency.as_ref(), |summary| summary.p999_ns),
         ),
         Metric::lower("max", "longest", Show::Nanoseconds, "longest latency", |run| {
-            percentile(run.latency.as_ref(), |summary| summary.max_ns)
+            percentile(run.counts.latency.as_ref(), |summary| summary.max_ns)
         }),
         Metric::lower("mean", "mean", Show::Nanoseconds, "mean latency", |run| {
-            run.latency.map(|summary| Sample::Number(summary.mean_ns))
+            run.counts.latency.map(|summary| Sample::Number(summary.mean_ns))
         }),
         Metric::lower(
             "lag_p99",
             "lag p99",
             Show::Nanoseconds,
             "schedule lag that 99 in 100 requests did not exceed",
-            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p99_ns),
+            |run| percentile(run.counts.schedule_lag.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::lower(
             "handshake_p99",
             "handshake p99",
             Show::Nanoseconds,
             "duration that 99 in 100 TLS handshakes did not exceed",
-            |run| percentile(run.handshake.as_ref(), |summary| summary.p99_ns),
+            |run| percentile(run.counts.handshake.as_ref(), |summary| summary.p99_ns),
         ),
         Metric::higher(
             "resumed",
             "resumed",
             Show::Share,
             "resumed TLS handshakes as a share of all",
-            |run| run.tls.as_ref()?.resumed().map(Sample::Number),
+            |run| run.counts.tls.as_ref()?.resumed().map(Sample::Number),
         ),
         Metric::higher("ok", "ok", Show::Prefixed, "successful requests", |run| {
-            number(run.requests.ok)
+            number(run.counts.requests.ok)
         }),
         Metric::lower(
             "unsent",
             "unsent",
             Show::Prefixed,
             "requests on the schedule that were not sent",
-            |run| number(run.requests.unsent),
+            |run| number(run.counts.requests.unsent),
         ),
         Metric::new(
             "open",
@@ -101,7 +100,7 @@ impl Measurement for HttpLoaded {
             Show::Prefixed,
             Better::Neither,
             "connections open at the end",
-            |run| number(run.connections.open_at_end),
+            |run| number(run.counts.connections.open_at_end),
         ),
         Metric::<Self>::higher(
             "throughput",
@@ -109,7 +108,7 @@ impl Measurement for HttpLoaded {
             Show::Bytes,
             "bytes received a second",
             |run| {
-                let rate = run.bytes.received as f64 / run.running_s;
+                let rate = run.counts.bytes.received as f64 / run.running_s;
                 Some(Sample::Number(rate)).filter(|_| run.running_s > 0.0)
             },
         )
@@ -128,19 +127,19 @@ impl Measurement for HttpLoaded {
             ..Page::default()
         };
         page.caveats = self.notes.iter().cloned().map(Caveat::from).collect();
-        if self.tls.as_ref().is_some_and(|tls| !tls.verified) {
+        if self.counts.tls.as_ref().is_some_and(|tls| !tls.verified) {
             let unverified = "TLS certificates were not verified (insecure)";
             page.caveats.push(Caveat::from(unverified.to_owned()));
         }
         let section = Section::new("")
             .notes(self.opening(&target))
             .table(self.requests())
-            .notes(connections(&self.connections))
-            .notes(self.tls.iter().flat_map(tls))
-            .notes(times("latency", self.latency.as_ref()))
-            .notes(times("connect", self.connect.as_ref()))
-            .notes(times("handshake", self.handshake.as_ref()))
-            .notes(times("schedule lag", self.schedule_lag.as_ref()))
+            .notes(connections(&self.counts.connections))
+            .notes(self.counts.tls.iter().flat_map(tls))
+            .notes(times("latency", self.counts.latency.as_ref()))
+            .notes(times("connect", self.counts.connect.as_ref()))
+            .notes(times("handshake", self.counts.handshake.as_ref()))
+            .notes(times("schedule lag", self.counts.schedule_lag.as_ref()))
             .notes(self.cost());
         let noted = |section: Section, note: &String| section.text_note("", format!("note: {note}"));
         let section = self.notes.iter().fold(section, noted);
@@ -154,8 +153,8 @@ impl Measurement for HttpLoaded {
 
 impl HttpLoaded {
     fn opening(&self, target: &str) -> [String; 2] {
-        let opened = self.connections.opened - self.connections.opened_again;
-        let [opened, asked] = [opened, self.connections.asked].map(quantity::count);
+        let opened = self.counts.connections.opened - self.counts.connections.opened_again;
+        let [opened, asked] = [opened, self.counts.connections.asked].map(quantity::count);
         let [opening, running] =
             [self.opening_s, self.running_s].map(|seconds| quantity::duration(seconds * 1e9));
         let reason = self.engine_reason.as_ref();
@@ -170,7 +169,7 @@ impl HttpLoaded {
     }
 
     fn requests(&self) -> Table {
-        let counts = &self.requests;
+        let counts = &self.counts.requests;
         let mut table = Table::new(vec![
             Column::left("requests"),
             Column::right("count"),
@@ -208,8 +207,8 @@ impl HttpLoaded {
     /// Bytes, and what the generator took for them.
     fn cost(&self) -> Vec<String> {
         let client = &self.client;
-        let [received, sent] = [self.bytes.received, self.bytes.sent].map(quantity::bytes);
-        let rate = quantity::bits(self.bytes.received as f64 / self.running_s.max(f64::MIN_POSITIVE));
+        let [received, sent] = [self.counts.bytes.received, self.counts.bytes.sent].map(quantity::bytes);
+        let rate = quantity::bits(self.counts.bytes.received as f64 / self.running_s.max(f64::MIN_POSITIVE));
         let times = [client.cpu_s, client.user_s, client.system_s];
         let [cpu, user, system] = times.map(|seconds| quantity::fixed(seconds, 2));
         let each = quantity::or_missing(client.requests_per_cpu_second, quantity::metric);
@@ -224,7 +223,8 @@ impl HttpLoaded {
                 "client: workers were ready and waited {waited} in all while others had their CPUs"
             ));
         }
-        let counted = self.connections.opened - self.connections.opened_again >= MEMORY_REPORTED_FROM;
+        let counted =
+            self.counts.connections.opened - self.counts.connections.opened_again >= MEMORY_REPORTED_FROM;
         if let (true, Some(resident), Some(each)) =
             (counted, client.resident_open_bytes, client.bytes_a_connection)
         {

@@ -379,7 +379,7 @@ pub fn closed_last(mut engine: impl Engine, world: &dyn World) {
 
 pub fn receive_off_and_on(mut engine: impl Engine, world: &dyn World) {
     let (sender, _) = bound(&mut engine, world);
-    let options = DatagramOptions::without_receiving();
+    let options = DatagramOptions { receive: false };
     let quiet = engine.ops().datagrams(world.bind(anywhere()), options).unwrap();
     let address = engine.ops().local_address(quiet).unwrap();
     let mut notes = Notes::default();

@@ -86,7 +86,10 @@ fn timed_out(mut engine: impl Engine, _: &dyn World) {
     let address = TcpListener::from(socket);
     let (_listener, address) = (&address, address.local_addr().unwrap());
     let mut log = Log::default();
-    let options = ConnectOptions::default().with_timeout(Duration::from_millis(200));
+    let options = ConnectOptions {
+        timeout: Some(Duration::from_millis(200)),
+        ..ConnectOptions::default()
+    };
     let clients: Vec<_> = (0..8).map(|_| engine.ops().connect(address, options)).collect();
     until(&mut engine, &mut log, "some timed out", |_, log| {
         clients

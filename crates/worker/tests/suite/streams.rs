@@ -159,12 +159,24 @@ pub fn from_a_local_address(mut engine: impl Engine, world: &dyn World) {
     let taken = engine.ops().local_address(first).unwrap();
     let mut free = taken;
     free.set_port(0);
-    let second = engine.ops().connect(address, ConnectOptions::from_address(free));
+    let second = engine.ops().connect(
+        address,
+        ConnectOptions {
+            local: Some(free),
+            ..ConnectOptions::default()
+        },
+    );
     until(&mut engine, &mut log, "it is open", |_, log| log.is_open(second));
     let own = engine.ops().local_address(second).unwrap();
     assert_eq!(own.ip(), taken.ip());
     assert_ne!(own.port(), taken.port());
-    let third = engine.ops().connect(address, ConnectOptions::from_address(taken));
+    let third = engine.ops().connect(
+        address,
+        ConnectOptions {
+            local: Some(taken),
+            ..ConnectOptions::default()
+        },
+    );
     until(&mut engine, &mut log, "it was refused", |_, log| {
         log.cause(third).is_some()
     });
@@ -515,7 +527,10 @@ pub fn thousand_connections(mut engine: impl Engine, world: &dyn World) {
     let mut clients = Vec::new();
     // No more at once than any backlog holds.
     for _ in 0..ALL / 100 {
-        let options = ConnectOptions::default().with_timeout(Duration::from_secs(10));
+        let options = ConnectOptions {
+            timeout: Some(Duration::from_secs(10)),
+            ..ConnectOptions::default()
+        };
         clients.extend((0..100).map(|_| engine.ops().connect(address, options)));
         until(&mut engine, &mut log, "all are open", |_, log| {
             log.opened.len() == 2 * clients.len()

@@ -6,7 +6,7 @@ use crate::load::sources::SourceArguments;
 use crate::outcome::{Outcome, usage};
 use crate::values::{byte_rate, count, duration, rate, share, size};
 use clap::{Args, ValueEnum};
-use corelane_load::http::scenario::{Scenario, Statuses};
+use corelane_load::http::scenario::Scenario;
 use corelane_load::http::{
     Behaviour, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts,
     TlsSettings, Until,
@@ -176,9 +176,7 @@ fn take_scenario(request: &mut HttpRequest, path: &Path) -> Outcome {
     let scenario = Scenario::parse(&text).map_err(|error| wrong(&error))?;
     request.pools = scenario.pools().map_err(|error| wrong(&error))?;
     request.phases = scenario.phases().map_err(|error| wrong(&error))?;
-    request.requests = request
-        .requests
-        .or(scenario.requests.map(|requests| requests.get()));
+    request.requests = request.requests.or(scenario.requests);
     if request.phases.is_empty() && request.requests.is_none() {
         request.phases = vec![PlannedPhase::hold(lasting(DEFAULT_DURATION))];
     }
@@ -301,5 +299,5 @@ fn statuses(text: &str) -> anyhow::Result<Vec<StatusRange>> {
             format!("'{text}' is no list of statuses: write 200,204,300-399"),
         )
     };
-    Ok(Statuses::parse(text).ok_or_else(wrong)?.ranges())
+    StatusRange::parse_list(text).ok_or_else(wrong)
 }

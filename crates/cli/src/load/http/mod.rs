@@ -40,7 +40,7 @@ impl Shown for HttpLoad {
 
     /// A run without a single success has failed.
     fn verdict(loaded: &HttpLoaded) -> Outcome {
-        if loaded.requests.ok > 0 {
+        if loaded.counts.requests.ok > 0 {
             return Ok(());
         }
         let why = loaded.limited_by.as_deref().unwrap_or("see the causes above");

@@ -1,7 +1,7 @@
 //! How streams are registered: listeners, and the options of connections to be opened.
 
 #[cfg(feature = "simulated")]
-use crate::engine::simulated::SimulatedListener;
+use crate::engine::simulated::SimulatedSocket;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub enum Listener {
     Kernel(TcpListener),
     /// For the simulated engine.
     #[cfg(feature = "simulated")]
-    Simulated(Box<SimulatedListener>),
+    Simulated(SimulatedSocket),
 }
 
 impl From<TcpListener> for Listener {
@@ -22,15 +22,14 @@ impl From<TcpListener> for Listener {
 }
 
 #[cfg(feature = "simulated")]
-impl From<SimulatedListener> for Listener {
-    fn from(listener: SimulatedListener) -> Self {
-        Listener::Simulated(Box::new(listener))
+impl From<SimulatedSocket> for Listener {
+    fn from(listener: SimulatedSocket) -> Self {
+        Listener::Simulated(listener)
     }
 }
 
 /// How one connection is to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct ConnectOptions {
     /// The local address; with port 0 the kernel chooses one with the peer known (`IP_BIND_ADDRESS_NO_PORT`), so that
     /// every local address has some 28,000 ports (`net.ipv4.ip_local_port_range`) for each address and port of a peer.
@@ -52,26 +51,6 @@ impl Default for ConnectOptions {
             free_bind: false,
             timeout: None,
             receive: true,
-        }
-    }
-}
-
-impl ConnectOptions {
-    /// From that local address, otherwise as by default.
-    #[must_use]
-    pub fn from_address(local: SocketAddr) -> Self {
-        Self {
-            local: Some(local),
-            ..Self::default()
-        }
-    }
-
-    /// With an end to the attempt.
-    #[must_use]
-    pub fn with_timeout(self, timeout: Duration) -> Self {
-        Self {
-            timeout: Some(timeout),
-            ..self
         }
     }
 }
