@@ -30,6 +30,7 @@ mod load {
     mod live;
 }
 mod load_https;
+mod load_outputs;
 mod many_connections;
 mod memory;
 mod nic;
