@@ -23,12 +23,14 @@ pub mod steered;
 mod system;
 mod time;
 pub mod timers;
+mod watch;
 pub mod worker_memory;
 
 pub use counter::Counter;
 pub use crossbeam_utils::CachePadded;
 pub use spawn::{SpawnError, Worker, WorkerSettings, spawn, spawn_with};
 pub use time::Time;
+pub use watch::WatchError;
 
 /// The README's example compiles and runs.
 #[cfg(doctest)]
