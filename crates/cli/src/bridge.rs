@@ -220,7 +220,7 @@ fn ready(bridged: &Bridged, metrics: Option<&Metrics>) -> anyhow::Result<String>
         ));
     }
     if let Some(metrics) = metrics {
-        text.push_str(&format!("counts at {}\n", metrics.address()?));
+        text.push_str(&format!("counts at {}\n", metrics.address()));
     }
     Ok(text)
 }

@@ -46,51 +46,37 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 18] = [
-        Self::Refused,
-        Self::Reset,
-        Self::ClosedEarly,
-        Self::Malformed,
-        Self::WrongStatus,
-        Self::WrongBody,
-        Self::CertificateRefused,
-        Self::Tls,
-        Self::ConnectTimeout,
-        Self::HandshakeTimeout,
-        Self::FirstByteTimeout,
-        Self::RequestTimeout,
-        Self::Unreachable,
-        Self::NoDescriptors,
-        Self::NoPorts,
-        Self::NoMemory,
-        Self::Forbidden,
-        Self::Other,
+    /// All of them, in the order of their numbers, and their names in documents.
+    const NAMED: [(Self, &'static str); 18] = [
+        (Self::Refused, "refused"),
+        (Self::Reset, "reset"),
+        (Self::ClosedEarly, "closed_early"),
+        (Self::Malformed, "malformed"),
+        (Self::WrongStatus, "wrong_status"),
+        (Self::WrongBody, "wrong_body"),
+        (Self::CertificateRefused, "certificate_refused"),
+        (Self::Tls, "tls"),
+        (Self::ConnectTimeout, "connect_timeout"),
+        (Self::HandshakeTimeout, "handshake_timeout"),
+        (Self::FirstByteTimeout, "first_byte_timeout"),
+        (Self::RequestTimeout, "request_timeout"),
+        (Self::Unreachable, "unreachable"),
+        (Self::NoDescriptors, "no_descriptors"),
+        (Self::NoPorts, "no_ports"),
+        (Self::NoMemory, "no_memory"),
+        (Self::Forbidden, "forbidden"),
+        (Self::Other, "other"),
     ];
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::NAMED.into_iter().map(|(failure, _)| failure)
+    }
 
     /// Its name in documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::Reset => "reset",
-            Self::ClosedEarly => "closed_early",
-            Self::Malformed => "malformed",
-            Self::WrongStatus => "wrong_status",
-            Self::WrongBody => "wrong_body",
-            Self::CertificateRefused => "certificate_refused",
-            Self::Tls => "tls",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::HandshakeTimeout => "handshake_timeout",
-            Self::FirstByteTimeout => "first_byte_timeout",
-            Self::RequestTimeout => "request_timeout",
-            Self::Unreachable => "unreachable",
-            Self::NoDescriptors => "no_descriptors",
-            Self::NoPorts => "no_ports",
-            Self::NoMemory => "no_memory",
-            Self::Forbidden => "forbidden",
-            Self::Other => "other",
-        }
+        Self::NAMED[self as usize].1
     }
 
     /// What the end of a connection means for whatever was under way on it.
@@ -114,7 +100,7 @@ impl Failure {
 /// Counts by failure. In documents every name is there, also at 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "BTreeMap<String, u64>", from = "BTreeMap<String, u64>")]
-pub struct Failures([u64; Failure::ALL.len()]);
+pub struct Failures([u64; Failure::NAMED.len()]);
 
 impl Failures {
     /// Counts one.
@@ -136,8 +122,7 @@ impl Failures {
 
     /// Those that happened, with how often.
     pub fn occurred(&self) -> impl Iterator<Item = (Failure, u64)> {
-        let counted = Failure::ALL.into_iter().zip(self.0);
-        counted.filter(|(_, count)| *count > 0)
+        Failure::all().zip(self.0).filter(|(_, count)| *count > 0)
     }
 
     /// What kept connections from being opened, where these attempts failed: a limit of this machine, or whatever it was where
@@ -156,16 +141,19 @@ impl Failures {
                 causes.join(", ")
             ));
         }
-        let lacking = if failed(Failure::NoDescriptors) {
-            "descriptors ran out: use more --workers, or raise RLIMIT_NOFILE"
-        } else if failed(Failure::NoPorts) {
-            "source ports ran out: give --sources with more addresses"
-        } else if failed(Failure::NoMemory) {
-            "the kernel had no memory for more connections"
-        } else {
-            return None;
-        };
-        Some(lacking.to_owned())
+        let lacking = [
+            (
+                Failure::NoDescriptors,
+                "descriptors ran out: use more --workers, or raise RLIMIT_NOFILE",
+            ),
+            (
+                Failure::NoPorts,
+                "source ports ran out: give --sources with more addresses",
+            ),
+            (Failure::NoMemory, "the kernel had no memory for more connections"),
+        ];
+        let found = lacking.into_iter().find(|(failure, _)| failed(*failure));
+        found.map(|(_, lacking)| lacking.to_owned())
     }
 
     /// Adds what `other` counted.
@@ -178,16 +166,14 @@ impl Failures {
 
 impl From<Failures> for BTreeMap<String, u64> {
     fn from(failures: Failures) -> Self {
-        let named = Failure::ALL.into_iter().zip(failures.0);
-        named
-            .map(|(failure, count)| (failure.name().to_owned(), count))
-            .collect()
+        let named = Failure::NAMED.into_iter().zip(failures.0);
+        named.map(|((_, name), count)| (name.to_owned(), count)).collect()
     }
 }
 
 impl From<BTreeMap<String, u64>> for Failures {
     fn from(counts: BTreeMap<String, u64>) -> Self {
-        Self(Failure::ALL.map(|failure| counts.get(failure.name()).copied().unwrap_or(0)))
+        Self(Failure::NAMED.map(|(_, name)| counts.get(name).copied().unwrap_or(0)))
     }
 }
 
@@ -198,14 +184,14 @@ mod tests {
     #[test]
     fn every_failure_has_a_place_and_a_name_of_its_own() {
         let mut failures = Failures::default();
-        for (place, failure) in Failure::ALL.into_iter().enumerate() {
+        for (place, failure) in Failure::all().enumerate() {
             assert_eq!(failure as usize, place);
             failures.count(failure);
         }
         let named = BTreeMap::from(failures);
         assert_eq!(
             (named.len(), failures.total()),
-            (Failure::ALL.len(), Failure::ALL.len() as u64)
+            (Failure::NAMED.len(), Failure::NAMED.len() as u64)
         );
         assert_eq!(Failures::from(named), failures);
     }

@@ -1,6 +1,10 @@
 //! What all generators have in common: a plan in, a report of what was sent and what came of it out.
 
 use crate::Needs;
+use corelane_host::memory::MemoryPolicy;
+use corelane_worker::crew::{Crew, CrewError, Job, ReadyCell};
+use corelane_worker::engine::{EngineKind, EngineSettings};
+use corelane_worker::{Time, WorkerSettings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -51,4 +55,25 @@ pub enum Moment {
     Opened,
     /// The last datagram or request is sent; it may still wait for answers. Of bytes, the last has arrived.
     Sent,
+}
+
+/// Starts workers, each on its CPU and, where it says so, with a descriptor table of its own: `job` makes what the worker of a
+/// place does.
+pub(crate) fn start_workers<J: Job>(
+    crew: &mut Crew<J::Outcome>,
+    workers: impl Iterator<Item = (u32, bool)>,
+    memory: MemoryPolicy,
+    engine: &(EngineKind, EngineSettings),
+    job: impl Fn(usize, Time) -> J + Clone + Send + 'static,
+) -> Result<Vec<ReadyCell>, CrewError> {
+    let start = |(place, (cpu, own_descriptors))| {
+        let thread = WorkerSettings {
+            memory,
+            own_descriptors,
+            ..WorkerSettings::new(format!("load {place}"), cpu)
+        };
+        let job = job.clone();
+        crew.start(thread, Vec::new(), engine.clone(), move |_, now| job(place, now))
+    };
+    workers.enumerate().map(start).collect()
 }

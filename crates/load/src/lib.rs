@@ -13,6 +13,7 @@ pub mod packets;
 pub mod pool;
 mod showing;
 pub mod sources;
+mod streams;
 pub mod tcp;
 pub mod udp;
 

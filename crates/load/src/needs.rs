@@ -70,29 +70,32 @@ impl Needs {
         } else {
             count
         };
-        let descriptors = limits::open_descriptors().ok().map(|limit| limit as u64);
-        needs.add("descriptors a table", largest + 16, descriptors, |needed| {
-            format!("raise RLIMIT_NOFILE (ulimit -n) to {needed}, or use more --workers")
-        });
-        needs.add(
-            "open files of the system",
-            count + 1_024,
-            sysctl("fs/file-max"),
-            |needed| format!("sysctl -w fs.file-max={needed}"),
-        );
-        needs.add("threads", workers + 16, sysctl("kernel/threads-max"), |needed| {
-            format!("sysctl -w kernel.threads-max={needed}")
-        });
         let user = count * USER_BYTES_A_CONNECTION
             + sockets.encrypted as u64 * USER_BYTES_A_SESSION
             + workers * USER_BYTES_A_WORKER;
         let memory = user + count * KERNEL_BYTES_A_CONNECTION;
-        needs.add(
-            "memory of this end, bytes",
-            memory,
-            available_memory(),
-            |needed| format!("free {needed} bytes of memory, or use fewer connections"),
-        );
+        let descriptors = limits::open_descriptors().ok().map(|limit| limit as u64);
+        let (files, threads) = (sysctl("fs/file-max"), sysctl("kernel/threads-max"));
+        let raise = "raise RLIMIT_NOFILE (ulimit -n) to {}, or use more --workers";
+        let free = "free {} bytes of memory, or use fewer connections";
+        for (what, needed, available, remedy) in [
+            ("descriptors a table", largest + 16, descriptors, raise),
+            (
+                "open files of the system",
+                count + 1_024,
+                files,
+                "sysctl -w fs.file-max={}",
+            ),
+            (
+                "threads",
+                workers + 16,
+                threads,
+                "sysctl -w kernel.threads-max={}",
+            ),
+            ("memory of this end, bytes", memory, available_memory(), free),
+        ] {
+            needs.add(what, needed, available, remedy);
+        }
         needs.addresses(sockets);
         needs.kernel_ports(sockets);
         if sockets.closes {
@@ -126,13 +129,14 @@ impl Needs {
         self.0.iter().filter(|need| need.remedy.is_some())
     }
 
-    fn add(&mut self, what: &str, needed: u64, available: Option<u64>, remedy: impl FnOnce(u64) -> String) {
+    /// Adds a need; `{}` in its remedy stands for how much is needed.
+    fn add(&mut self, what: &str, needed: u64, available: Option<u64>, remedy: &str) {
         let lacks = available.is_some_and(|available| available < needed);
         self.0.push(Need {
             what: what.to_owned(),
             needed,
             available,
-            remedy: lacks.then(|| remedy(needed)),
+            remedy: lacks.then(|| remedy.replace("{}", &needed.to_string())),
             changes: Vec::new(),
         });
     }
@@ -141,9 +145,12 @@ impl Needs {
     fn add_changeable(&mut self, what: &str, needed: u64, available: Option<u64>, changes: Vec<Change>) {
         let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
         let namespace = "or --own-namespace in a network namespace of the run's own";
-        self.add(what, needed, available, |_| {
-            format!("{}, {namespace}", commands.join("; "))
-        });
+        self.add(
+            what,
+            needed,
+            available,
+            &format!("{}, {namespace}", commands.join("; ")),
+        );
         if let Some(need) = self.0.last_mut().filter(|need| need.remedy.is_some()) {
             need.changes = changes;
         }
@@ -170,11 +177,9 @@ impl Needs {
     /// Ports of connections that are closed by this end wait before they are used again; those beyond this number are used
     /// at once, and the server may mistake them (`tcp_max_tw_buckets` in `ip-sysctl.rst`).
     fn resting_ports(&mut self, needed: u64) {
-        let name = "net.ipv4.tcp_max_tw_buckets";
-        let value = needed.to_string();
         let change = Change::Setting {
-            name: name.to_owned(),
-            value,
+            name: "net.ipv4.tcp_max_tw_buckets".to_owned(),
+            value: needed.to_string(),
         };
         let available = sysctl("net/ipv4/tcp_max_tw_buckets");
         self.add_changeable("ports that rest after use", needed, available, vec![change]);
@@ -200,30 +205,22 @@ impl Needs {
             name: "net.ipv4.ip_local_port_range".to_owned(),
             value: "1024 65535".to_owned(),
         };
-        self.add_changeable(
-            "ports that the kernel chooses, an address",
-            most,
-            range,
-            vec![change],
-        );
+        let what = "ports that the kernel chooses, an address";
+        self.add_changeable(what, most, range, vec![change]);
     }
 
     /// Where connections are tracked (a firewall does), each takes an entry.
     fn conntrack(&mut self, sockets: u64) {
         if let Some(most) = sysctl("net/netfilter/nf_conntrack_max") {
-            self.add("tracked connections", sockets, Some(most), |needed| {
-                format!("sysctl -w net.netfilter.nf_conntrack_max={needed}")
-            });
+            let remedy = "sysctl -w net.netfilter.nf_conntrack_max={}";
+            self.add("tracked connections", sockets, Some(most), remedy);
         }
     }
 }
 
 fn sysctl(name: &str) -> Option<u64> {
-    fs::read_to_string(format!("/proc/sys/{name}"))
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
+    let text = fs::read_to_string(format!("/proc/sys/{name}")).ok()?;
+    text.trim().parse().ok()
 }
 
 /// `MemAvailable` of `proc_meminfo(5)`.
@@ -241,9 +238,9 @@ mod tests {
     #[test]
     fn what_is_too_little_is_told_with_its_remedy() {
         let mut needs = Needs::default();
-        needs.add("threads", 100, Some(99), |needed| format!("raise to {needed}"));
-        needs.add("files", 100, Some(100), |_| unreachable!());
-        needs.add("unknown", 100, None, |_| unreachable!());
+        needs.add("threads", 100, Some(99), "raise to {}");
+        needs.add("files", 100, Some(100), "raise");
+        needs.add("unknown", 100, None, "raise");
         let lacking: Vec<_> = needs.lacking().map(|need| need.remedy.as_deref()).collect();
         assert_eq!(lacking, [Some("raise to 100")]);
     }

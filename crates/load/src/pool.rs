@@ -3,7 +3,7 @@
 //! In: text. Out: addresses, in the order written. A prefix of IPv4 gives its host addresses (network and broadcast
 //! address left out, as RFC 1122 3.2.1.3 forbids them as sources), except /31 (RFC 3021) and /32.
 
-use ipnet::{IpNet, Ipv4AddrRange, Ipv6AddrRange};
+use ipnet::{IpAddrRange, IpNet, Ipv4AddrRange, Ipv4Subnets, Ipv6AddrRange, Ipv6Subnets};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,8 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// A list of addresses, prefixes and ranges.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Pool(Vec<Part>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,26 +40,23 @@ impl Pool {
     /// The addresses of the same family as `like`, in the order written. A prefix of the other family, which may hold more
     /// addresses than anyone can go through, is passed over whole.
     pub fn addresses_like(&self, like: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
-        let parts = self.0.iter().filter(move |part| part.is_ipv4() == like.is_ipv4());
-        parts.flat_map(|part| part.addresses())
+        let ranges = self.0.iter().map(|part| part.addresses());
+        ranges
+            .filter(move |range| matches!(range, IpAddrRange::V4(_)) == like.is_ipv4())
+            .flatten()
     }
 
     /// The prefixes that cover the pool exactly: what a test bed has to route.
     #[must_use]
     pub fn prefixes(&self) -> Vec<IpNet> {
-        let mut prefixes = Vec::new();
-        for part in &self.0 {
+        let of_part = |part: &Part| -> Vec<IpNet> {
             match *part {
-                Part::Prefix(prefix) => prefixes.push(prefix),
-                Part::RangeV4(first, last) => {
-                    prefixes.extend(ipnet::Ipv4Subnets::new(first, last, 0).map(IpNet::V4));
-                }
-                Part::RangeV6(first, last) => {
-                    prefixes.extend(ipnet::Ipv6Subnets::new(first, last, 0).map(IpNet::V6));
-                }
+                Part::Prefix(prefix) => vec![prefix],
+                Part::RangeV4(first, last) => Ipv4Subnets::new(first, last, 0).map(IpNet::V4).collect(),
+                Part::RangeV6(first, last) => Ipv6Subnets::new(first, last, 0).map(IpNet::V6).collect(),
             }
-        }
-        prefixes
+        };
+        self.0.iter().flat_map(of_part).collect()
     }
 }
 
@@ -69,19 +67,11 @@ impl FromIterator<IpNet> for Pool {
 }
 
 impl Part {
-    fn is_ipv4(self) -> bool {
+    fn addresses(self) -> IpAddrRange {
         match self {
-            Self::Prefix(prefix) => prefix.addr().is_ipv4(),
-            Self::RangeV4(..) => true,
-            Self::RangeV6(..) => false,
-        }
-    }
-
-    fn addresses(self) -> Box<dyn Iterator<Item = IpAddr>> {
-        match self {
-            Self::Prefix(prefix) => Box::new(prefix.hosts()),
-            Self::RangeV4(first, last) => Box::new(Ipv4AddrRange::new(first, last).map(IpAddr::V4)),
-            Self::RangeV6(first, last) => Box::new(Ipv6AddrRange::new(first, last).map(IpAddr::V6)),
+            Self::Prefix(prefix) => prefix.hosts(),
+            Self::RangeV4(first, last) => Ipv4AddrRange::new(first, last).into(),
+            Self::RangeV6(first, last) => Ipv6AddrRange::new(first, last).into(),
         }
     }
 }
@@ -93,21 +83,16 @@ impl FromStr for Part {
         let wrong = || PoolError {
             part: text.to_owned(),
         };
-        if let Some((first, last)) = text.split_once('-') {
-            let first = first.trim().parse().map_err(|_| wrong())?;
-            let last = last.trim().parse().map_err(|_| wrong())?;
-            return match (first, last) {
-                (IpAddr::V4(first), IpAddr::V4(last)) if first <= last => Ok(Self::RangeV4(first, last)),
-                (IpAddr::V6(first), IpAddr::V6(last)) if first <= last => Ok(Self::RangeV6(first, last)),
-                _ => Err(wrong()),
-            };
+        let Some((first, last)) = text.split_once('-') else {
+            let prefix = text.parse().or_else(|_| text.parse().map(IpAddr::into));
+            return prefix.map(Self::Prefix).map_err(|_| wrong());
+        };
+        let address = |text: &str| text.trim().parse().map_err(|_| wrong());
+        match (address(first)?, address(last)?) {
+            (IpAddr::V4(first), IpAddr::V4(last)) if first <= last => Ok(Self::RangeV4(first, last)),
+            (IpAddr::V6(first), IpAddr::V6(last)) if first <= last => Ok(Self::RangeV6(first, last)),
+            _ => Err(wrong()),
         }
-        if text.contains('/') {
-            return text.parse().map(Self::Prefix).map_err(|_| wrong());
-        }
-        text.parse::<IpAddr>()
-            .map(|address| Self::Prefix(address.into()))
-            .map_err(|_| wrong())
     }
 }
 
@@ -115,10 +100,8 @@ impl FromStr for Pool {
     type Err = PoolError;
 
     fn from_str(text: &str) -> Result<Self, PoolError> {
-        text.split(',')
-            .map(|part| part.trim().parse())
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let parts = text.split(',').map(|part| part.trim().parse());
+        parts.collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -141,17 +124,17 @@ impl fmt::Display for Pool {
     }
 }
 
-impl Serialize for Pool {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+impl From<Pool> for String {
+    fn from(pool: Pool) -> Self {
+        pool.to_string()
     }
 }
 
-impl<'de> Deserialize<'de> for Pool {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+impl TryFrom<String> for Pool {
+    type Error = PoolError;
+
+    fn try_from(text: String) -> Result<Self, PoolError> {
+        text.parse()
     }
 }
 

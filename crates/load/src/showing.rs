@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shown {
     /// How long what it measures took: answers, round trips, or opening connections.
-    pub(crate) times: Option<Histogram>,
+    pub(crate) times: Histogram,
     /// What failed that was under way.
     pub(crate) failures: Failures,
     /// Attempts to open a connection that failed.
@@ -36,9 +36,7 @@ impl Seen {
         for shown in workers {
             seen.failures.add(&shown.failures);
             seen.not_opened.add(&shown.not_opened);
-            if let Some(worker) = &shown.times {
-                times.merge(worker);
-            }
+            times.merge(&shown.times);
         }
         seen.times = times.summary();
         seen

@@ -75,5 +75,8 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
     }
     load.stop();
     let loaded = load.finish().unwrap();
-    assert_eq!((loaded.requests.begun, loaded.requests.unfinished), (3, 3));
+    assert_eq!(
+        (loaded.counts.requests.begun, loaded.counts.requests.unfinished),
+        (3, 3)
+    );
 }

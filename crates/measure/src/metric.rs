@@ -269,13 +269,14 @@ impl<T> Metric<T> {
         self
     }
 
-    /// The value of a step: of durations, the 99th percentile.
+    /// The value of a step: of durations, the 99th percentile; of a range, the median.
     #[must_use]
     pub fn of(&self, of: &impl Measured) -> Option<f64> {
         match of.values().get(self.name)? {
             Value::Number(number) => Some(*number),
             Value::Durations(summary) => Some(summary.p99_ns as f64),
-            Value::Spread(_) | Value::Other(_) => None,
+            Value::Spread(spread) => Some(spread.median),
+            Value::Other(_) => None,
         }
     }
 

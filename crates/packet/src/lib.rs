@@ -40,5 +40,5 @@ pub mod verify;
 pub use dissection::{Dissection, Fragment, FragmentPart, Ports, Transport};
 pub use edit::{EditError, Editor};
 pub use protocol::IpProtocol;
-pub use refusal::{Layer, Refusal};
+pub use refusal::Refusal;
 pub use rss_input::{HashTypes, RssInput};

@@ -15,7 +15,7 @@ use thiserror::Error;
 /// Serialises as a document of schema [`Steering::SCHEMA`]; a document that does not [validate](Steering::validate) is
 /// refused when read. Fields a reader does not know are ignored, so that later versions may add some.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Document", try_from = "Document")]
+#[serde(tag = "schema", rename = "corelane/steering/1", try_from = "Document")]
 pub struct Steering {
     /// The hash key.
     pub key: Key,
@@ -53,8 +53,8 @@ impl Steering {
     }
 }
 
-/// [`Steering`] as it is written.
-#[derive(Serialize, Deserialize)]
+/// [`Steering`] as it is read.
+#[derive(Deserialize)]
 struct Document {
     schema: String,
     key: Key,
@@ -62,19 +62,6 @@ struct Document {
     table: IndirectionTable,
     cpus: Vec<u32>,
     generation: u64,
-}
-
-impl From<Steering> for Document {
-    fn from(steering: Steering) -> Document {
-        Document {
-            schema: Steering::SCHEMA.to_owned(),
-            key: steering.key,
-            hash_fields: steering.hash_fields,
-            table: steering.table,
-            cpus: steering.cpus,
-            generation: steering.generation,
-        }
-    }
 }
 
 impl TryFrom<Document> for Steering {

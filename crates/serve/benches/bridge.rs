@@ -10,7 +10,7 @@ use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{Burst, FrameLayout, Link};
 use corelane_packet::Dissection;
 use corelane_serve::bridge::{
-    BURST, Classifier, Classify, Forwarder, OnMatch, Queues, Rule, Sides, Verdict, Verdicts, WorkerCounts,
+    BURST, Classifier, Classify, Forwarder, OnMatch, Queues, Rule, Sides, Verdict, WorkerCounts,
 };
 use corelane_table::post::{PostLock, PostOrder, PostPrefetch, PostTable};
 use corelane_table::{AddressMap, ListOptions, Lookup, Placement, Prefetch, Seed, Value};
@@ -96,7 +96,7 @@ struct OneByOne<'table> {
 }
 
 impl Classify for OneByOne<'_> {
-    fn classify(&mut self, burst: &Burst<'_>, verdicts: &mut Verdicts) {
+    fn classify(&mut self, burst: &Burst<'_>, passing: &mut Vec<u32>) {
         let order = PostOrder::Batches {
             batch: 2,
             prefetch: PostPrefetch::None,
@@ -111,7 +111,7 @@ impl Classify for OneByOne<'_> {
                     .lookup(&[source, destination], order, PostLock::None, &mut answers);
                 black_box(answers);
             }
-            verdicts.passing.push(number as u32);
+            passing.push(number as u32);
         }
     }
 }

@@ -40,7 +40,6 @@ mod memory;
 mod mix;
 pub mod post;
 mod prefix;
-mod publish;
 mod value;
 
 pub use address::{Address, Prefix, PrefixError};
@@ -53,9 +52,8 @@ pub use flow::{FlowKey, FlowMap, FlowTable};
 pub use list::{
     BadLine, BadLines, BadReason, IpPrefix, ListError, ListFormat, ListOptions, ListSummary, read_list,
 };
-pub use map::Map;
+pub use map::{Map, Reader};
 pub use memory::{GrantedPages, MemoryError, Pages, Placement, prefetch};
 pub use mix::Seed;
 pub use prefix::{PrefixMap, PrefixTable};
-pub use publish::Reader;
 pub use value::{Value, ValueError};

@@ -1,6 +1,6 @@
 //! The limit that lookups are measured against: random keys enter, one word of a random line for each leaves, summed.
 
-use crate::batch::{Prefetch, Row};
+use crate::batch::{Prefetch, blocks};
 use crate::memory::{GrantedPages, Line, MemoryError, Placement, Region, Word, prefetch};
 use std::net::Ipv4Addr;
 
@@ -26,11 +26,10 @@ impl RandomLines {
     /// Reads a line for each key, asking for those ahead. Keys should be random: their highest bits choose the line.
     #[must_use]
     pub fn read(&self, keys: &[Ipv4Addr], ahead: Prefetch) -> u64 {
-        let row = Row::new(keys, &[], ahead);
         for key in &keys[..ahead.distance().unwrap_or(0).min(keys.len())] {
             prefetch(self.line(*key));
         }
-        row.blocks().fold(0, |sum, block| {
+        blocks(keys, &[], ahead).fold(0, |sum, block| {
             let mut ahead = block.ahead.into_iter().flatten();
             let words = block.keys.iter().map(|key| {
                 if let Some(ahead) = ahead.next() {

@@ -94,7 +94,7 @@ impl PostTable {
     pub fn new(buckets: usize, addresses: &[Ipv4Addr]) -> PostTable {
         let mut table = PostTable {
             buckets: vec![Head::default(); buckets.max(1)].into(),
-            mix: Mix32::new(Seed::default()),
+            mix: Mix32::from(Seed::default()),
             entries: 0,
         };
         let mut filling = vec![Vec::new(); table.buckets.len()];

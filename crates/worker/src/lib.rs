@@ -23,6 +23,7 @@ pub mod steered;
 mod system;
 mod time;
 pub mod timers;
+pub mod tls;
 mod watch;
 pub mod worker_memory;
 

@@ -15,7 +15,8 @@ use corelane_load::sources::SourceError;
 use corelane_load::udp::{Skew, UdpLoadError};
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
-use corelane_serve::udp::{Answers, Mode, Model, UnknownAnswers, UnknownModel};
+use corelane_serve::UnknownWord;
+use corelane_serve::udp::{Answers, Mode, Model};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -24,9 +25,9 @@ use std::time::Duration;
 pub struct Models(pub Vec<Model>);
 
 impl FromStr for Models {
-    type Err = UnknownModel;
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, UnknownModel> {
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
         if text == "all" {
             return Ok(Self(Model::ALL.to_vec()));
         }
@@ -46,9 +47,9 @@ impl FromStr for Models {
 pub struct AnswerWays(pub Vec<Answers>);
 
 impl FromStr for AnswerWays {
-    type Err = UnknownAnswers;
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, UnknownAnswers> {
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
         if text == "all" {
             return Ok(Self(Answers::ALL.to_vec()));
         }
@@ -158,7 +159,7 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         ScalePlan::new(request, &bed, PORT),
         bed,
         std::env::current_exe().context("finding the program's own file")?,
-        shell::facts(&snapshot)?,
+        shell::facts(&snapshot),
         limits::open_descriptors()?,
     );
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;

@@ -170,7 +170,7 @@ mod tests {
         let (mut times, mut failures) = (Histogram::new(), Failures::default());
         times.record_many(1_200_000, 99);
         times.record(90_000_000_000);
-        for failure in Failure::ALL {
+        for failure in Failure::all() {
             (0..1_234_567).for_each(|_| failures.count(failure));
         }
         failures.count(Failure::FirstByteTimeout);
@@ -220,7 +220,7 @@ mod tests {
             lines[4].starts_with("failed      first byte timeout 1,234,568, "),
             "{text}"
         );
-        let untold = format!(", {} other causes", Failure::ALL.len() - 3);
+        let untold = format!(", {} other causes", Failure::all().count() - 3);
         assert!(lines[4].ends_with(&untold), "{text}");
         assert!(lines.iter().all(|line| line.len() <= 100), "{text}");
     }

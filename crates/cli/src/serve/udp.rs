@@ -12,9 +12,9 @@ use corelane_host::transmit_queues;
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_rss::{Protocol, Steering};
-use corelane_serve::Server;
 use corelane_serve::udp::{Answers, Mode, Model};
-use corelane_serve::udp::{FlowCount, UdpPlan, UdpServeError, UdpServed, UdpServer};
+use corelane_serve::udp::{FlowCount, UdpPlan, UdpServed, UdpServer};
+use corelane_serve::{ServeError, Server};
 use std::io::Write;
 use std::net::SocketAddr;
 
@@ -81,14 +81,8 @@ impl Foreground for Shown {
         Ok(Done)
     }
 
-    fn refused(error: UdpServeError) -> anyhow::Error {
-        match error {
-            UdpServeError::Group(error) => usage("ADDRESS", error),
-            UdpServeError::Steer(error) => usage("--table-size", error),
-            error @ UdpServeError::Answers { .. } => usage("--answers", error),
-            error @ UdpServeError::NoTuple { .. } => usage("ADDRESS", error),
-            error => error.into(),
-        }
+    fn refused(error: ServeError) -> anyhow::Error {
+        buckets::refused(error)
     }
 
     fn ready(&self, served: &UdpServed) -> anyhow::Result<String> {

@@ -47,10 +47,12 @@ pub struct Condition {
     /// What it does to a result. The unknown explains: it cannot be ruled out.
     pub severity: Severity,
     /// Why it matters.
+    #[serde(default)]
     pub why: String,
     /// What would mend it, where something can.
     pub mend: Option<String>,
     /// The file or interface it was read from.
+    #[serde(default)]
     pub source: String,
     /// Why the value is unknown.
     pub unknown_because: Option<String>,
@@ -106,8 +108,9 @@ impl Condition {
     }
 }
 
-/// The machine and its conditions at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The machine and its conditions at one moment; of a document that lacks some of it, nothing is known of that.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Snapshot {
     /// Kernel release, such as `6.18.44`.
     pub kernel: Option<String>,

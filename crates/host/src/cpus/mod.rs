@@ -73,6 +73,7 @@ pub struct CacheInfo {
     /// 1 is nearest to the core.
     pub level: u32,
     /// What it holds.
+    #[serde(default)]
     pub kind: CacheKind,
     /// Its size in bytes; `None` where the hypervisor hides it.
     pub bytes: Option<u64>,
@@ -85,11 +86,12 @@ pub struct CacheInfo {
     #[serde(default)]
     pub sets: Option<u32>,
     /// The CPUs that share it, ascending.
+    #[serde(default)]
     pub shared_by: Vec<u32>,
 }
 
 /// What a cache holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheKind {
     /// Data only.
@@ -97,6 +99,7 @@ pub enum CacheKind {
     /// Instructions only.
     Instruction,
     /// Both.
+    #[default]
     Unified,
 }
 

@@ -19,7 +19,7 @@ pub enum Searched<'a> {
     /// The post's table.
     Post {
         table: &'a PostTable,
-        order: Order,
+        order: PostOrder,
         lock: PostLock<'a>,
     },
     /// The exact table, as a reader beside a writer sees it.
@@ -27,15 +27,6 @@ pub enum Searched<'a> {
         reader: Reader<ExactTable<Ipv4Addr>>,
         prefetch: Prefetch,
     },
-}
-
-/// How the post's table is searched.
-#[derive(Clone, Copy)]
-pub enum Order {
-    /// A batch at a time, as in the post.
-    Batch(PostPrefetch),
-    /// Rolling through the batch.
-    Rolling(usize),
 }
 
 /// When headers are asked for.
@@ -180,10 +171,8 @@ impl<'a> Pipeline<'a> {
         match &mut self.searched {
             Searched::Nothing => {}
             Searched::Post { table, order, lock } => match *order {
-                Order::Batch(prefetch) => table.lookup_batch(keys, prefetch, *lock, answers),
-                Order::Rolling(distance) => {
-                    table.lookup(keys, PostOrder::Rolling { distance }, *lock, answers);
-                }
+                PostOrder::Batches { prefetch, .. } => table.lookup_batch(keys, prefetch, *lock, answers),
+                rolling @ PostOrder::Rolling { .. } => table.lookup(keys, rolling, *lock, answers),
             },
             Searched::Exact { reader, prefetch } => reader.table().lookup(keys, *prefetch, answers),
         }
@@ -202,15 +191,19 @@ fn addresses(frame: &[u8]) -> Option<[Ipv4Addr; 2]> {
     }
 }
 
-impl Order {
-    /// How a setting searches the post's table.
-    pub fn of(setting: &Setting) -> Order {
-        match (setting.prefetch_distance, setting.prefetch) {
-            (Some(distance), _) => Order::Rolling(distance),
-            (None, PrefetchKind::BucketAndArray) => Order::Batch(PostPrefetch::HeadAndArray),
-            (None, kind) if kind.bucket() => Order::Batch(PostPrefetch::Head),
-            (None, _) => Order::Batch(PostPrefetch::None),
-        }
+/// How a setting searches the post's table.
+pub fn post_order(setting: &Setting) -> PostOrder {
+    let prefetch = match setting.prefetch {
+        PrefetchKind::BucketAndArray => PostPrefetch::HeadAndArray,
+        kind if kind.bucket() => PostPrefetch::Head,
+        _ => PostPrefetch::None,
+    };
+    match setting.prefetch_distance {
+        Some(distance) => PostOrder::Rolling { distance },
+        None => PostOrder::Batches {
+            batch: 2 * setting.batch,
+            prefetch,
+        },
     }
 }
 
@@ -226,7 +219,7 @@ pub fn exact_prefetch(setting: &Setting) -> Prefetch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::document::{LockKind, TableKind};
+    use crate::named::Named;
     use corelane_table::{ExactMap, Placement, Seed};
     use fastrand::Rng;
     use std::collections::BTreeSet;
@@ -236,16 +229,13 @@ mod tests {
 
     fn setting(batch: usize, prefetch: PrefetchKind, prefetch_distance: Option<usize>) -> Setting {
         Setting {
-            table: TableKind::Post,
             table_buckets: Some(64),
             entries: 1000,
             burst: BURST,
             batch,
             prefetch,
             prefetch_distance,
-            stride: 1920,
-            threads: 1,
-            lock: LockKind::None,
+            ..Setting::POST
         }
     }
 
@@ -286,13 +276,13 @@ mod tests {
             .unwrap();
         let lock = RwLock::new(());
         for batch in [1, 3, 4, BURST] {
-            for kind in PrefetchKind::ALL {
+            for kind in PrefetchKind::all() {
                 for distance in [None, Some(1), Some(40)] {
-                    let setting = setting(batch, *kind, distance);
+                    let setting = setting(batch, kind, distance);
                     let posts = [PostLock::None, PostLock::Pair(&lock), PostLock::Batch(&lock)];
                     let posts = posts.map(|lock| Searched::Post {
                         table: &post,
-                        order: Order::of(&setting),
+                        order: post_order(&setting),
                         lock,
                     });
                     let exact = Searched::Exact {

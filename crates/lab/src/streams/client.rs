@@ -5,7 +5,7 @@ use super::run::StreamsError;
 use crate::child::{ChildError, LoadProcess};
 use crate::document::as_json;
 use corelane_host::bed::Side;
-use corelane_load::http::{HttpLoad, HttpLoaded, HttpPlan, PoolLoaded};
+use corelane_load::http::{Histograms, HttpLoad, HttpLoaded, HttpPlan};
 use corelane_load::sources::Ports;
 use corelane_load::tcp::{TcpLoad, TcpLoaded, TcpPlan};
 use corelane_load::{Failure, Moment};
@@ -110,7 +110,8 @@ impl ClientOfTrial {
 }
 
 fn of_http(loaded: &HttpLoaded) -> ClientCounts {
-    let (requests, connections) = (&loaded.requests, &loaded.connections);
+    let counts = &loaded.counts;
+    let (requests, connections) = (&counts.requests, &counts.connections);
     let mut errors = named(requests.by_cause.occurred(), "");
     for (name, count) in [
         ("unfinished", requests.unfinished),
@@ -127,10 +128,10 @@ fn of_http(loaded: &HttpLoaded) -> ClientCounts {
         requests_sent: Some(requests.sent),
         requests_ok: requests.ok,
         errors,
-        received_bytes: loaded.bytes.received,
-        sent_bytes: loaded.bytes.sent,
-        latency: merged(loaded, |pool| &pool.latency_histogram),
-        schedule_lag: merged(loaded, |pool| &pool.schedule_lag_histogram),
+        received_bytes: counts.bytes.received,
+        sent_bytes: counts.bytes.sent,
+        latency: merged(loaded, |histograms| &histograms.latency),
+        schedule_lag: merged(loaded, |histograms| &histograms.schedule_lag),
         connections: Connections {
             asked: connections.asked,
             opened: connections.opened.saturating_sub(connections.opened_again),
@@ -219,13 +220,9 @@ fn named(occurred: impl Iterator<Item = (Failure, u64)>, prefix: &str) -> BTreeM
         .collect()
 }
 
-fn merged(loaded: &HttpLoaded, of: impl Fn(&PoolLoaded) -> &Option<Histogram>) -> Option<Histogram> {
-    let mut all: Option<Histogram> = None;
-    for histogram in loaded.pools.iter().filter_map(|pool| of(pool).as_ref()) {
-        match &mut all {
-            Some(all) => all.merge(histogram),
-            None => all = Some(histogram.clone()),
-        }
-    }
-    all
+fn merged(loaded: &HttpLoaded, of: impl Fn(&Histograms) -> &Histogram) -> Option<Histogram> {
+    let mut all = Histogram::new();
+    let pools = loaded.pools.iter();
+    pools.for_each(|pool| all.merge(of(&pool.tally.histograms)));
+    (all.count() > 0).then_some(all)
 }

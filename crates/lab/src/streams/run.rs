@@ -10,7 +10,6 @@ use crate::steps::{Scaling, Trial as _, Tried};
 use corelane_host::HostError;
 use corelane_host::bed::BedError;
 use corelane_load::http::HttpLoadError;
-use corelane_load::tcp::TcpLoadError;
 use serde_json::Value;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -30,12 +29,9 @@ pub struct Streams {
 /// Why an experiment could not be carried out.
 #[derive(Debug, Error)]
 pub enum StreamsError {
-    /// The clients that make requests cannot be planned.
+    /// The clients cannot be planned.
     #[error(transparent)]
     Load(#[from] HttpLoadError),
-    /// The clients that move bytes cannot be planned.
-    #[error(transparent)]
-    TcpLoad(#[from] TcpLoadError),
     /// There is no bed.
     #[error(transparent)]
     Bed(#[from] BedError),

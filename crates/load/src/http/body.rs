@@ -1,7 +1,7 @@
 //! Bodies: those of requests as bytes in memory that all workers share, and what those of answers must be.
 
-use super::error::HttpLoadError;
 use super::plan::{PlannedBody, Promise};
+use crate::streams::StreamLoadError;
 use corelane_proto::http::chunked::{CHUNK_END, LAST_CHUNK, size_line};
 use corelane_proto::http::pattern;
 use corelane_worker::engine::Output;
@@ -23,12 +23,12 @@ pub(super) struct Body {
 
 impl Body {
     /// Reads or makes what the plan says; `None` for no body.
-    pub(super) fn load(planned: &PlannedBody, chunked: bool) -> Result<Option<Self>, HttpLoadError> {
+    pub(super) fn load(planned: &PlannedBody, chunked: bool) -> Result<Option<Self>, StreamLoadError> {
         let block: Arc<[u8]> = match planned {
             PlannedBody::Nothing => return Ok(None),
             PlannedBody::Text(text) => text.as_bytes().into(),
             PlannedBody::File { path, .. } => {
-                let read = std::fs::read(path).map_err(|error| HttpLoadError::Body {
+                let read = std::fs::read(path).map_err(|error| StreamLoadError::Body {
                     path: path.clone(),
                     error,
                 });
@@ -44,7 +44,7 @@ impl Body {
         if let PlannedBody::File { path, .. } = planned
             && block.len() as u64 != length
         {
-            return Err(HttpLoadError::Body {
+            return Err(StreamLoadError::Body {
                 path: path.clone(),
                 error: io::Error::other("its length has changed since the run was planned"),
             });
@@ -62,7 +62,7 @@ impl Body {
     }
 
     /// Queues a piece from `offset` on, at most `most` bytes of it, and returns its length.
-    pub(super) fn write(&self, offset: u64, most: usize, out: &mut dyn Output) -> io::Result<usize> {
+    pub(super) fn write(&self, offset: u64, most: usize, out: &mut impl Output) -> io::Result<usize> {
         let range = self.range(offset, most);
         let length = range.len();
         if self.chunked {
@@ -76,7 +76,7 @@ impl Body {
     }
 
     /// Queues what follows the last piece.
-    pub(super) fn end(&self, out: &mut dyn Output) -> io::Result<()> {
+    pub(super) fn end(&self, out: &mut impl Output) -> io::Result<()> {
         if self.chunked {
             out.write(LAST_CHUNK)
         } else {

@@ -2,40 +2,40 @@
 //! by cause.
 //!
 //! In: an [`HttpPlan`], made from what a user asked for by [`HttpRequest::resolve`]. Out: a running [`HttpLoad`], and at its
-//! end an [`HttpLoaded`].
+//! end an [`HttpLoaded`]. Connections are those of all protocols over streams (`streams`); `exchange` is one request.
 
 mod body;
-mod client;
-mod connection;
-mod error;
-mod figures;
-mod generator;
-mod group;
-mod loaded;
-mod merged;
-mod phases;
+mod exchange;
 mod plan;
 mod resolve;
-mod run;
 pub mod scenario;
-mod sum;
-mod terms;
-mod tls;
 
 pub use crate::failure::{Failure, Failures};
-pub use error::HttpLoadError;
-pub use figures::FIGURES;
-pub use loaded::{
-    ClientCost, ConnectionCounts, HttpBytes, HttpLoaded, PhaseLoaded, PoolLoaded, RequestCounts, WorkerLoaded,
+pub use crate::streams::{
+    Behaviour, ClientCost, ConnectionCounts, Counts, FIGURES, GATHER, Histograms, Model, PhaseLoaded,
+    PlannedPhase, PlannedPool, PlannedTls, PlannedWorker, PoolLoaded, RequestCounts, Share, StreamBytes,
+    Tally, Timeouts, TlsLoadError, TlsLoaded, TlsSettings, Until, WorkerLoaded,
 };
-pub use merged::HttpMerged;
-pub use plan::{
-    Behaviour, GATHER, HttpPlan, Model, PlannedBody, PlannedPhase, PlannedPool, PlannedRequest,
-    PlannedWorker, Promise, Share, StatusRange, Timeouts, Until,
-};
+pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 pub use resolve::{HttpRequest, OneRequest, PoolRequest};
-pub use run::{HttpLoad, HttpProgress};
-pub use tls::{PlannedTls, TlsLoadError, TlsLoaded, TlsSettings};
+
+use crate::streams::{StreamLoad, StreamLoadError, StreamLoaded, StreamPlan, StreamsMerged};
+
+/// A generator of requests.
+pub type HttpLoad = StreamLoad<Http>;
+/// What it is to do.
+pub type HttpPlan = StreamPlan<Http>;
+/// What it asked and got.
+pub type HttpLoaded = StreamLoaded<Http>;
+/// What several of them asked and got.
+pub type HttpMerged = StreamsMerged;
+/// Why it could not be planned, started or finished.
+pub type HttpLoadError = StreamLoadError;
+
+impl HttpLoaded {
+    /// Name and version of the document.
+    pub const SCHEMA: &'static str = "corelane/loaded-http/1";
+}
 
 #[cfg(test)]
 mod tests;

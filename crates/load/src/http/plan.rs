@@ -1,122 +1,17 @@
-//! What an HTTP generator is to do: serialisable, with every source leased to one worker, so that workers never ask each
-//! other.
+//! What is asked over HTTP: requests as bytes, and what their answers must be.
 
-use super::tls::PlannedTls;
-use crate::needs::{Needs, Sockets};
-use crate::sources::Lease;
-use corelane_host::memory::MemoryPolicy;
-use corelane_worker::engine::{
-    Chosen, EngineKind, EngineSettings, MOST_ON_THE_RING, choose, choose_batching,
-};
+use super::body::Body;
+use crate::streams::StreamLoadError;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
-/// An HTTP generator's run, fully decided.
+/// What a pool asks for over HTTP/1.1, and what it expects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HttpPlan {
-    /// Who asks for what; each counts for itself.
-    pub pools: Vec<PlannedPool>,
-    /// What the pools do when, one phase after the other.
-    pub phases: Vec<PlannedPhase>,
-    /// Requests over all phases, pools and workers; `None` for as many as there is time for.
-    pub requests: Option<u64>,
-    /// How long anything may take.
-    pub timeouts: Timeouts,
-    /// The engine asked for; `None` probes and chooses.
-    pub engine: Option<EngineKind>,
-    /// From which node each worker's memory comes.
-    #[serde(default)]
-    pub memory: MemoryPolicy,
-    /// The longest that answers of a closed loop may gather before they are taken, in microseconds; 0 to take each as it
-    /// comes. See [`GATHER`].
-    #[serde(default)]
-    pub gather_us: u32,
-    /// Who connects from where.
-    pub workers: Vec<PlannedWorker>,
-}
-
-/// The longest that answers of a closed loop gather by default. They gather for an eighth of the mean latency, which a
-/// queue of connections makes long, and no longer than this: so one sleep serves several answers, and not every answer
-/// wakes the generator. An answer is told up to that much late. Open loops never gather.
-pub const GATHER: Duration = Duration::from_micros(50);
-
-/// Clients that behave alike.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlannedPool {
-    /// Its name in reports.
-    pub name: String,
-    /// Where its connections go.
-    pub target: SocketAddr,
-    /// How its connections are encrypted; `None` for plain ones.
-    #[serde(default)]
-    pub tls: Option<PlannedTls>,
-    /// When its requests are made.
-    pub model: Model,
-    /// Its connections, over all workers.
-    pub connections: usize,
-    /// Requests a connection serves before it is closed; `None` for as many as the server likes.
-    pub requests_a_connection: Option<u32>,
-    /// How its clients differ from the quickest there are.
-    pub behaviour: Behaviour,
+pub struct Http {
     /// What it asks for, each as often as its weight says.
     pub requests: Vec<PlannedRequest>,
     /// The statuses that count as success.
     pub statuses: Vec<StatusRange>,
-}
-
-/// How clients differ from the quickest and most patient there are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Behaviour {
-    /// Bytes a second that a connection takes of an answer.
-    pub read_bytes_per_second: Option<u64>,
-    /// Bytes a second that a connection gives of a request.
-    pub write_bytes_per_second: Option<u64>,
-    /// The share of requests that are given up as soon as their answer begins.
-    pub abort_share: f64,
-    /// Seconds before the first request of a connection.
-    pub first_pause_s: f64,
-}
-
-/// A part of a run: how much of each pool is at work, and what ends it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlannedPhase {
-    /// Its name in reports.
-    pub name: String,
-    /// The share of connections (closed loop) or of the rate (open loop) at its beginning.
-    pub from: f64,
-    /// The same at the end of its duration.
-    pub to: f64,
-    /// What ends it.
-    pub until: Until,
-}
-
-/// When requests are made.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Model {
-    /// Closed loop: each connection asks, waits for the answer, thinks, and asks again. A slow server is asked less.
-    Closed {
-        /// Seconds from an answer to the next request.
-        think_s: f64,
-    },
-    /// Open loop: so many requests a second over all workers, at times fixed in advance.
-    Open {
-        /// Requests a second.
-        per_second: f64,
-    },
-}
-
-impl Model {
-    /// Its name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Closed { .. } => "closed",
-            Self::Open { .. } => "open",
-        }
-    }
 }
 
 /// One thing to ask for.
@@ -203,138 +98,94 @@ pub struct StatusRange {
     pub last: u16,
 }
 
-/// When a phase ends: at the first of these that is met, and on request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Until {
-    /// After so many seconds.
-    pub duration_s: Option<f64>,
-    /// After about so many successful requests in it, over all workers: they are counted every few milliseconds.
-    pub requests: Option<u64>,
-    /// After about so many failed ones.
-    pub failures: Option<u64>,
-}
-
-/// How long anything may take, seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Timeouts {
-    /// From the first attempt to open a connection to its being open, its TLS handshake included.
-    pub connect_s: f64,
-    /// From the head of a request to sending its body though the server has not asked for it.
-    #[serde(default = "one_second")]
-    pub continue_s: f64,
-    /// From sending a request to the first byte of its answer.
-    pub first_byte_s: f64,
-    /// From sending a request to the end of its answer.
-    pub request_s: f64,
-    /// From the end of the requests to giving up on answers that are still missing.
-    pub drain_s: f64,
-}
-
-/// What curl waits as well (`EXPECT_100_TIMEOUT`).
-const fn one_second() -> f64 {
-    1.0
-}
-
-/// One worker and the sources leased to it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlannedWorker {
-    /// The CPU it is pinned to.
-    pub cpu: u32,
-    /// The bucket that all of its connections land on at the target, when they were planned so.
-    pub bucket: Option<u16>,
-    /// Whether it takes a descriptor table of its own, because one table would not hold all connections.
-    pub own_descriptors: bool,
-    /// Its part of each pool, in the order of the pools.
-    pub shares: Vec<Share>,
-}
-
-/// One worker's part of one pool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Share {
-    /// Its sources.
-    pub leases: Vec<Lease>,
-}
-
-impl Share {
-    /// Connections of this part.
+impl StatusRange {
+    /// Reads `200,204,300-399`; `None` where that is no list of statuses.
     #[must_use]
-    pub fn connections(&self) -> usize {
-        self.leases.iter().map(|lease| lease.connections).sum()
+    pub fn parse_list(text: &str) -> Option<Vec<Self>> {
+        let range = |part: &str| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            (200 <= first && first <= last && last <= 999).then_some(Self { first, last })
+        };
+        text.split(',').map(range).collect()
     }
 }
 
-impl PlannedWorker {
-    fn leases(&self) -> Vec<&Lease> {
-        self.shares.iter().flat_map(|share| &share.leases).collect()
-    }
+/// The requests of a pool as they are sent.
+#[derive(Debug)]
+pub struct Requests {
+    all: Vec<Prepared>,
+    statuses: Vec<StatusRange>,
+}
 
-    /// Connections of this worker.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        self.shares.iter().map(Share::connections).sum()
+/// A request as it is sent.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    head: Vec<u8>,
+    last_head: Vec<u8>,
+    pub(super) body: Option<Body>,
+    pub(super) promise: Promise,
+    /// Whether the body waits until the server asks for it.
+    pub(super) expect_continue: bool,
+    /// Whether the answer has no body.
+    pub(super) to_head: bool,
+    /// The weights up to this one, as a part of all.
+    cumulative: f64,
+}
+
+impl Prepared {
+    /// The head, for the last request of a connection or for any other.
+    pub(super) fn head(&self, last: bool) -> &[u8] {
+        if last { &self.last_head } else { &self.head }
     }
 }
 
-/// The smallest piece that a slow reader takes: a page.
-const SMALLEST_PIECE: usize = 4_096;
-
-impl HttpPlan {
-    /// The settings of every worker's engine. Slow readers take small pieces, a fiftieth of a second's at a time: what was
-    /// received is taken, and could not be left in the kernel to fill the window.
-    #[must_use]
-    pub fn engine_settings(&self) -> EngineSettings {
-        let usual = EngineSettings::default();
-        let rates = self
-            .pools
-            .iter()
-            .filter_map(|pool| pool.behaviour.read_bytes_per_second);
-        let piece = rates
-            .min()
-            .map(|rate| usize::try_from(rate / 50).unwrap_or(usize::MAX));
-        EngineSettings {
-            stream_buffer_bytes: piece.map_or(usual.stream_buffer_bytes, |piece| {
-                piece.clamp(SMALLEST_PIECE, usual.stream_buffer_bytes)
-            }),
-            ..usual
-        }
-    }
-
-    /// The engine: the one asked for; else io_uring where answers gather and the kernel can do that, epoll everywhere else.
-    /// An open loop is less late on epoll (journal, 2026-11-22-http-speed).
-    #[must_use]
-    pub fn choose_engine(&self) -> Chosen {
-        let slow = |pool: &PlannedPool| pool.behaviour.read_bytes_per_second.is_some();
-        let few = self.connections() <= MOST_ON_THE_RING * self.workers.len();
-        if self.gathers() && few && !self.pools.iter().any(slow) {
-            choose_batching(self.engine)
-        } else {
-            choose(self.engine)
-        }
-    }
-
-    /// Whether answers may gather.
-    #[must_use]
-    pub fn gathers(&self) -> bool {
-        let closed = |pool: &PlannedPool| matches!(pool.model, Model::Closed { .. });
-        self.gather_us > 0 && self.pools.iter().all(closed)
-    }
-
-    /// What the run needs of this machine, as it is now.
-    #[must_use]
-    pub fn needs(&self) -> Needs {
-        let encrypted = self.pools.iter().filter(|pool| pool.tls.is_some());
-        Needs::of(&Sockets {
-            leases: self.workers.iter().map(PlannedWorker::leases).collect(),
-            own_descriptors: self.workers.iter().any(|worker| worker.own_descriptors),
-            encrypted: encrypted.map(|pool| pool.connections).sum(),
-            targets: self.pools.iter().map(|pool| pool.target.ip()).collect(),
-            closes: self.pools.iter().any(|pool| pool.requests_a_connection.is_some()),
+impl Http {
+    /// Reads bodies.
+    pub(super) fn prepare(&self) -> Result<Requests, StreamLoadError> {
+        let all: f64 = self.requests.iter().map(|request| request.weight).sum();
+        let mut weight = 0.0;
+        let prepare = |request: &PlannedRequest| {
+            weight += request.weight;
+            Ok(Prepared {
+                head: request.head.clone().into_bytes(),
+                last_head: request.last_head.clone().into_bytes(),
+                body: Body::load(&request.body, request.chunked)?,
+                promise: request.promise,
+                expect_continue: request.expect_continue,
+                to_head: request.method == "HEAD",
+                cumulative: weight / all,
+            })
+        };
+        Ok(Requests {
+            all: self
+                .requests
+                .iter()
+                .map(prepare)
+                .collect::<Result<_, StreamLoadError>>()?,
+            statuses: self.statuses.clone(),
         })
     }
+}
 
-    /// Connections over all workers and pools.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        self.workers.iter().map(PlannedWorker::connections).sum()
+impl Requests {
+    /// Which request comes next.
+    pub(super) fn choose(&self, random: &mut fastrand::Rng) -> u16 {
+        if self.all.len() == 1 {
+            return 0;
+        }
+        let drawn = random.f64();
+        let chosen = self.all.partition_point(|request| request.cumulative <= drawn);
+        chosen.min(self.all.len() - 1) as u16
+    }
+
+    pub(super) fn request(&self, index: u16) -> &Prepared {
+        &self.all[usize::from(index)]
+    }
+
+    /// Whether a status is one that counts as success.
+    pub(super) fn expects(&self, status: u16) -> bool {
+        let holds = |range: &StatusRange| (range.first..=range.last).contains(&status);
+        self.statuses.iter().any(holds)
     }
 }

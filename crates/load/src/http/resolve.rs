@@ -1,16 +1,16 @@
 //! From what a user asked for to a plan: which worker connects from where, and what its requests are as bytes.
 
-use super::error::HttpLoadError;
-use super::plan::{
-    Behaviour, HttpPlan, Model, PlannedBody, PlannedPhase, PlannedPool, PlannedRequest, PlannedWorker,
-    Promise, Share, StatusRange, Timeouts, Until,
-};
-use super::tls::{self, PlannedTls, TlsSettings};
+use super::plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 use crate::pool::Pool;
-use crate::sources::{Align, SourceRequest, Transport, WorkerRequest, shares};
+use crate::sources::{Align, WorkerRequest, shares};
+use crate::streams::{
+    self, Behaviour, Model, PlannedPhase, PlannedPool, PlannedTls, StreamLoadError, StreamPlan, Timeouts,
+    TlsSettings, Until, tls,
+};
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::quantity;
-use corelane_proto::http::outgoing::{Body, Request};
+use corelane_proto::http::outgoing::Request;
+use corelane_proto::http::request::Framing;
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_worker::engine::EngineKind;
 use std::io;
@@ -34,7 +34,7 @@ pub struct HttpRequest {
     pub engine: Option<EngineKind>,
     /// From which node each worker's memory comes.
     pub memory: MemoryPolicy,
-    /// The longest that answers of a closed loop may gather, see [`GATHER`](super::plan::GATHER).
+    /// The longest that answers of a closed loop may gather, see [`GATHER`](streams::GATHER).
     pub gather: Duration,
 }
 
@@ -90,8 +90,8 @@ impl HttpRequest {
     /// Decides everything.
     ///
     /// # Errors
-    /// When a request cannot be written, a host has no address, or the sources do not suffice; see [`HttpLoadError`].
-    pub fn resolve(&self) -> Result<HttpPlan, HttpLoadError> {
+    /// When a request cannot be written, a host has no address, or the sources do not suffice; see [`StreamLoadError`].
+    pub fn resolve(&self) -> Result<StreamPlan<Http>, StreamLoadError> {
         let mut pools = Vec::new();
         let mut asked = Vec::new();
         for pool in &self.pools {
@@ -100,41 +100,14 @@ impl HttpRequest {
                 asked.push(pool);
             }
         }
-        let connections: usize = pools.iter().map(|pool| pool.connections).sum();
-        if connections == 0 {
-            return Err(HttpLoadError::NoConnections);
-        }
-        let places = self.workers.place(connections, false)?;
-        let all_aligned = asked.iter().all(|pool| pool.align == Align::Bucket);
-        let planned = places.planned(if all_aligned { Align::Bucket } else { Align::Kernel })?;
-        let mut workers: Vec<PlannedWorker> = planned
-            .iter()
-            .map(|worker| PlannedWorker {
-                cpu: worker.cpu,
-                bucket: worker.bucket,
-                own_descriptors: worker.own_descriptors,
-                shares: Vec::new(),
-            })
-            .collect();
-        for (pool, asked) in pools.iter().zip(asked) {
-            let sources = SourceRequest {
-                target: pool.target,
-                pool: asked.sources.clone(),
-                align: asked.align,
-                sockets: pool.connections,
-            };
-            let leases = sources.leases(&places, Transport::Tcp)?;
-            for (worker, leases) in workers.iter_mut().zip(leases) {
-                worker.shares.push(Share { leases });
-            }
-        }
-        workers.retain(|worker| worker.connections() > 0);
+        let sources: Vec<_> = asked.iter().map(|pool| (&pool.sources, pool.align)).collect();
+        let workers = streams::lease(&pools, &sources, &self.workers)?;
         let phases = if self.phases.is_empty() {
             vec![PlannedPhase::hold(Until::default())]
         } else {
             self.phases.clone()
         };
-        Ok(HttpPlan {
+        Ok(StreamPlan {
             pools,
             phases,
             requests: self.requests,
@@ -147,29 +120,16 @@ impl HttpRequest {
     }
 }
 
-impl PlannedPhase {
-    /// All clients at work until something of this.
-    #[must_use]
-    pub fn hold(until: Until) -> Self {
-        Self {
-            name: "hold".to_owned(),
-            from: 1.0,
-            to: 1.0,
-            until,
-        }
-    }
-}
-
 impl PoolRequest {
     /// The pool, once for each server address.
-    fn resolve(&self) -> Result<Vec<PlannedPool>, HttpLoadError> {
+    fn resolve(&self) -> Result<Vec<PlannedPool<Http>>, StreamLoadError> {
         let mut servers = self.servers.clone();
         if servers.is_empty()
             && let Some(first) = self.requests.first()
         {
             servers.push(address_of(&first.url)?);
         }
-        let requests: Result<Vec<PlannedRequest>, HttpLoadError> =
+        let requests: Result<Vec<PlannedRequest>, StreamLoadError> =
             self.requests.iter().map(OneRequest::plan).collect();
         let (requests, count) = (requests?, servers.len());
         let tls = self.tls()?;
@@ -192,8 +152,10 @@ impl PoolRequest {
                         connections,
                         requests_a_connection: self.requests_a_connection,
                         behaviour: self.behaviour,
-                        requests: requests.clone(),
-                        statuses: self.statuses.clone(),
+                        protocol: Http {
+                            requests: requests.clone(),
+                            statuses: self.statuses.clone(),
+                        },
                     }
                 });
         Ok(planned.filter(|pool| pool.connections > 0).collect())
@@ -202,7 +164,7 @@ impl PoolRequest {
 
 impl PoolRequest {
     /// How connections are encrypted: those of https, by the name that their first request has for the host.
-    fn tls(&self) -> Result<Option<PlannedTls>, HttpLoadError> {
+    fn tls(&self) -> Result<Option<PlannedTls>, StreamLoadError> {
         let Some(first) = self.requests.first() else {
             return Ok(None);
         };
@@ -229,22 +191,22 @@ impl OneRequest {
         given.map_or_else(|| self.url.host.clone(), |url| url.host)
     }
 
-    fn plan(&self) -> Result<PlannedRequest, HttpLoadError> {
+    fn plan(&self) -> Result<PlannedRequest, StreamLoadError> {
         let host = self.url.authority();
         let mut fields = self.fields.clone();
         if self.expect_continue {
             fields.push(("Expect".to_owned(), "100-continue".to_owned()));
         }
-        let head = |keep_alive| -> Result<String, HttpLoadError> {
+        let head = |keep_alive| -> Result<String, StreamLoadError> {
             let request = Request {
                 method: &self.method,
                 target: &self.url.target,
                 host: &host,
                 fields: &fields,
                 body: match self.body.bytes() {
-                    None => Body::Nothing,
-                    Some(_) if self.chunked => Body::Chunked,
-                    Some(bytes) => Body::Length(bytes),
+                    None => Framing::None,
+                    Some(_) if self.chunked => Framing::Chunked,
+                    Some(bytes) => Framing::Length(bytes),
                 },
                 keep_alive,
             };
@@ -292,7 +254,7 @@ impl Promise {
 }
 
 /// The first address of a URL's host.
-fn address_of(url: &Url) -> Result<SocketAddr, HttpLoadError> {
+fn address_of(url: &Url) -> Result<SocketAddr, StreamLoadError> {
     let host = url.host.clone();
     if let Some(address) = url.address() {
         return Ok(SocketAddr::new(address, url.port));
@@ -302,7 +264,7 @@ fn address_of(url: &Url) -> Result<SocketAddr, HttpLoadError> {
             .next()
             .ok_or_else(|| io::Error::other("the name has no address"))
     });
-    first.map_err(|error| HttpLoadError::Host { host, error })
+    first.map_err(|error| StreamLoadError::Host { host, error })
 }
 
 #[cfg(test)]
@@ -373,8 +335,8 @@ mod tests {
     fn a_plan_reads_back_as_it_was_written() {
         let plan = request("http://[::1]:8080/size/1KiB", 100).resolve().unwrap();
         let text = serde_json::to_string(&plan).unwrap();
-        assert_eq!(serde_json::from_str::<HttpPlan>(&text).unwrap(), plan);
-        let planned = &plan.pools[0].requests[0];
+        assert_eq!(serde_json::from_str::<StreamPlan<Http>>(&text).unwrap(), plan);
+        let planned = &plan.pools[0].protocol.requests[0];
         assert!(
             planned
                 .head
@@ -402,7 +364,11 @@ mod tests {
                 (4, Model::Open { per_second: 40.0 })
             ]
         );
-        assert!(plan.pools[1].requests[0].head.contains("Host: example.org\r\n"));
+        assert!(
+            plan.pools[1].protocol.requests[0]
+                .head
+                .contains("Host: example.org\r\n")
+        );
     }
 
     #[test]

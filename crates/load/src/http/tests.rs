@@ -1,64 +1,27 @@
 //! The generator as it is, against scripted servers in a simulated network: over TLS whatever the pieces, with handshakes
 //! that come to nothing, and with bodies that wait to be asked for.
 
-use super::RequestCounts;
-use super::client::Slot;
-use super::generator::{Common, Generator, LiveCounters, Outcome};
-use super::phases::PhaseTimes;
-use super::plan::{Behaviour, Model, PlannedBody, StatusRange, Timeouts};
+use super::plan::{Http, PlannedBody, StatusRange};
 use super::resolve::{HttpRequest, OneRequest, PoolRequest};
-use super::terms::Terms;
-use super::tls::{TlsLoaded, TlsSettings};
 use crate::failure::Failure;
 use crate::sources::{Align, WorkerRequest};
+use crate::streams::tls::{certificate, server_configuration};
+use crate::streams::{
+    Behaviour, Common, Counts, Generator, LiveCounters, Model, Outcome, PhaseTimes, RequestCounts, Slot,
+    Terms, Timeouts, TlsLoaded, TlsSettings,
+};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::crew::Job;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedListener};
 use corelane_worker::engine::{Engine, EngineSettings, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Time};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
+use rustls::{ServerConfig, ServerConnection};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 const SERVER: &str = "10.0.0.1:443";
-
-/// A certificate for these names: in a file for clients to trust, and with its key.
-pub(super) fn certificate(
-    names: &[&str],
-) -> (
-    tempfile::NamedTempFile,
-    CertificateDer<'static>,
-    PrivatePkcs8KeyDer<'static>,
-) {
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let made = rcgen::generate_simple_self_signed(names).unwrap();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), made.cert.pem()).unwrap();
-    (
-        file,
-        made.cert.der().clone(),
-        made.signing_key.serialize_der().into(),
-    )
-}
-
-/// A server with this certificate, that gives tickets.
-pub(super) fn server_configuration(
-    certificate: &CertificateDer<'static>,
-    key: &PrivatePkcs8KeyDer<'static>,
-    versions: &[&'static SupportedProtocolVersion],
-) -> Arc<ServerConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let key = PrivateKeyDer::Pkcs8(key.clone_key());
-    let configuration = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(versions)
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], key);
-    Arc::new(configuration.unwrap())
-}
 
 /// What a scripted server says to what it has heard so far and not answered.
 enum Says {
@@ -207,12 +170,16 @@ fn request(url: &str) -> HttpRequest {
 /// What a run came to.
 struct Ran {
     requests: RequestCounts,
-    outcome: Outcome,
+    outcome: Outcome<Http>,
 }
 
 impl Ran {
+    fn counts(&self) -> &Counts {
+        &self.outcome.groups[0].tally.counts
+    }
+
     fn tls(&self) -> &TlsLoaded {
-        &self.outcome.groups[0].encryption.as_ref().unwrap().counts
+        self.counts().tls.as_ref().unwrap()
     }
 
     /// Fates that there were, by name.
@@ -237,29 +204,28 @@ fn run(request: &HttpRequest, tls: Option<Arc<ServerConfig>>, script: Script, pi
         stream_buffer_bytes: piece,
         ..EngineSettings::default()
     };
-    let plan = Arc::new(request.resolve().unwrap());
-    let phases = Arc::new(PhaseTimes::new(plan.phases.len()));
-    let common = Common {
+    let plan = request.resolve().unwrap();
+    let common = Arc::new(Common {
         terms: Terms::of_plan(&plan).unwrap(),
         stop: Arc::default(),
-        phases: Arc::clone(&phases),
-        plan: Arc::clone(&plan),
-    };
+        phases: PhaseTimes::new(plan.phases.len()),
+        plan,
+    });
     std::thread::scope(|scope| {
         let server_settings = settings.clone();
         scope.spawn(move || server.serve(server_seat, listener, &server_settings));
         let mut engine = client_seat.engine(&settings).unwrap();
-        let live = Arc::<CachePadded<LiveCounters>>::default();
-        let mut generator = Generator::new(common, 0, live, engine.now());
+        let live = vec![CachePadded::<LiveCounters>::default()].into();
+        let mut generator = Generator::new(Arc::clone(&common), 0, live, engine.now());
         generator.prepare(&mut engine).unwrap();
         let start = engine.now();
-        phases.begin(0, start, &plan.phases);
-        let at_rest = |slot: &Slot| slot.connection.is_idle() || slot.connection.is_closed();
+        common.phases.begin(0, start, &common.plan.phases);
+        let at_rest = |slot: &Slot<Http>| slot.connection.is_idle() || slot.connection.is_closed();
         let resting = generator.slots.iter().all(at_rest);
         assert!(resting, "every connection is open, or cannot be");
         let outcome = generator.run(&mut engine, start).unwrap();
         Ran {
-            requests: outcome.groups[0].counts.requests,
+            requests: outcome.groups[0].tally.counts.requests,
             outcome,
         }
     })
@@ -283,9 +249,9 @@ fn over_tls_in_pieces_of_any_size_requests_are_answered() {
         let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
         let ran = run(&request, Some(server), ok, piece);
         assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]), "{piece}");
-        assert_eq!(ran.outcome.open, 1);
+        assert_eq!(ran.counts().connections.open_at_end, 1);
         assert_eq!((ran.tls().handshakes_full, ran.tls().verified), (1, true));
-        let counts = &ran.outcome.groups[0].counts;
+        let counts = ran.counts();
         assert_eq!(counts.bytes.received, 3 * 40, "in plain");
         assert!(ran.tls().bytes_received > counts.bytes.received && ran.tls().bytes_sent > counts.bytes.sent);
     }
@@ -319,7 +285,7 @@ fn large_bodies_go_encrypted_as_the_server_takes_them() {
         let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
         let ran = run(&request, Some(server), whole, 65_536);
         assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]), "{method}");
-        assert!(ran.outcome.groups[0].counts.bytes.sent > 3_000_000);
+        assert!(ran.counts().bytes.sent > 3_000_000);
     }
 }
 
@@ -349,7 +315,7 @@ fn an_answer_that_begins_before_a_large_body_is_sent_does_not_cut_it_short() {
     let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
     let ran = run(&request, Some(server), eager, 65_536);
     assert_eq!((ran.requests.ok, ran.failures()), (3, vec![]));
-    assert_eq!(ran.outcome.groups[0].counts.connections.opened, 1);
+    assert_eq!(ran.counts().connections.opened, 1);
 }
 
 #[test]
@@ -430,8 +396,8 @@ fn handshakes_come_to_nothing_under_names_of_their_own() {
         let mut request = request("https://server.example/");
         request.pools[0].tls.ca = Some(file.path().to_owned());
         let ran = run(&request, tls, script, 65_536);
-        let connections = &ran.outcome.groups[0].counts.connections;
-        let opened = (connections.opened, ran.outcome.open);
+        let connections = &ran.counts().connections;
+        let opened = (connections.opened, connections.open_at_end);
         assert_eq!(opened, (0, 0), "{failure:?}");
         assert!(connections.failed.of(failure) > 0, "{failure:?}: {connections:?}");
         assert_eq!(connections.failed.total(), connections.failed.of(failure));
@@ -514,13 +480,13 @@ fn a_body_is_sent_when_it_is_asked_for_when_nobody_says_anything_and_not_after_a
                 let fates = [counts.continued, counts.body_refused, counts.continue_timeouts];
                 assert_eq!(fates, expected, "{scheme} {piece}");
                 let group = &ran.outcome.groups[0];
-                assert_eq!(group.counts.connections.opened, opened);
-                let latency = group.latency.summary().unwrap();
+                assert_eq!(group.tally.counts.connections.opened, opened);
+                let latency = group.tally.histograms.latency.summary().unwrap();
                 assert_eq!(latency.min_ns >= 1_000_000_000, takes);
                 let plan = request.resolve().unwrap();
-                let head = plan.pools[0].requests[0].head.len() as u64;
+                let head = plan.pools[0].protocol.requests[0].head.len() as u64;
                 let body = if expected[1] > 0 { 0 } else { 4 };
-                assert_eq!(group.counts.bytes.sent, 3 * (head + body), "{scheme}");
+                assert_eq!(group.tally.counts.bytes.sent, 3 * (head + body), "{scheme}");
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Either every packet has addresses and ports of its own, drawn at random, or a fixed number of flows take turns; with a
 //! steering document those are chosen so that all buckets have the same number.
 
-use super::plan::{FlowChoice, PacketsError};
+use super::plan::{FlowChoice, GeneratedPlan, PacketsError};
 use crate::pool::Pool;
 use corelane_rss::{Steering, Tuple};
 use ipnet::IpNet;
@@ -32,21 +32,16 @@ pub(super) struct Space {
 }
 
 impl Space {
-    pub(super) fn new(
-        sources: &Pool,
-        destinations: &Pool,
-        source_ports: (u16, u16),
-        destination_ports: (u16, u16),
-    ) -> Result<Space, PacketsError> {
-        let (sources, destinations) = (Addresses::of(sources)?, Addresses::of(destinations)?);
+    pub(super) fn new(plan: &GeneratedPlan) -> Result<Space, PacketsError> {
+        let (sources, destinations) = (Addresses::of(&plan.sources)?, Addresses::of(&plan.destinations)?);
         if sources.is_ipv6 != destinations.is_ipv6 {
             return Err(PacketsError::MixedFamilies);
         }
         Ok(Space {
             sources,
             destinations,
-            source_ports,
-            destination_ports,
+            source_ports: plan.source_ports,
+            destination_ports: plan.destination_ports,
         })
     }
 
@@ -65,19 +60,16 @@ impl Space {
     }
 
     fn tuple(&self, flow: Flow) -> Option<Tuple> {
-        let address = |bits: u128| -> IpAddr {
-            if self.is_ipv6() {
+        let end = |bits: u128, port: u16| {
+            let address: IpAddr = if self.is_ipv6() {
                 Ipv6Addr::from(bits).into()
             } else {
                 Ipv4Addr::from(bits as u32).into()
-            }
+            };
+            SocketAddr::new(address, port)
         };
-        let source = SocketAddr::new(address(flow.source), flow.source_port);
-        Tuple::new(
-            source,
-            SocketAddr::new(address(flow.destination), flow.destination_port),
-        )
-        .ok()
+        let source = end(flow.source, flow.source_port);
+        Tuple::new(source, end(flow.destination, flow.destination_port)).ok()
     }
 }
 
@@ -200,16 +192,28 @@ fn range(prefix: &IpNet) -> (u128, u128) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pace::Pace;
+    use crate::packets::Sizes;
     use corelane_rss::{HashFields, IndirectionTable, Key};
 
     fn space(sources: &str, destinations: &str) -> Space {
-        Space::new(
-            &sources.parse().unwrap(),
-            &destinations.parse().unwrap(),
-            (1024, 65_535),
-            (53, 53),
-        )
-        .unwrap()
+        Space::new(&plan(sources, destinations)).unwrap()
+    }
+
+    fn plan(sources: &str, destinations: &str) -> GeneratedPlan {
+        GeneratedPlan {
+            sources: sources.parse().unwrap(),
+            destinations: destinations.parse().unwrap(),
+            source_ports: (1024, 65_535),
+            destination_ports: (53, 53),
+            flows: FlowChoice::Random,
+            steering: None,
+            sizes: Sizes::Imix,
+            pace: Pace::Flood,
+            destination_link: [0; 6],
+            source_link: [0; 6],
+            seed: 0,
+        }
     }
 
     #[test]
@@ -251,12 +255,7 @@ mod tests {
 
     #[test]
     fn pools_of_two_families_are_refused() {
-        let refused = Space::new(
-            &"10.0.0.1".parse().unwrap(),
-            &"::1".parse().unwrap(),
-            (1, 1),
-            (1, 1),
-        );
+        let refused = Space::new(&plan("10.0.0.1", "::1"));
         assert_eq!(
             refused.unwrap_err().to_string(),
             PacketsError::MixedFamilies.to_string()

@@ -1,7 +1,9 @@
-//! One stream: frames made for one queue of a link, as fast as it takes them or when they are due.
+//! What sends on one queue of a link: frames made here or those of a capture, as fast as the link takes them or when they are
+//! due.
 
 use super::flows::Flows;
 use super::frame::Writer;
+use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::pace::Schedule;
 use corelane_link::{Link, LinkError};
@@ -9,34 +11,37 @@ use corelane_measure::histogram::Histogram;
 use corelane_proto::mark::Mark;
 use corelane_worker::Time;
 
-/// What one stream did.
-#[derive(Debug)]
+/// What was sent on one queue.
+#[derive(Debug, Default)]
 pub(super) struct Sent {
     pub(super) frames: u64,
     pub(super) bytes: u64,
     pub(super) waits_for_room: u64,
     pub(super) unsent: u64,
-    pub(super) lag: Option<Histogram>,
+    /// How late frames left; empty without a schedule.
+    pub(super) lag: Histogram,
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
 }
 
-impl Sent {
-    /// Nothing yet, with a histogram of lag where there is a schedule.
-    pub(super) fn new(has_schedule: bool) -> Sent {
-        Sent {
-            frames: 0,
-            bytes: 0,
-            waits_for_room: 0,
-            unsent: 0,
-            lag: has_schedule.then(Histogram::new),
-            first: None,
-            last: None,
-        }
-    }
+/// Sends on one queue.
+pub(super) struct Sender {
+    pub(super) source: Source,
+    /// Frames to send in all.
+    pub(super) count: Option<u64>,
+    pub(super) burst: usize,
+    pub(super) sent: Sent,
+    /// When each frame of the burst was due; empty without a schedule.
+    due: Vec<Time>,
 }
 
-/// Makes the frames of one stream.
+/// Where frames come from.
+pub(super) enum Source {
+    Stream(Box<Stream>),
+    Replay(Box<Replay>),
+}
+
+/// The frames of one stream, made here.
 pub(super) struct Stream {
     pub(super) number: u16,
     pub(super) flows: Flows,
@@ -47,56 +52,73 @@ pub(super) struct Stream {
     pub(super) draws: fastrand::Rng,
     /// When frames are due; none: at once.
     pub(super) schedule: Option<Schedule>,
-    /// Frames to send in all.
-    pub(super) count: Option<u64>,
-    pub(super) burst: usize,
-    pub(super) sent: Sent,
-    /// When each frame of the burst was due.
-    pub(super) due: Vec<Time>,
 }
 
-impl Stream {
-    /// Whether all frames are sent that were asked for.
-    pub(super) fn is_done(&self) -> bool {
-        self.count.is_some_and(|count| self.sent.frames >= count)
+impl Sender {
+    pub(super) fn new(source: Source, count: Option<u64>, burst: usize) -> Sender {
+        Sender {
+            source,
+            count,
+            burst: burst.max(1),
+            sent: Sent::default(),
+            due: Vec::new(),
+        }
     }
 
-    /// Sends what is due, a burst at most, and says how many frames that was.
+    /// Whether all frames are sent that were asked for.
+    pub(super) fn is_done(&self) -> bool {
+        self.left() == 0 || matches!(&self.source, Source::Replay(replay) if replay.is_done)
+    }
+
+    fn left(&self) -> u64 {
+        self.count.map_or(u64::MAX, |count| count - self.sent.frames)
+    }
+
+    /// Sends what is due, a burst at most, and returns how many frames that was.
     pub(super) fn turn<L: Link>(&mut self, link: &mut L) -> Result<usize, LinkError> {
+        if let Source::Replay(replay) = &mut self.source {
+            replay.refill(self.burst, link.longest(), self.sent.frames > 0)?;
+        }
         let now = Time::now();
-        let left = self.count.map_or(u64::MAX, |count| count - self.sent.frames);
-        let most = self.burst.min(usize::try_from(left).unwrap_or(usize::MAX));
-        let wanted = self.wanted(now, most);
+        let most = self.burst.min(usize::try_from(self.left()).unwrap_or(usize::MAX));
+        self.due.clear();
+        let wanted = match &mut self.source {
+            Source::Stream(stream) => stream.wanted(now, most, &mut self.due),
+            Source::Replay(replay) => replay.wanted(now, most, &mut self.due),
+        };
         if wanted == 0 {
             return Ok(0);
         }
-        let (first, mut bytes) = (self.sent.frames, 0);
-        let taken = link.transmit(wanted, |number, buffer| {
-            let sequence = first + number as u64;
-            let size = self.sizes.of(sequence, &mut self.draws).max(self.shortest);
-            let flow = self.flows.of(sequence, &mut self.draws);
-            let mark = Mark {
-                stream: self.number,
-                sequence: sequence as u32,
-                time: self.due.get(number).unwrap_or(&now).nanoseconds(),
-            };
-            self.writer.write(buffer, size, flow, mark);
-            bytes += size as u64;
-            size
-        })?;
-        if taken < wanted {
-            self.sent.waits_for_room += 1;
-        }
-        if let (Some(schedule), Some(lag)) = (&mut self.schedule, &mut self.sent.lag) {
-            let left = Time::now();
-            for due in &self.due[..taken] {
-                lag.record(left.since(*due).as_nanos() as u64);
-                schedule.advance();
+        let (first, due, mut bytes) = (self.sent.frames, &self.due, 0);
+        let taken = match &mut self.source {
+            Source::Stream(stream) => link.transmit(wanted, |number, buffer| {
+                let time = due.get(number).copied().unwrap_or(now);
+                let size = stream.write(buffer, first + number as u64, time);
+                bytes += size as u64;
+                size
+            }),
+            Source::Replay(replay) => link.transmit(wanted, |number, buffer| {
+                let frame = replay.frame(number);
+                buffer[..frame.len()].copy_from_slice(frame);
+                bytes += frame.len() as u64;
+                frame.len()
+            }),
+        }?;
+        match &mut self.source {
+            Source::Stream(stream) => {
+                let schedule = stream.schedule.iter_mut();
+                schedule.for_each(|schedule| (0..taken).for_each(|_| schedule.advance()));
             }
+            Source::Replay(replay) => replay.advance(taken),
         }
+        self.sent.waits_for_room += u64::from(taken < wanted);
         if taken > 0 {
+            let left = Time::now();
+            for due in self.due.iter().take(taken) {
+                self.sent.lag.record(left.since(*due).as_nanos() as u64);
+            }
             self.sent.first.get_or_insert(now);
-            self.sent.last = Some(Time::now());
+            self.sent.last = Some(left);
         }
         self.sent.frames += taken as u64;
         self.sent.bytes += bytes;
@@ -105,28 +127,47 @@ impl Stream {
 
     /// When the next frame is due; now, without a schedule.
     pub(super) fn next_due(&self, now: Time) -> Time {
-        self.schedule.as_ref().map_or(now, Schedule::due)
+        match &self.source {
+            Source::Stream(_) if self.is_done() => Time::NEVER,
+            Source::Stream(stream) => stream.schedule.as_ref().map_or(now, Schedule::due),
+            Source::Replay(replay) => replay.due(0).unwrap_or(now),
+        }
     }
 
     /// Notes what was due before the end and was not sent.
     pub(super) fn end(&mut self, end: Time) {
-        if let Some(schedule) = &self.schedule {
-            let left = self.count.map_or(u64::MAX, |count| count - self.sent.frames);
-            self.sent.unsent = schedule.unissued_before(end).min(left);
+        if let Source::Stream(stream) = &self.source
+            && let Some(schedule) = &stream.schedule
+        {
+            self.sent.unsent = schedule.unissued_before(end).min(self.left());
         }
     }
+}
 
+impl Stream {
     /// How many frames to send now, up to `most`, with their due times in `due`.
-    fn wanted(&mut self, now: Time, most: usize) -> usize {
-        self.due.clear();
+    fn wanted(&self, now: Time, most: usize, due: &mut Vec<Time>) -> usize {
         let Some(schedule) = &self.schedule else {
             return most;
         };
         let mut ahead = schedule.clone();
-        while self.due.len() < most && ahead.due() <= now {
-            self.due.push(ahead.due());
+        while due.len() < most && ahead.due() <= now {
+            due.push(ahead.due());
             ahead.advance();
         }
-        self.due.len()
+        due.len()
+    }
+
+    /// Writes frame `sequence`, which is due at `time`; its length.
+    fn write(&mut self, buffer: &mut [u8], sequence: u64, time: Time) -> usize {
+        let size = self.sizes.of(sequence, &mut self.draws).max(self.shortest);
+        let flow = self.flows.of(sequence, &mut self.draws);
+        let mark = Mark {
+            stream: self.number,
+            sequence: sequence as u32,
+            time: time.nanoseconds(),
+        };
+        self.writer.write(buffer, size, flow, mark);
+        size
     }
 }

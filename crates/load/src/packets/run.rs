@@ -2,15 +2,15 @@
 
 use super::flows::{Flows, Space};
 use super::frame::{Writer, shortest};
-use super::generator::{Sent, Stream};
+use super::generator::{Sender, Sent, Source, Stream};
 use super::loaded::{PacketsLoaded, StreamLoaded};
 use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
 use super::sizes::Sizes;
+use crate::account::merge;
 use crate::pace::{Pace, Schedule};
 use crate::{Generator, Moment, Needs};
 use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, share_out};
-use corelane_measure::histogram::Histogram;
 use corelane_worker::crew::{Crew, CrewEvent};
 use corelane_worker::{CachePadded, Counter, Time, WorkerSettings};
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// Waits longer than this are slept; timers are exact to about 50 µs (`timer_slack_ns`, proc(5)).
 const SLEEP_OVER: Duration = Duration::from_micros(200);
+/// How often a link is checked while it sends.
+const CHECK: Duration = Duration::from_millis(100);
 /// How long frames that the kernel has not taken yet may take to leave at the end.
 const DRAIN: Duration = Duration::from_millis(20);
 /// How soon frames that faults hold back are looked at.
@@ -37,20 +39,10 @@ pub struct PacketsLoad {
     crew: Crew<Vec<Outcome>>,
 }
 
-/// What sends on one queue.
-enum Source {
-    Stream(Box<Stream>),
-    Replay(Box<Replay>),
-}
-
 /// What one queue sent.
 struct Outcome {
     queue: String,
-    stream: Option<u16>,
-    flows: Option<usize>,
-    sent: Sent,
-    oversized: u64,
-    cut_short: u64,
+    sender: Sender,
     refused: u64,
 }
 
@@ -78,15 +70,14 @@ impl Generator for PacketsLoad {
         let queues = link.open()?;
         // A moment ahead, so that no stream is late before it begins.
         let start = Time::now() + Duration::from_millis(1);
-        let used = if matches!(plan.traffic, Traffic::Replayed(_)) {
-            1
-        } else {
-            queues.len()
+        let used = match plan.traffic {
+            Traffic::Replayed(_) => 1,
+            Traffic::Generated(_) => queues.len(),
         };
         let mut sources = Vec::with_capacity(used);
         for (number, queue) in queues.into_iter().take(used).enumerate() {
-            let source = source(&plan, number, used, start, &queue)?;
-            sources.push((queue, source));
+            let sender = sender(&plan, number, used, start, &queue)?;
+            sources.push((queue, sender));
         }
         let workers = plan.cpus.len().clamp(1, used);
         let mut load = PacketsLoad {
@@ -126,7 +117,7 @@ impl Generator for PacketsLoad {
             let cpu = self.cpu(number);
             outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
         }
-        outcomes.sort_by_key(|(_, outcome)| outcome.stream);
+        outcomes.sort_by_key(|(_, outcome)| outcome.stream());
         Ok(loaded(&self.plan, &outcomes, self.link.injected()))
     }
 }
@@ -145,31 +136,21 @@ impl PacketsLoad {
 }
 
 /// What sends on queue `number` of `queues`.
-fn source(
+fn sender(
     plan: &PacketsPlan,
     number: usize,
     queues: usize,
     start: Time,
     link: &AnyLink,
-) -> Result<Source, PacketsError> {
-    // The first queues send what cannot be shared evenly.
-    let count = plan
-        .count
-        .map(|count| count / queues as u64 + u64::from((number as u64) < count % queues as u64));
+) -> Result<Sender, PacketsError> {
     let generated = match &plan.traffic {
         Traffic::Replayed(replay) => {
-            return Ok(Source::Replay(Box::new(Replay::open(
-                replay, plan.burst, plan.count,
-            )?)));
+            let replay = Source::Replay(Box::new(Replay::open(replay)?));
+            return Ok(Sender::new(replay, plan.count, plan.burst));
         }
         Traffic::Generated(generated) => generated,
     };
-    let space = Space::new(
-        &generated.sources,
-        &generated.destinations,
-        generated.source_ports,
-        generated.destination_ports,
-    )?;
+    let space = Space::new(generated)?;
     let is_ipv6 = space.is_ipv6();
     let shortest = check_sizes(generated.sizes, is_ipv6, link)?;
     let schedule = match generated.pace {
@@ -178,22 +159,21 @@ fn source(
         Pace::Window { .. } => return Err(PacketsError::Window),
     };
     let seed = generated.seed.wrapping_add(number as u64);
-    let flows = Flows::new(space, generated.flows, generated.steering.as_ref(), seed)?;
-    let writer = Writer::new(is_ipv6, generated.destination_link, generated.source_link);
-    Ok(Source::Stream(Box::new(Stream {
+    let stream = Stream {
         number: number as u16,
-        flows,
+        flows: Flows::new(space, generated.flows, generated.steering.as_ref(), seed)?,
         sizes: generated.sizes,
         shortest,
-        writer,
+        writer: Writer::new(is_ipv6, generated.destination_link, generated.source_link),
         // Not those of the flows, and not those of another stream.
         draws: fastrand::Rng::with_seed(!seed),
-        sent: Sent::new(schedule.is_some()),
         schedule,
-        count,
-        burst: plan.burst.max(1),
-        due: Vec::new(),
-    })))
+    };
+    // The first queues send what cannot be shared evenly.
+    let count = plan
+        .count
+        .map(|count| count / queues as u64 + u64::from((number as u64) < count % queues as u64));
+    Ok(Sender::new(Source::Stream(Box::new(stream)), count, plan.burst))
 }
 
 /// Refuses sizes that a mark does not fit in, or that the link does not take; gives the shortest that is sent. The short
@@ -223,7 +203,7 @@ fn check_sizes(sizes: Sizes, is_ipv6: bool, link: &AnyLink) -> Result<usize, Pac
 
 /// What a worker runs: its queues in turn, until all is sent or the time is over.
 fn run(
-    mut share: Vec<(AnyLink, Source)>,
+    mut share: Vec<(AnyLink, Sender)>,
     end: Time,
     delay: Duration,
     stop: &AtomicBool,
@@ -232,28 +212,23 @@ fn run(
     let mut checked = Time::now();
     while !stop.load(Ordering::Relaxed) {
         let now = Time::now();
-        if now >= end || share.iter().all(|(_, source)| source.is_done()) {
+        if now >= end || share.iter().all(|(_, sender)| sender.is_done()) {
             break;
         }
         let mut frames = 0;
-        for (link, source) in &mut share {
-            frames += match source {
-                Source::Stream(stream) => stream.turn(link)?,
-                Source::Replay(replay) => replay.turn(link)?,
-            };
+        for (link, sender) in &mut share {
+            frames += sender.turn(link)?;
         }
         sent.add(frames as u64);
-        if frames == 0 {
+        if frames == 0 || now.since(checked) > CHECK {
             for (link, _) in &mut share {
                 link.check()?;
             }
             checked = now;
-            let due = share
-                .iter()
-                .map(|(_, source)| source.next_due(now))
-                .min()
-                .unwrap_or(now)
-                .min(end);
+        }
+        if frames == 0 {
+            let due = share.iter().map(|(_, sender)| sender.next_due(now)).min();
+            let due = due.unwrap_or(now).min(end);
             // Frames that a fault holds back leave when they are due, not with the next one that is made.
             let holds = share.iter().any(|(link, _)| held(link) > 0);
             let due = if holds { due.min(now + LOOK_AT_HELD) } else { due };
@@ -262,17 +237,20 @@ fn run(
             } else {
                 thread::yield_now();
             }
-        } else if now.since(checked) > Duration::from_millis(100) {
-            for (link, _) in &mut share {
-                link.check()?;
-            }
-            checked = now;
         }
     }
     let over = Time::now().min(end);
     share
         .into_iter()
-        .map(|(link, source)| finish(link, source, over, delay))
+        .map(|(mut link, mut sender)| {
+            drain(&mut link, delay)?;
+            sender.end(over);
+            Ok(Outcome {
+                queue: link.name().to_owned(),
+                refused: link.tally().send_failed,
+                sender,
+            })
+        })
         .collect()
 }
 
@@ -301,105 +279,65 @@ fn drain(link: &mut AnyLink, delay: Duration) -> Result<(), LinkError> {
     link.check()
 }
 
-/// Lets what is on its way leave, and takes stock.
-fn finish(mut link: AnyLink, source: Source, over: Time, delay: Duration) -> Result<Outcome, LinkError> {
-    drain(&mut link, delay)?;
-    let refused = link.tally().send_failed;
-    let queue = link.name().to_owned();
-    Ok(match source {
-        Source::Stream(mut stream) => {
-            stream.end(over);
-            Outcome {
-                queue,
-                stream: Some(stream.number),
-                flows: stream.flows.count(),
-                sent: stream.sent,
-                oversized: 0,
-                cut_short: 0,
-                refused,
-            }
-        }
-        Source::Replay(replay) => Outcome {
-            queue,
-            stream: None,
-            flows: None,
-            oversized: replay.oversized,
-            cut_short: replay.cut_short,
-            sent: replay.sent,
-            refused,
-        },
-    })
-}
-
-impl Source {
-    fn is_done(&self) -> bool {
-        match self {
-            Source::Stream(stream) => stream.is_done(),
-            Source::Replay(replay) => replay.is_done(),
+impl Outcome {
+    /// The number of its stream, and how many flows take turns in it.
+    fn stream(&self) -> Option<(u16, Option<usize>)> {
+        match &self.sender.source {
+            Source::Stream(stream) => Some((stream.number, stream.flows.count())),
+            Source::Replay(_) => None,
         }
     }
 
-    fn next_due(&self, now: Time) -> Time {
-        match self {
-            Source::Stream(stream) if stream.is_done() => Time::NEVER,
-            Source::Stream(stream) => stream.next_due(now),
-            Source::Replay(replay) => replay.next_due(now),
+    fn replay(&self) -> Option<&Replay> {
+        match &self.sender.source {
+            Source::Stream(_) => None,
+            Source::Replay(replay) => Some(replay),
         }
     }
 }
 
 fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Injected>) -> PacketsLoaded {
-    let sum = |of: fn(&Outcome) -> u64| -> u64 { outcomes.iter().map(|(_, outcome)| of(outcome)).sum() };
-    let first = outcomes
-        .iter()
-        .filter_map(|(_, outcome)| outcome.sent.first)
-        .min();
-    let last = outcomes.iter().filter_map(|(_, outcome)| outcome.sent.last).max();
-    let sending_s = first
+    let all = || outcomes.iter().map(|(_, outcome)| outcome);
+    let sum = |of: fn(&Sent) -> u64| -> u64 { all().map(|outcome| of(&outcome.sender.sent)).sum() };
+    let replays = || all().filter_map(Outcome::replay);
+    let first = all().filter_map(|outcome| outcome.sender.sent.first).min();
+    let last = all().filter_map(|outcome| outcome.sender.sent.last).max();
+    let sending = first
         .zip(last)
-        .map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
-    let mut lag: Option<Histogram> = None;
-    for histogram in outcomes
-        .iter()
-        .filter_map(|(_, outcome)| outcome.sent.lag.as_ref())
-    {
-        lag.get_or_insert_with(Histogram::new).merge(histogram);
-    }
-    let (sent, unsent) = (
-        sum(|outcome| outcome.sent.frames),
-        sum(|outcome| outcome.sent.unsent),
-    );
-    let waits_for_room = sum(|outcome| outcome.sent.waits_for_room);
+        .map_or(Duration::ZERO, |(first, last)| last.since(first));
+    let sending_s = sending.as_secs_f64();
+    let (sent, unsent) = (sum(|sent| sent.frames), sum(|sent| sent.unsent));
+    let waits_for_room = sum(|sent| sent.waits_for_room);
     let limited_by = match (unsent, waits_for_room) {
         (0, _) => None,
         (_, 0) => Some("the generator's CPU: frames were due faster than it made them".to_owned()),
         _ => Some("the link: it had no room when frames were due".to_owned()),
     };
     let streams = outcomes.iter().map(|(cpu, outcome)| StreamLoaded {
-        stream: outcome.stream,
+        stream: outcome.stream().map(|(number, _)| number),
         queue: outcome.queue.clone(),
         cpu: *cpu,
-        flows: outcome.flows,
-        sent: outcome.sent.frames,
-        sent_bytes: outcome.sent.bytes,
+        flows: outcome.stream().and_then(|(_, flows)| flows),
+        sent: outcome.sender.sent.frames,
+        sent_bytes: outcome.sender.sent.bytes,
     });
     let dropped = [
-        ("oversized", sum(|outcome| outcome.oversized)),
-        ("refused", sum(|outcome| outcome.refused)),
+        ("oversized", replays().map(|replay| replay.oversized).sum()),
+        ("refused", all().map(|outcome| outcome.refused).sum()),
     ];
     PacketsLoaded {
         schema: "corelane/loaded-packets/1".to_owned(),
         link: plan.link.clone(),
         sending_s,
         sent,
-        sent_bytes: sum(|outcome| outcome.sent.bytes),
+        sent_bytes: sum(|sent| sent.bytes),
         frames_per_s: (sending_s > 0.0).then(|| sent as f64 / sending_s),
         unsent,
         dropped: BTreeMap::from(dropped.map(|(reason, count)| (reason.to_owned(), count))),
         faults: injected.map(|injected| injected.by_name()),
         waits_for_room,
-        sent_cut_short: sum(|outcome| outcome.cut_short),
-        schedule_lag: lag.and_then(|lag| lag.summary()),
+        sent_cut_short: replays().map(|replay| replay.cut_short).sum(),
+        schedule_lag: merge(all().map(|outcome| &outcome.sender.sent.lag)).1,
         limited_by,
         streams: streams.collect(),
     }

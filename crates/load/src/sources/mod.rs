@@ -91,17 +91,22 @@ pub enum Ports {
 
 impl Lease {
     /// The ports in order, 0 for one that the kernel chooses.
-    pub(crate) fn each_port(&self) -> Box<dyn Iterator<Item = u16> + '_> {
-        match &self.ports {
+    pub(crate) fn into_ports(self) -> Box<dyn Iterator<Item = u16> + Send> {
+        match self.ports {
             Ports::Kernel => Box::new(std::iter::repeat_n(0, self.connections)),
-            Ports::Range { first, last } => Box::new(*first..=*last),
-            Ports::Listed(ports) => Box::new(ports.iter().copied()),
+            Ports::Range { first, last } => Box::new(first..=last),
+            Ports::Listed(ports) => Box::new(ports.into_iter()),
         }
     }
 
     /// Whether there are ports to take instead of those that others hold.
     pub(crate) fn has_spare_ports(&self) -> bool {
-        self.each_port().count() > self.connections
+        let ports = match &self.ports {
+            Ports::Kernel => return false,
+            Ports::Range { first, last } => (*first..=*last).len(),
+            Ports::Listed(ports) => ports.len(),
+        };
+        ports > self.connections
     }
 }
 

@@ -7,7 +7,6 @@ use super::{Lease, Ports};
 use corelane_worker::Time;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// How long Linux keeps an ended connection that this side closed first (`TCP_TIMEWAIT_LEN`).
@@ -21,14 +20,12 @@ pub struct Source {
 }
 
 /// The ports of one worker.
-#[derive(Debug)]
 pub struct PortPool {
     leases: Vec<Leased>,
     /// Which lease is asked first.
     cursor: usize,
 }
 
-#[derive(Debug)]
 struct Leased {
     address: IpAddr,
     /// Connections that may still be open at a time.
@@ -37,20 +34,13 @@ struct Leased {
     ports: Option<Explicit>,
 }
 
-#[derive(Debug)]
 struct Explicit {
     /// Ports never used.
-    fresh: Fresh,
+    fresh: Box<dyn Iterator<Item = u16> + Send>,
     /// Used ports that are free, the one freed first in front.
     free: VecDeque<u16>,
     /// Used ports that rest, with when they are free.
     resting: VecDeque<(Time, u16)>,
-}
-
-#[derive(Debug)]
-enum Fresh {
-    Range(RangeInclusive<u16>),
-    Listed(std::vec::IntoIter<u16>),
 }
 
 /// What became of a port.
@@ -71,11 +61,11 @@ impl PortPool {
         let leased = |lease: &Lease| Leased {
             address: lease.address,
             room: lease.connections,
-            ports: match &lease.ports {
-                Ports::Kernel => None,
-                Ports::Range { first, last } => Some(Explicit::new(Fresh::Range(*first..=*last))),
-                Ports::Listed(ports) => Some(Explicit::new(Fresh::Listed(ports.clone().into_iter()))),
-            },
+            ports: (lease.ports != Ports::Kernel).then(|| Explicit {
+                fresh: lease.clone().into_ports(),
+                free: VecDeque::new(),
+                resting: VecDeque::new(),
+            }),
         };
         Self {
             leases: leases.iter().map(leased).collect(),
@@ -133,20 +123,8 @@ impl PortPool {
 }
 
 impl Explicit {
-    fn new(fresh: Fresh) -> Self {
-        Self {
-            fresh,
-            free: VecDeque::new(),
-            resting: VecDeque::new(),
-        }
-    }
-
     fn take(&mut self, now: Time) -> Option<u16> {
-        let fresh = match &mut self.fresh {
-            Fresh::Range(ports) => ports.next(),
-            Fresh::Listed(ports) => ports.next(),
-        };
-        fresh.or_else(|| {
+        self.fresh.next().or_else(|| {
             while let Some((until, port)) = self.resting.front().copied()
                 && until <= now
             {

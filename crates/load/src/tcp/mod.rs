@@ -3,11 +3,11 @@
 //!
 //! In: a [`TcpPlan`]. Out: a running [`TcpLoad`], and at its end a [`TcpLoaded`].
 
-mod generator;
 mod loaded;
 mod plan;
 mod run;
+mod transfer;
 
 pub use loaded::{Rates, Stall, TcpCounts, TcpLoaded, TcpWorkerLoaded};
 pub use plan::{Direction, TcpLoadError, TcpPlan, WRITE_BYTES};
-pub use run::{TcpLoad, TcpProgress};
+pub use run::TcpLoad;

@@ -5,16 +5,19 @@
 use super::flow::Flow;
 use super::loaded::Counts;
 use super::mix::Mix;
-use super::plan::UdpPlan;
+use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::DatagramProtocol;
 use crate::pace::{Pace, Schedule};
 use crate::showing::{Showing, Shown};
+use crate::sources::Lease;
 use corelane_measure::histogram::Histogram;
 use corelane_proto::probe::Arrival;
-use corelane_worker::engine::{Engine, Event, FailureCounts, Handler, Id, Ops};
+use corelane_worker::crew::Job;
+use corelane_worker::engine::{DatagramOptions, Engine, Event, FailureCounts, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
 use std::collections::BTreeMap;
 use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,56 +43,80 @@ pub(super) struct LiveCounters {
 pub(super) struct Generator<P: DatagramProtocol> {
     pub(super) plan: Arc<UdpPlan<P>>,
     /// The plan's, in memory of this worker.
-    pub(super) protocol: P,
-    pub(super) stop: Arc<AtomicBool>,
+    protocol: P,
+    stop: Arc<AtomicBool>,
     /// What all workers publish, this one at its place.
-    pub(super) lives: Arc<[CachePadded<LiveCounters>]>,
+    lives: Arc<[CachePadded<LiveCounters>]>,
     /// This worker's place among all, which its share of the schedule depends on.
-    pub(super) place: usize,
+    place: usize,
     pub(super) flows: Vec<Flow<P::Sent>>,
     /// Flow of each engine slot.
-    pub(super) flow_of_slot: Vec<u32>,
-    pub(super) leases: Vec<LeaseCounts>,
+    flow_of_slot: Vec<u32>,
     /// Datagrams that may still be sent.
-    pub(super) budget: u64,
-    pub(super) counts: Counts,
-    pub(super) round_trip: Histogram,
-    pub(super) schedule_lag: Histogram,
+    budget: u64,
+    tally: Tally,
     /// Datagrams sent and not settled, over all flows.
     pub(super) outstanding: u64,
     /// Whose turn it is.
-    pub(super) cursor: usize,
+    cursor: usize,
     /// Flows whose window could not be filled because the arena was full.
-    pub(super) starved: Vec<u32>,
+    starved: Vec<u32>,
 }
 
-/// Counts of one lease.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LeaseCounts {
-    pub(super) sent: u64,
-    pub(super) returned: u64,
-}
-
-/// What one worker has to tell at its end.
-pub(super) struct Outcome {
+/// What one worker counts and times, and reports at its end.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
     pub(super) counts: Counts,
-    pub(super) leases: Vec<LeaseCounts>,
+    /// By lease: datagrams sent, and answers returned.
+    pub(super) leases: Vec<(u64, u64)>,
     pub(super) round_trip: Histogram,
     pub(super) schedule_lag: Histogram,
     pub(super) sending: Duration,
 }
 
 impl<P: DatagramProtocol> Generator<P> {
-    /// Sends from `start` until the plan's end or a stop, waits for the last answers, and tells what became of it all.
-    pub(super) fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Outcome> {
-        while engine.now() < start && !self.stopped() {
-            engine.turn(start, &mut self)?;
+    /// The generator of worker `place`, without sockets.
+    pub(super) fn new(
+        place: usize,
+        (plan, stop, lives): (
+            Arc<UdpPlan<P>>,
+            Arc<AtomicBool>,
+            Arc<[CachePadded<LiveCounters>]>,
+        ),
+    ) -> Self {
+        Self {
+            protocol: plan.protocol.clone(),
+            stop,
+            lives,
+            place,
+            flows: Vec::new(),
+            flow_of_slot: Vec::new(),
+            budget: plan.budget(place),
+            tally: Tally::default(),
+            outstanding: 0,
+            cursor: 0,
+            starved: Vec::new(),
+            plan,
         }
-        let end = self
-            .plan
-            .until
-            .duration_s
-            .map(|seconds| start + Duration::from_secs_f64(seconds));
+    }
+
+    /// Has a socket of a lease send, too.
+    pub(super) fn add(&mut self, id: Id, lease: usize) {
+        self.flow_of_slot
+            .resize(self.flow_of_slot.len().max(id.slot() + 1), 0);
+        self.flow_of_slot[id.slot()] = self.flows.len() as u32;
+        self.flows.push(Flow::new(id, lease as u32));
+        let leases = self.tally.leases.len().max(lease + 1);
+        self.tally.leases.resize(leases, (0, 0));
+    }
+
+    /// Sends from `start` until the plan's end or a stop, waits for the last answers, and takes stock.
+    fn send_all<E: Engine>(&mut self, engine: &mut E, start: Time) -> io::Result<()> {
+        while engine.now() < start && !self.stopped() {
+            engine.turn(start, self)?;
+        }
+        let duration = self.plan.until.duration_s.map(Duration::from_secs_f64);
+        let end = duration.map_or(Time::NEVER, |duration| start + duration);
         let mix = Mix::new(&self.plan, self.place, &self.lives);
         match (self.plan.pace, mix) {
             (Pace::Rate { per_second }, mix) => {
@@ -102,25 +129,26 @@ impl<P: DatagramProtocol> Generator<P> {
                 self.keep_mix(engine, &mut mix, end, Some(datagrams))?;
             }
         }
-        let sending = engine.now().since(start);
+        self.tally.sending = engine.now().since(start);
         self.budget = 0;
         self.empty_queues(engine)?;
         self.lives[self.place].sending_ended.set(1);
         if self.plan.answers {
             self.drain(engine)?;
         }
-        Ok(self.outcome(engine, sending))
+        self.take_stock(engine.ops());
+        Ok(())
     }
 
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    pub(super) fn goes_on(&self, now: Time, end: Option<Time>) -> bool {
-        self.budget > 0 && !self.stopped() && end.is_none_or(|end| now < end)
+    pub(super) fn goes_on(&self, now: Time, end: Time) -> bool {
+        self.budget > 0 && !self.stopped() && now < end
     }
 
-    fn flood<E: Engine>(&mut self, engine: &mut E, end: Option<Time>) -> io::Result<()> {
+    fn flood<E: Engine>(&mut self, engine: &mut E, end: Time) -> io::Result<()> {
         while self.goes_on(engine.now(), end) {
             let now = engine.now();
             for _ in 0..self.flows.len() {
@@ -136,16 +164,15 @@ impl<P: DatagramProtocol> Generator<P> {
         Ok(())
     }
 
-    fn keep_window<E: Engine>(&mut self, engine: &mut E, end: Option<Time>, window: u32) -> io::Result<()> {
+    fn keep_window<E: Engine>(&mut self, engine: &mut E, end: Time, window: u32) -> io::Result<()> {
         let mut next_look = engine.now() + self.plan.loss_timeout();
         for flow in 0..self.flows.len() {
             let now = engine.now();
             self.fill_window(engine.ops(), flow, window, now);
         }
         while self.goes_on(engine.now(), end) {
-            let until = end.map_or(next_look, |end| end.min(next_look));
             let until = if self.starved.is_empty() {
-                until
+                end.min(next_look)
             } else {
                 engine.now()
             };
@@ -179,7 +206,7 @@ impl<P: DatagramProtocol> Generator<P> {
         &mut self,
         engine: &mut E,
         mut mix: Option<Mix>,
-        (start, end): (Time, Option<Time>),
+        (start, end): (Time, Time),
         per_second: f64,
     ) -> io::Result<()> {
         let (place, workers) = (self.place, self.plan.workers.len());
@@ -202,16 +229,14 @@ impl<P: DatagramProtocol> Generator<P> {
                     Some(mix) => mix.turns.advance(),
                     None => self.advance_cursor(),
                 }
-                self.schedule_lag.record(now.since(due).as_nanos() as u64);
+                self.tally.schedule_lag.record(now.since(due).as_nanos() as u64);
                 schedule.advance();
             }
-            let until = end.map_or(schedule.due(), |end| end.min(schedule.due()));
-            engine.turn(until, self)?;
+            engine.turn(end.min(schedule.due()), self)?;
             self.show(engine.ops());
         }
-        let now = engine.now();
-        let ended = end.map_or(now, |end| end.min(now));
-        self.counts.unsent = schedule.unissued_before(ended).min(self.budget);
+        let ended = end.min(engine.now());
+        self.tally.counts.unsent = schedule.unissued_before(ended).min(self.budget);
         Ok(())
     }
 
@@ -221,7 +246,7 @@ impl<P: DatagramProtocol> Generator<P> {
         while self.queued(engine.ops()) > 0 && engine.now() < give_up {
             engine.turn(engine.now() + QUEUE_LOOK, self)?;
         }
-        self.counts.unsent += self.queued(engine.ops());
+        self.tally.counts.unsent += self.queued(engine.ops());
         Ok(())
     }
 
@@ -233,15 +258,15 @@ impl<P: DatagramProtocol> Generator<P> {
 
     /// Waits until everything has come back, or nothing has for the loss timeout.
     fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
-        let mut returned = self.counts.returned;
+        let mut returned = self.tally.counts.returned;
         let mut give_up = engine.now() + self.plan.loss_timeout();
         let sent = engine.ops().counters().sent;
-        while self.counts.returned < sent {
+        while self.tally.counts.returned < sent {
             // Who was kept from its CPU until then looks once more.
             let is_last = engine.now() >= give_up;
             engine.turn(give_up, self)?;
-            if self.counts.returned > returned {
-                returned = self.counts.returned;
+            if self.tally.counts.returned > returned {
+                returned = self.tally.counts.returned;
                 give_up = engine.now() + self.plan.loss_timeout();
             } else if is_last {
                 break;
@@ -253,7 +278,7 @@ impl<P: DatagramProtocol> Generator<P> {
 
     /// Datagrams handed to the engine.
     fn issued(&self) -> u64 {
-        self.leases.iter().map(|lease| lease.sent).sum()
+        self.tally.leases.iter().map(|(sent, _)| sent).sum()
     }
 
     fn advance_cursor(&mut self) {
@@ -282,7 +307,7 @@ impl<P: DatagramProtocol> Generator<P> {
             return false;
         }
         flow.sent = flow.sent.wrapping_add(1);
-        self.leases[flow.lease as usize].sent += 1;
+        self.tally.leases[flow.lease as usize].0 += 1;
         self.budget -= 1;
         self.outstanding += 1;
         true
@@ -291,9 +316,9 @@ impl<P: DatagramProtocol> Generator<P> {
     pub(super) fn show(&self, ops: &Ops) {
         let live = &self.lives[self.place];
         live.sent.set(ops.counters().sent);
-        live.returned.set(self.counts.returned);
+        live.returned.set(self.tally.counts.returned);
         live.shown.show(|| Shown {
-            times: Some(self.round_trip.clone()),
+            times: self.tally.round_trip.clone(),
             ..Shown::default()
         });
     }
@@ -301,7 +326,7 @@ impl<P: DatagramProtocol> Generator<P> {
     fn take_answer(&mut self, flow: usize, payload: &[u8], now: Time) {
         let flow = &mut self.flows[flow];
         let Some(answer) = self.protocol.read(&flow.kept, payload) else {
-            self.counts.corrupted += 1;
+            self.tally.counts.corrupted += 1;
             return;
         };
         let before = flow.outstanding();
@@ -309,44 +334,39 @@ impl<P: DatagramProtocol> Generator<P> {
         self.outstanding -= u64::from(before - flow.outstanding());
         match arrival {
             Arrival::InOrder => {}
-            Arrival::Reordered => self.counts.reordered += 1,
+            Arrival::Reordered => self.tally.counts.reordered += 1,
             Arrival::Duplicate => {
-                self.counts.duplicated += 1;
+                self.tally.counts.duplicated += 1;
                 return;
             }
             Arrival::TooLate => {
-                self.counts.too_late += 1;
+                self.tally.counts.too_late += 1;
                 return;
             }
             Arrival::Unsent => {
-                self.counts.corrupted += 1;
+                self.tally.counts.corrupted += 1;
                 return;
             }
         }
-        self.counts.returned += 1;
-        self.leases[flow.lease as usize].returned += 1;
+        self.tally.counts.returned += 1;
+        self.tally.leases[flow.lease as usize].1 += 1;
         if let Some(error) = answer.error {
-            *self.counts.errors.entry(error.to_owned()).or_default() += 1;
+            *self.tally.counts.errors.entry(error.to_owned()).or_default() += 1;
         }
-        self.round_trip.record(now.since(answer.due).as_nanos() as u64);
+        self.tally
+            .round_trip
+            .record(now.since(answer.due).as_nanos() as u64);
     }
 
-    fn outcome<E: Engine>(mut self, engine: &mut E, sending: Duration) -> Outcome {
-        let counters = engine.ops().counters();
-        self.counts.sent = counters.sent;
-        self.counts.sent_bytes = counters.sent * self.protocol.request_bytes() as u64;
+    fn take_stock(&mut self, ops: &Ops) {
+        let (counters, counts) = (ops.counters(), &mut self.tally.counts);
+        counts.sent = counters.sent;
+        counts.sent_bytes = counters.sent * self.protocol.request_bytes() as u64;
         if self.plan.answers {
-            self.counts.lost = counters.sent.saturating_sub(self.counts.returned);
+            counts.lost = counters.sent.saturating_sub(counts.returned);
         }
-        self.counts.refused = by_cause(&counters.send_failed);
-        self.counts.network_errors = by_cause(&counters.errors);
-        Outcome {
-            counts: self.counts,
-            leases: self.leases,
-            round_trip: self.round_trip,
-            schedule_lag: self.schedule_lag,
-            sending,
-        }
+        counts.refused = by_cause(&counters.send_failed);
+        counts.network_errors = by_cause(&counters.errors);
     }
 }
 
@@ -354,6 +374,30 @@ impl<P: DatagramProtocol> Generator<P> {
 fn by_cause(failures: &FailureCounts) -> BTreeMap<String, u64> {
     let occurred = failures.by_cause().into_iter().filter(|(_, count)| *count > 0);
     occurred.map(|(cause, count)| (cause.to_owned(), count)).collect()
+}
+
+impl<P: DatagramProtocol> Job for Generator<P> {
+    type Outcome = Tally;
+
+    fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
+        let plan = Arc::clone(&self.plan);
+        for (index, lease) in plan.workers[self.place].leases.iter().enumerate() {
+            let take = |socket| {
+                let id = engine.ops().datagrams(socket, DatagramOptions::default())?;
+                self.add(id, index);
+                Ok(())
+            };
+            open_sockets(lease, plan.target, take).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Tally> {
+        let sent = self.send_all(engine, start);
+        // Also when it failed: the others may wait for it.
+        self.lives[self.place].sending_ended.set(1);
+        sent.map(|()| self.tally)
+    }
 }
 
 impl<P: DatagramProtocol> Handler for Generator<P> {
@@ -371,4 +415,38 @@ impl<P: DatagramProtocol> Handler for Generator<P> {
             }
         }
     }
+}
+
+/// Opens a lease's sockets, connected to the target.
+fn open_sockets(
+    lease: &Lease,
+    target: SocketAddr,
+    mut take: impl FnMut(UdpSocket) -> io::Result<()>,
+) -> Result<(), UdpLoadError> {
+    let (mut missing, has_spare_ports) = (lease.connections, lease.has_spare_ports());
+    for port in lease.clone().into_ports() {
+        if missing == 0 {
+            break;
+        }
+        if has_spare_ports && port == target.port() {
+            continue;
+        }
+        let from = SocketAddr::new(lease.address, port);
+        let opened = UdpSocket::bind(from).and_then(|socket| {
+            socket.connect(target)?;
+            take(socket)
+        });
+        match opened {
+            Ok(()) => missing -= 1,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && has_spare_ports => {}
+            Err(error) => return Err(UdpLoadError::Source { from, error }),
+        }
+    }
+    if missing == 0 {
+        return Ok(());
+    }
+    Err(UdpLoadError::Source {
+        from: SocketAddr::new(lease.address, 0),
+        error: io::Error::new(io::ErrorKind::AddrInUse, format!("{missing} ports short")),
+    })
 }

@@ -11,6 +11,7 @@ use super::generator::{Generator, LiveCounters};
 use super::plan::UdpPlan;
 use super::protocol::DatagramProtocol;
 use super::weights::Turns;
+use crate::sources::PlannedWorker;
 use corelane_worker::engine::{Engine, Ops};
 use corelane_worker::{CachePadded, Time};
 use std::io;
@@ -59,14 +60,11 @@ impl Mix {
         lives: &Arc<[CachePadded<LiveCounters>]>,
     ) -> Option<Self> {
         let weights = &plan.workers.get(place)?.weights;
+        let share = |worker: &PlannedWorker| worker.weights.iter().sum();
         (!weights.is_empty()).then(|| Self {
             turns: Turns::new(weights),
             place,
-            shares: plan
-                .workers
-                .iter()
-                .map(|worker| worker.weights.iter().sum())
-                .collect(),
+            shares: plan.workers.iter().map(share).collect(),
             lives: Arc::clone(lives),
             issued: 0,
         })
@@ -95,7 +93,7 @@ impl<P: DatagramProtocol> Generator<P> {
         &mut self,
         engine: &mut E,
         mix: &mut Mix,
-        end: Option<Time>,
+        end: Time,
         window: Option<u32>,
     ) -> io::Result<()> {
         let window = window.map(|window| u64::from(window) * self.flows.len() as u64);
@@ -107,7 +105,7 @@ impl<P: DatagramProtocol> Generator<P> {
                 Pause::Window => next_look,
                 Pause::Ahead => now + LEAD_LOOK,
             };
-            engine.turn(end.map_or(wait, |end| end.min(wait)), self)?;
+            engine.turn(end.min(wait), self)?;
             self.show(engine.ops());
             if engine.now() >= next_look {
                 next_look = engine.now() + self.plan.loss_timeout();

@@ -123,6 +123,23 @@ impl<P> UdpPlan<P> {
         Duration::from_secs_f64(self.loss_timeout_s)
     }
 
+    /// A worker's share of a limited number of datagrams.
+    pub(super) fn budget(&self, place: usize) -> u64 {
+        let Some(all) = self.until.datagrams else {
+            return u64::MAX;
+        };
+        let share = |worker: &PlannedWorker| match worker.weights.iter().sum::<f64>() {
+            0.0 => 1.0 / self.workers.len() as f64,
+            share => share,
+        };
+        // Rounded so that the shares of all workers are all there is.
+        let until = |workers: usize| match workers {
+            last if last == self.workers.len() => all,
+            workers => (all as f64 * self.workers[..workers].iter().map(share).sum::<f64>()).round() as u64,
+        };
+        until(place + 1) - until(place)
+    }
+
     /// Sockets over all workers.
     #[must_use]
     pub fn sockets(&self) -> usize {

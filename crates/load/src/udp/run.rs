@@ -1,24 +1,20 @@
 //! The running UDP generator: starts its workers together, tells their progress, and adds up what they found.
 
-use super::flow::Flow;
-use super::generator::{Generator as WorkerGenerator, LeaseCounts, LiveCounters, Outcome};
+use super::generator::{Generator as WorkerGenerator, LiveCounters, Tally};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
 use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
 use crate::showing::Seen;
-use crate::sources::{Lease, PlannedWorker};
+use crate::generate::start_workers;
 use crate::{Generator, Moment, Needs};
-use corelane_measure::histogram::{Histogram, Summary};
-use corelane_worker::crew::{Crew, CrewEvent, Job, ReadyCell};
-use corelane_worker::engine::{Chosen, DatagramOptions, Engine, Event, Handler, Id, Ops, choose};
+use corelane_measure::histogram::Summary;
+use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
+use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::worker_memory::WorkerMemory;
-use corelane_worker::{CachePadded, Time, WorkerSettings};
+use corelane_worker::{CachePadded, Time};
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A UDP generator that is running. Dropping it ends it.
@@ -27,7 +23,7 @@ pub struct UdpLoad<P: DatagramProtocol = Probes> {
     engine: Chosen,
     /// What each worker publishes.
     lives: Arc<[CachePadded<LiveCounters>]>,
-    crew: Crew<Outcome>,
+    crew: Crew<Tally>,
     /// Of each worker, where its memory is.
     ready: Vec<ReadyCell>,
     /// When the sending begins.
@@ -64,9 +60,12 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
             ready: Vec::new(),
             start: Time::NEVER,
         };
-        for place in 0..load.plan.workers.len() {
-            load.start_worker(place)?;
-        }
+        let plan = &load.plan;
+        let engine = (load.engine.kind, plan.engine_settings());
+        let workers = plan.workers.iter().map(|worker| (worker.cpu, worker.own_descriptors));
+        let shared = (Arc::clone(plan), load.crew.stop_flag(), Arc::clone(&load.lives));
+        let job = move |place, _| WorkerGenerator::new(place, shared.clone());
+        load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
         load.start = load.crew.begin_when_ready()?;
         Ok(load)
     }
@@ -90,26 +89,6 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
 }
 
 impl<P: DatagramProtocol> UdpLoad<P> {
-    fn start_worker(&mut self, place: usize) -> Result<(), UdpLoadError> {
-        let planned = &self.plan.workers[place];
-        let thread = WorkerSettings {
-            memory: self.plan.memory,
-            own_descriptors: planned.own_descriptors,
-            ..WorkerSettings::new(format!("load {place}"), planned.cpu)
-        };
-        let sending = Sending {
-            place,
-            plan: Arc::clone(&self.plan),
-            stop: self.crew.stop_flag(),
-            lives: Arc::clone(&self.lives),
-            generator: None,
-        };
-        let engine = (self.engine.kind, self.plan.engine_settings());
-        let ready = self.crew.start(thread, Vec::new(), engine, move |_, _| sending)?;
-        self.ready.push(ready);
-        Ok(())
-    }
-
     /// Datagrams so far, over all workers.
     #[must_use]
     pub fn progress(&self) -> Progress {
@@ -144,7 +123,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         Some(ready.buffers.told(self.plan.memory, self.plan.buffer_memory))
     }
 
-    fn add_up(&self, outcomes: Vec<Outcome>) -> UdpLoaded {
+    fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoaded {
         let mut total = Counts::default();
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
@@ -154,7 +133,7 @@ impl<P: DatagramProtocol> UdpLoad<P> {
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
             total.add(&outcome.counts);
             sending = sending.max(outcome.sending);
-            for (lease, counts) in planned.leases.iter().zip(&outcome.leases) {
+            for (lease, (sent, returned)) in planned.leases.iter().zip(&outcome.leases) {
                 let key = (planned.bucket, lease.address);
                 let entry = sources.entry(key).or_insert_with(|| SourceLoaded {
                     address: lease.address,
@@ -164,8 +143,8 @@ impl<P: DatagramProtocol> UdpLoad<P> {
                     returned: 0,
                 });
                 entry.sockets += lease.connections;
-                entry.sent += counts.sent;
-                entry.returned += counts.returned;
+                entry.sent += sent;
+                entry.returned += returned;
             }
             workers.push(WorkerLoaded {
                 cpu: planned.cpu,
@@ -194,125 +173,8 @@ impl<P: DatagramProtocol> UdpLoad<P> {
 
 fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
     if total.unsent > 0 {
-        return Some(format!(
-            "{} datagrams on the schedule were not sent in time",
-            total.unsent
-        ));
+        let unsent = total.unsent;
+        return Some(format!("{unsent} datagrams on the schedule were not sent in time"));
     }
     late("datagrams", lag, cpus)
-}
-
-/// What a worker does: opens its sockets, then generates.
-struct Sending<P: DatagramProtocol> {
-    place: usize,
-    plan: Arc<UdpPlan<P>>,
-    stop: Arc<AtomicBool>,
-    lives: Arc<[CachePadded<LiveCounters>]>,
-    /// None before the sockets are open.
-    generator: Option<WorkerGenerator<P>>,
-}
-
-impl<P: DatagramProtocol> Handler for Sending<P> {
-    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
-        if let Some(generator) = &mut self.generator {
-            generator.event(ops, now, id, event);
-        }
-    }
-}
-
-impl<P: DatagramProtocol> Job for Sending<P> {
-    type Outcome = Outcome;
-
-    fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
-        let planned = &self.plan.workers[self.place];
-        let mut flows = Vec::with_capacity(planned.sockets());
-        let mut flow_of_slot = Vec::new();
-        for (index, lease) in planned.leases.iter().enumerate() {
-            let opened = open_sockets(lease, self.plan.target, |socket| {
-                let id = engine.ops().datagrams(socket, DatagramOptions::default())?;
-                flow_of_slot.resize(flow_of_slot.len().max(id.slot() + 1), 0);
-                flow_of_slot[id.slot()] = flows.len() as u32;
-                flows.push(Flow::new(id, index as u32));
-                Ok(())
-            });
-            opened.map_err(io::Error::other)?;
-        }
-        self.generator = Some(WorkerGenerator {
-            protocol: self.plan.protocol.clone(),
-            stop: Arc::clone(&self.stop),
-            lives: Arc::clone(&self.lives),
-            place: self.place,
-            flows,
-            flow_of_slot,
-            leases: vec![LeaseCounts::default(); planned.leases.len()],
-            budget: budget(&self.plan, self.place),
-            counts: Counts::default(),
-            round_trip: Histogram::new(),
-            schedule_lag: Histogram::new(),
-            outstanding: 0,
-            cursor: 0,
-            starved: Vec::new(),
-            plan: Arc::clone(&self.plan),
-        });
-        Ok(())
-    }
-
-    fn run<E: Engine>(self, engine: &mut E, start: Time) -> io::Result<Outcome> {
-        let generator = self.generator.expect("prepare made it");
-        let outcome = generator.run(engine, start);
-        // Also when it failed: the others may wait for it.
-        self.lives[self.place].sending_ended.set(1);
-        outcome
-    }
-}
-
-/// This worker's share of a limited number of datagrams.
-fn budget<P>(plan: &UdpPlan<P>, place: usize) -> u64 {
-    let Some(all) = plan.until.datagrams else {
-        return u64::MAX;
-    };
-    let share = |worker: &PlannedWorker| match worker.weights.iter().sum::<f64>() {
-        0.0 => 1.0 / plan.workers.len() as f64,
-        share => share,
-    };
-    // Rounded so that the shares of all workers are all there is.
-    let until = |workers: usize| match workers {
-        last if last == plan.workers.len() => all,
-        workers => (all as f64 * plan.workers[..workers].iter().map(share).sum::<f64>()).round() as u64,
-    };
-    until(place + 1) - until(place)
-}
-
-/// Opens a lease's sockets, connected to the target.
-fn open_sockets(
-    lease: &Lease,
-    target: SocketAddr,
-    mut take: impl FnMut(UdpSocket) -> io::Result<()>,
-) -> Result<(), UdpLoadError> {
-    let (mut missing, has_spare_ports) = (lease.connections, lease.has_spare_ports());
-    for port in lease.each_port() {
-        if missing == 0 {
-            break;
-        }
-        if has_spare_ports && port == target.port() {
-            continue;
-        }
-        let from = SocketAddr::new(lease.address, port);
-        let opened = UdpSocket::bind(from).and_then(|socket| {
-            socket.connect(target)?;
-            take(socket)
-        });
-        match opened {
-            Ok(()) => missing -= 1,
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && has_spare_ports => {}
-            Err(error) => return Err(UdpLoadError::Source { from, error }),
-        }
-    }
-    if missing == 0 {
-        return Ok(());
-    }
-    Err(UdpLoadError::Source {
-        from: SocketAddr::new(lease.address, 0),
-        error: io::Error::new(io::ErrorKind::AddrInUse, format!("{missing} ports short")),
-    })
 }

@@ -1,15 +1,13 @@
 //! The generator as it is, against an echo server in a simulated network: every datagram's fate is told right, under loss,
 //! duplication and reordering, and a schedule is kept to the nanosecond.
 
-use super::flow::Flow;
-use super::generator::{Generator, LeaseCounts, LiveCounters, Outcome};
-use super::loaded::Counts;
+use super::generator::{Generator, LiveCounters, Tally};
 use super::plan::{UdpPlan, Until};
 use crate::pace::Pace;
 use crate::sources::PlannedWorker;
 use crate::udp::{Probes, Skew};
 use corelane_host::memory::MemoryPolicy;
-use corelane_measure::histogram::Histogram;
+use corelane_worker::crew::Job;
 use corelane_worker::engine::simulated::{Network, NetworkSettings, Seat, SimulatedSocket};
 use corelane_worker::engine::{DatagramOptions, Engine, EngineSettings, Event, Id, Ops};
 use corelane_worker::{CachePadded, Time};
@@ -50,7 +48,7 @@ fn echo(seat: Seat, socket: SimulatedSocket, damage: u64) {
 }
 
 /// Runs a generator of three sockets to its end.
-fn run(settings: NetworkSettings, pace: Pace, until: Until, damage: u64) -> Outcome {
+fn run(settings: NetworkSettings, pace: Pace, until: Until, damage: u64) -> Tally {
     run_with_weights(settings, pace, until, damage, &[])
 }
 
@@ -61,7 +59,7 @@ fn run_with_weights(
     until: Until,
     damage: u64,
     weights: &[f64],
-) -> Outcome {
+) -> Tally {
     let network = Network::new(settings);
     let server: SocketAddr = SERVER.parse().unwrap();
     let socket = network.socket(server).unwrap();
@@ -112,34 +110,13 @@ fn generator(
             ..PlannedWorker::default()
         }],
     };
-    let mut flows = Vec::new();
-    let mut flow_of_slot = Vec::new();
-    for source in sources {
-        let id = engine
-            .ops()
-            .datagrams(source, DatagramOptions::default())
-            .unwrap();
-        flow_of_slot.resize(flow_of_slot.len().max(id.slot() + 1), 0);
-        flow_of_slot[id.slot()] = flows.len() as u32;
-        flows.push(Flow::new(id, flows.len() as u32));
+    let lives = vec![CachePadded::<LiveCounters>::default()].into();
+    let mut generator = Generator::new(0, (Arc::new(plan), Arc::default(), lives));
+    for (lease, source) in sources.into_iter().enumerate() {
+        let options = DatagramOptions::default();
+        generator.add(engine.ops().datagrams(source, options).unwrap(), lease);
     }
-    Generator {
-        protocol: plan.protocol.clone(),
-        stop: Arc::default(),
-        lives: vec![CachePadded::<LiveCounters>::default()].into(),
-        place: 0,
-        flows,
-        flow_of_slot,
-        leases: vec![LeaseCounts::default(); 3],
-        budget: until.datagrams.unwrap_or(u64::MAX),
-        counts: Counts::default(),
-        round_trip: Histogram::new(),
-        schedule_lag: Histogram::new(),
-        outstanding: 0,
-        cursor: 0,
-        starved: Vec::new(),
-        plan: Arc::new(plan),
-    }
+    generator
 }
 
 fn datagrams(count: u64) -> Until {
@@ -194,15 +171,11 @@ fn under_skew_every_flow_sends_its_share_at_any_pace() {
         Pace::Rate { per_second: 30_000.0 },
     ] {
         let outcome = run_with_weights(NetworkSettings::default(), pace, until, 0, &[0.6, 0.3, 0.1]);
-        let sent: u64 = outcome.leases.iter().map(|lease| lease.sent).sum();
+        let sent: u64 = outcome.leases.iter().map(|(sent, _)| sent).sum();
         assert!(sent > 1_000, "{pace:?}: {sent}");
-        for (lease, weight) in outcome.leases.iter().zip([0.6, 0.3, 0.1]) {
+        for ((lease, _), weight) in outcome.leases.iter().zip([0.6, 0.3, 0.1]) {
             let due = sent as f64 * weight;
-            assert!(
-                (lease.sent as f64 - due).abs() <= 2.0,
-                "{pace:?}: {} of {sent}",
-                lease.sent
-            );
+            assert!((*lease as f64 - due).abs() <= 2.0, "{pace:?}: {lease} of {sent}");
         }
         assert_eq!(outcome.counts.sent, sent, "{pace:?}");
     }

@@ -7,7 +7,7 @@ use crate::bytes::number32;
 use crate::dissection::{Dissection, Fragment};
 use crate::rss_input::{HashTypes, RssInput};
 use crate::tunnel;
-use corelane_rss::{IndirectionTable, Key};
+use corelane_rss::{IndirectionTable, Key, Toeplitz};
 
 /// Alternatives, the likelier first: what a frame's own shape suggests before what a device as a whole may do.
 pub(super) const ALTERNATIVES: [Cause; 10] = [
@@ -64,14 +64,14 @@ impl Suspects {
 #[derive(Debug)]
 pub(super) struct Examiner {
     dialects: Dialects,
-    plain: corelane_rss::Toeplitz,
+    plain: Toeplitz,
 }
 
 impl Examiner {
     pub fn new(key: &Key) -> Examiner {
         Examiner {
             dialects: Dialects::new(key),
-            plain: corelane_rss::Toeplitz::new(key),
+            plain: Toeplitz::new(key),
         }
     }
 
@@ -114,7 +114,7 @@ impl Examiner {
             let fitting = any_fits(&with_whatever_stands_for_ports(dissection)) || not_hashed;
             suspects.note(Cause::Fragment, true, fitting);
         }
-        let inside = inside(dissection);
+        let inside = tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner.dissection));
         suspects.note(Cause::Tunnel, !inside.is_empty(), any_fits(&inside));
         let others = other_fields(dissection, input);
         suspects.note(Cause::Fields, !others.is_empty(), any_fits(&others));
@@ -137,11 +137,6 @@ fn with_whatever_stands_for_ports(dissection: &Dissection) -> Vec<Vec<u8>> {
         (Some(addresses), Some(ports)) => vec![[addresses.as_bytes(), ports].concat()],
         _ => Vec::new(),
     }
-}
-
-/// Both inputs of the packet inside a tunnel.
-fn inside(dissection: &Dissection) -> Vec<Vec<u8>> {
-    tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner.dissection))
 }
 
 /// The inputs of the packet that are not the rule's: other fields, or the addresses of other headers.

@@ -33,24 +33,16 @@ impl Fit {
 
     fn new(samples: &KindSamples, telling: &[Observation], model: Model) -> Option<Fit> {
         let mut system = System::new();
-        for observation in telling {
-            let hashed = model.hashed(&observation.input, samples.kind.family);
-            for bit in samples.known_bits() {
-                let mut equation = contribution(&hashed, bit);
-                equation.add(Unknown::Initial(samples.number, bit));
-                equation.add_value(observation.hash >> bit & 1 == 1);
-                if !system.take(equation) {
-                    return None;
-                }
-            }
-        }
+        let agree = telling
+            .iter()
+            .all(|observation| observe(&mut system, samples, model, observation));
         let fit = Fit { model, system };
-        fit.explains(samples).then_some(fit)
+        (agree && fit.explains(samples)).then_some(fit)
     }
 
     /// Is there enough to rule out that it fits by chance?
     pub fn is_established(&self) -> bool {
-        self.system.redundant() >= EVIDENCE_BITS
+        self.system.redundant >= EVIDENCE_BITS
     }
 
     /// Does one solution give every sample's hash? Since inputs are sums of those that the equations were made of, then all
@@ -59,17 +51,29 @@ impl Fit {
         let (key, initial) = solution(&self.system, samples.number);
         let toeplitz = Toeplitz::new(&key);
         samples.observations.iter().all(|observation| {
-            let hash = self.hash(&toeplitz, observation, samples) ^ initial;
+            let hash = self
+                .model
+                .hash(&toeplitz, &observation.input, samples.kind.family)
+                ^ initial;
             (hash ^ observation.hash) & samples.known == 0
         })
     }
+}
 
-    /// The hash of an observation's packet under this model, without initial value.
-    pub fn hash(&self, toeplitz: &Toeplitz, observation: &Observation, samples: &KindSamples) -> u32 {
-        let family = samples.kind.family;
-        let hashed = self.model.hashed(&observation.input, family);
-        toeplitz.hash_input(&hashed[..2 * family.address_bits() / 8 + 4])
-    }
+/// Takes the equations of one sample in; false when they contradict those before.
+pub(super) fn observe(
+    system: &mut System,
+    samples: &KindSamples,
+    model: Model,
+    observation: &Observation,
+) -> bool {
+    let hashed = model.hashed(&observation.input, samples.kind.family);
+    samples.known_bits().all(|bit| {
+        let mut equation = contribution(&hashed, bit);
+        equation.add(Unknown::Initial(samples.number, bit));
+        equation.add_value(observation.hash >> bit & 1 == 1);
+        system.take(equation)
+    })
 }
 
 /// A key that solves the equations, of 40 bytes, and the initial value of a kind.

@@ -76,8 +76,10 @@ pub(super) struct System {
     /// The equation that begins with each unknown, where there is one.
     pivots: Vec<Option<Equation>>,
     has_pivot: [u64; WORDS],
-    rank: usize,
-    redundant: u64,
+    /// Equations that say something which those before them did not.
+    pub rank: usize,
+    /// Equations that the others implied: each would have been wrong with a chance of one half, were the model wrong.
+    pub redundant: u64,
     contradicted: bool,
 }
 
@@ -107,11 +109,6 @@ impl System {
     /// Takes all equations of another system in; false when they contradict each other.
     pub fn merge(&mut self, other: &System) -> bool {
         other.pivots.iter().flatten().all(|equation| self.take(*equation))
-    }
-
-    /// Equations that the others implied: each would have been wrong with a chance of one half, were the model wrong.
-    pub fn redundant(&self) -> u64 {
-        self.redundant
     }
 
     /// The value of a sum of unknowns, if it is settled.
@@ -185,9 +182,9 @@ mod tests {
         assert_eq!(system.value_of(equation(&[3, 319], false)), Some(true));
         assert!(system.take(equation(&[319], true)));
         assert_eq!(system.settled(Unknown::Key(3)), Some(false));
-        assert_eq!((system.rank, system.redundant()), (3, 0));
+        assert_eq!((system.rank, system.redundant), (3, 0));
         assert!(system.take(equation(&[3], false)));
-        assert_eq!(system.redundant(), 1);
+        assert_eq!(system.redundant, 1);
         assert!(!system.take(equation(&[7], false)));
     }
 

@@ -6,6 +6,7 @@
 //! server is all the hashing there is, however few of the buckets are wanted.
 
 use super::addresses::named_buckets;
+use super::ports::added;
 use crate::hash::HashFields;
 use crate::steering::Steering;
 use crate::table::Bucket;
@@ -36,6 +37,13 @@ pub struct PlannedFlow {
     pub server: u16,
     /// The source port.
     pub port: u16,
+}
+
+impl PlannedFlow {
+    /// A flow between the same two.
+    fn with_port(self, port: u16) -> PlannedFlow {
+        PlannedFlow { port, ..self }
+    }
 }
 
 /// Flows by the bucket that they land on. No two flows are alike.
@@ -110,8 +118,8 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// All of them, every client's first server before any client's second.
-    fn iter(&self) -> impl Iterator<Item = Pair> + 'a {
+    /// The flow from port 0 of each, every client's first server before any client's second.
+    fn iter(&self) -> impl Iterator<Item = PlannedFlow> + 'a {
         let ends = self.ends;
         let servers = (0_u16..).zip(ends.servers);
         servers.flat_map(move |(server, to)| {
@@ -119,25 +127,12 @@ impl<'a> Pairs<'a> {
             let clients = (0_u32..).zip(ends.clients);
             clients
                 .filter(move |(_, client)| client.to_canonical().is_ipv4() == to_v4)
-                .map(move |(client, _)| Pair { client, server })
+                .map(move |(client, _)| PlannedFlow {
+                    client,
+                    server,
+                    port: 0,
+                })
         })
-    }
-}
-
-/// Places of a client and a server in their lists.
-#[derive(Clone, Copy)]
-struct Pair {
-    client: u32,
-    server: u16,
-}
-
-impl Pair {
-    fn flow(self, port: u16) -> PlannedFlow {
-        PlannedFlow {
-            client: self.client,
-            server: self.server,
-            port,
-        }
     }
 }
 
@@ -180,13 +175,13 @@ fn by_pair(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut 
         wanted => wanted.div_ceil(fewest.min(ports_a_pair)) + own,
     };
     let enough: Vec<usize> = wanted.iter().map(pairs_for).collect();
-    let mut of_bucket: Vec<Vec<Pair>> = vec![Vec::new(); wanted.len()];
+    let mut of_bucket: Vec<Vec<PlannedFlow>> = vec![Vec::new(); wanted.len()];
     let mut wanting = enough.iter().filter(|enough| **enough > 0).count();
     for pair in pairs.iter() {
         if wanting == 0 {
             break;
         }
-        let bucket = steerer.bucket_of(&ends.tuple(&pair.flow(0))).index();
+        let bucket = steerer.bucket_of(&ends.tuple(&pair)).index();
         if bucket < wanted.len() && of_bucket[bucket].len() < enough[bucket] {
             of_bucket[bucket].push(pair);
             wanting -= usize::from(of_bucket[bucket].len() == enough[bucket]);
@@ -198,13 +193,13 @@ fn by_pair(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut 
             let left_out = left_out(ends, *pair);
             let taken = (due + usize::from(left_out.is_some())).min(ports_a_pair) as u32;
             let ports = (first..first + taken).filter(|port| Some(*port as u16) != left_out);
-            flows.extend(ports.take(due).map(|port| pair.flow(port as u16)));
+            flows.extend(ports.take(due).map(|port| pair.with_port(port as u16)));
         }
     }
 }
 
 /// The port that a client may not use towards a server: the server's own, when it has the server's address.
-fn left_out(ends: &Ends<'_>, pair: Pair) -> Option<u16> {
+fn left_out(ends: &Ends<'_>, pair: PlannedFlow) -> Option<u16> {
     let to = ends.servers[usize::from(pair.server)];
     let own = ends.clients[pair.client as usize].to_canonical() == to.ip().to_canonical();
     own.then_some(to.port())
@@ -285,13 +280,13 @@ impl<'a> ByPort<'a> {
     /// Plans the flows of one pair, of which so many are left, itself included; says whether any bucket wants more.
     fn pair(
         &mut self,
-        pair: Pair,
+        pair: PlannedFlow,
         left: usize,
         fewest: usize,
         wanted: &[usize],
         plan: &mut FlowPlan,
     ) -> bool {
-        let tuple = self.ends.tuple(&pair.flow(0));
+        let tuple = self.ends.tuple(&pair);
         let base = self.steerer.hash_of(&tuple) & self.mask;
         let ports = &self.ports[usize::from(tuple.destination().is_ipv6())];
         let left_out = left_out(self.ends, pair);
@@ -319,9 +314,9 @@ impl<'a> ByPort<'a> {
                 let few = each.min(end - flows.len());
                 let (before, from) = of_entry.split_at(begin);
                 if left_out.is_none() && self.used.is_empty() && from.len() >= few {
-                    flows.extend(from[..few].iter().map(|port| pair.flow(*port)));
+                    flows.extend(from[..few].iter().map(|port| pair.with_port(*port)));
                 } else {
-                    let turned = from.iter().chain(before).map(|port| pair.flow(*port));
+                    let turned = from.iter().chain(before).map(|port| pair.with_port(*port));
                     let free = turned.filter(|flow| Some(flow.port) != left_out && !self.used.contains(flow));
                     flows.extend(free.take(few));
                 }
@@ -349,12 +344,10 @@ fn ports_by_entry(
     let windows: [u32; 16] = std::array::from_fn(|bit| steering.key.window(first + 15 - bit) & mask);
     let mut ports = vec![Vec::new(); mask as usize + 1];
     let mut wanting = ports.len();
-    for port in range.filter(|port| *port != 0) {
+    for (port, added) in added(windows, range).filter(|(port, _)| *port != 0) {
         if wanting == 0 {
             break;
         }
-        let set = (0..16).filter(|bit| port >> bit & 1 == 1);
-        let added = set.fold(0, |sum, bit| sum ^ windows[bit]);
         let of_entry: &mut Vec<u16> = &mut ports[added as usize];
         of_entry.push(port);
         wanting -= usize::from(of_entry.len() == enough);

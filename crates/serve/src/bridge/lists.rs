@@ -2,6 +2,7 @@
 //! go on with what they have.
 
 use super::classify::Rule;
+use super::document::Known;
 use super::plan::{BridgePlan, TablePlan};
 use corelane_table::{
     self as table, AddressMap, BadLines, ListOptions, LoadError, Placement, Seed, SnapshotMemory,
@@ -9,7 +10,8 @@ use corelane_table::{
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Why a table's file was not taken.
@@ -22,43 +24,10 @@ pub struct ListFileError {
     pub source: LoadError,
 }
 
-/// What is known of one table's file.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ListState {
-    pub(super) entries: u64,
-    pub(super) memory_bytes: u64,
-    /// Times that the file was read and taken.
-    pub(super) loads: u64,
-    /// Times that the file was refused, and the table before stayed.
-    pub(super) refused: u64,
-    pub(super) last_refusal: Option<String>,
-    /// Lines skipped in the file that is in use.
-    pub(super) skipped_lines: u64,
-    /// Seconds that reading the file in use took.
-    pub(super) load_s: f64,
-}
-
-/// What is known of all files, for whoever reports.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ListStates(Arc<Mutex<Vec<ListState>>>);
-
-impl ListStates {
-    pub(super) fn read(&self) -> Vec<ListState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn change(&self, list: usize, change: impl FnOnce(&mut ListState)) {
-        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = states.get_mut(list) {
-            change(state);
-        }
-    }
-}
-
 /// The tables of a bridge, in order.
 pub(super) struct Lists {
     lists: Vec<List>,
-    states: ListStates,
+    known: Known,
     skip_bad: bool,
 }
 
@@ -94,13 +63,10 @@ impl Stamp {
 
 impl Lists {
     /// Reads all files; the first one that is wrong is refused.
-    pub(super) fn load(plan: &BridgePlan) -> Result<Lists, ListFileError> {
+    pub(super) fn load(plan: &BridgePlan, known: Known) -> Result<Lists, ListFileError> {
         let mut lists = Lists {
             lists: Vec::new(),
-            states: ListStates(Arc::new(Mutex::new(vec![
-                ListState::default();
-                plan.tables.len()
-            ]))),
+            known,
             skip_bad: plan.skip_bad,
         };
         for (number, table) in plan.tables.iter().enumerate() {
@@ -127,13 +93,24 @@ impl Lists {
         self.lists.iter().map(rule).collect()
     }
 
-    pub(super) fn states(&self) -> ListStates {
-        self.states.clone()
+    /// Refreshes them every so often and when `reload` asks for it, until `stop`.
+    pub(super) fn keep_fresh(mut self, stop: &AtomicBool, reload: &AtomicBool, every: Option<Duration>) {
+        /// How often the thread looks whether it is wanted.
+        const LOOK: Duration = Duration::from_millis(20);
+        let mut looked = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK);
+            let asked = reload.swap(false, Ordering::Relaxed);
+            if asked || every.is_some_and(|every| looked.elapsed() >= every) {
+                self.refresh(asked);
+                looked = Instant::now();
+            }
+        }
     }
 
     /// Reads the files that changed since, or all of them. A file that is being written is left until it rests: until two
     /// looks at it find the same. Files that are refused are counted, and the tables before stay.
-    pub(super) fn refresh(&mut self, all: bool) {
+    fn refresh(&mut self, all: bool) {
         for number in 0..self.lists.len() {
             let list = &mut self.lists[number];
             // Replaced tables live until no worker holds them.
@@ -150,22 +127,22 @@ impl Lists {
                     self.note(number, &loaded);
                     self.lists[number].map.replace(loaded.map);
                 }
-                Err(error) => self.states.change(number, |state| {
-                    state.refused += 1;
-                    state.last_refusal = Some(error.to_string());
-                }),
+                Err(error) => {
+                    let table = &mut self.known.lock().tables[number];
+                    table.refused += 1;
+                    table.last_refusal = Some(error.to_string());
+                }
             }
         }
     }
 
     fn note(&self, number: usize, loaded: &Loaded) {
-        self.states.change(number, |state| {
-            state.entries = loaded.map.len() as u64;
-            state.memory_bytes = loaded.map.memory_bytes() as u64;
-            state.loads += 1;
-            state.skipped_lines = loaded.skipped;
-            state.load_s = loaded.took.as_secs_f64();
-        });
+        let table = &mut self.known.lock().tables[number];
+        table.entries = loaded.map.len() as u64;
+        table.memory_bytes = loaded.map.memory_bytes() as u64;
+        table.loads += 1;
+        table.skipped_lines = loaded.skipped;
+        table.load_s = loaded.took.as_secs_f64();
     }
 }
 

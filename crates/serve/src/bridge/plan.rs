@@ -1,5 +1,6 @@
 //! What a bridge is to do: links, tables in order, and what becomes of frames that no table decided.
 
+use crate::words::{self, UnknownWord};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -101,38 +102,44 @@ pub enum Verdict {
     Drop,
 }
 
-/// A word that is not among those that were to choose from.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{word}': give {expected}")]
-pub struct UnknownWord {
-    word: String,
-    expected: &'static str,
+impl FromStr for Sides {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        words::read(text)
+    }
 }
 
-/// Gives an enum of plain words its text, both ways.
-macro_rules! words {
-    ($kind:ty, $expected:literal, $($word:literal => $value:expr),+) => {
-        impl FromStr for $kind {
-            type Err = UnknownWord;
+impl FromStr for OnMatch {
+    type Err = UnknownWord;
 
-            fn from_str(text: &str) -> Result<Self, UnknownWord> {
-                match text {
-                    $($word => Ok($value),)+
-                    _ => Err(UnknownWord { word: text.to_owned(), expected: $expected }),
-                }
-            }
-        }
-
-        impl fmt::Display for $kind {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let words = [$(($word, $value)),+];
-                let word = words.iter().find(|(_, value)| value == self);
-                formatter.write_str(word.map_or("", |(word, _)| word))
-            }
-        }
-    };
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        words::read(text)
+    }
 }
 
-words!(Sides, "src, dst or both", "src" => Sides::Src, "dst" => Sides::Dst, "both" => Sides::Both);
-words!(OnMatch, "drop, pass or count", "drop" => OnMatch::Drop, "pass" => OnMatch::Pass, "count" => OnMatch::Count);
-words!(Verdict, "pass or drop", "pass" => Verdict::Pass, "drop" => Verdict::Drop);
+impl FromStr for Verdict {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        words::read(text)
+    }
+}
+
+impl fmt::Display for Sides {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(formatter)
+    }
+}
+
+impl fmt::Display for OnMatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(formatter)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(formatter)
+    }
+}

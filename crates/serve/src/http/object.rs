@@ -4,7 +4,7 @@ use corelane_measure::quantity;
 use std::time::Duration;
 
 /// What `GET /` answers.
-pub const INDEX: &str = "\
+pub(super) const INDEX: &str = "\
 /size/BYTES       that many bytes
 /delay/DURATION   nothing, after a while
 /chunks/N/SIZE    N chunks of SIZE bytes
@@ -25,24 +25,24 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
 
 /// What to answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Object {
+pub(super) struct Object {
     /// The status.
-    pub status: u16,
+    pub(super) status: u16,
     /// Bytes of the body; with chunks, of each.
-    pub size: u64,
+    pub(super) size: u64,
     /// In how many chunks the body comes; none for a body of known length.
-    pub chunks: Option<u32>,
+    pub(super) chunks: Option<u32>,
     /// Before the answer begins.
-    pub delay: Duration,
+    pub(super) delay: Duration,
     /// Fields beside the usual ones.
-    pub headers: u16,
+    pub(super) headers: u16,
     /// What the body is.
-    pub content: Content,
+    pub(super) content: Content,
 }
 
 /// What the body of an object is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Content {
+pub(super) enum Content {
     /// The pattern.
     Pattern,
     /// The request's body.
@@ -87,8 +87,7 @@ impl Object {
     }
 
     /// Reads a path and query; none for what is not there.
-    #[must_use]
-    pub fn read(path_and_query: &[u8]) -> Option<Self> {
+    pub(super) fn read(path_and_query: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(path_and_query).ok()?;
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
         let mut object = Self::PLAIN;

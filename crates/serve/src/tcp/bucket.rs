@@ -1,12 +1,11 @@
 //! The connections of one bucket: bytes are taken, sent or sent back; who makes no progress is counted.
 
-use super::counters::TcpCounters;
 use super::plan::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan};
-use crate::listeners;
 use crate::service::Service;
+use crate::streams::{self, ConnectionCounters};
 use corelane_worker::engine::{Event, Handler, Id, Ops, StreamInformation};
 use corelane_worker::timers::{Timer, Wheel};
-use corelane_worker::{CachePadded, Time};
+use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, LazyLock};
@@ -18,8 +17,20 @@ const ECHO_PAUSE: u64 = 256 << 10;
 /// What a source sends: zeros, as the measure is how many.
 static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; SOURCE_WRITE_BYTES as usize].into());
 
+/// The counts of one bucket: written by its worker, read by anyone.
+#[derive(Debug, Default)]
+pub struct TcpCounters {
+    pub(super) connections: ConnectionCounters,
+    /// Times that a connection began to stand still.
+    pub(super) stalls: Counter,
+    /// Connections that stand still now.
+    pub(super) stalled: Counter,
+    pub(super) out_of_order: Counter,
+    pub(super) retransmitted: Counter,
+}
+
 /// One bucket.
-pub(super) struct Bucket {
+pub struct Bucket {
     mode: TcpMode,
     /// What a source writes at once.
     block: &'static [u8],
@@ -183,7 +194,7 @@ impl Handler for Bucket {
 
 impl Service for Bucket {
     fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
-        listeners::register(ops, sockets)?;
+        streams::register(ops, sockets)?;
         self.wheel = Wheel::new(now);
         Ok(())
     }
@@ -198,8 +209,8 @@ impl Service for Bucket {
         }
     }
 
-    fn publish(&mut self, ops: &Ops, _last: bool) {
-        self.counters.publish(&ops.counters());
+    fn publish(&mut self, ops: &Ops) {
+        self.counters.connections.publish(&ops.counters());
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {

@@ -113,13 +113,13 @@ impl UdpServed {
     /// Datagrams received by all buckets.
     #[must_use]
     pub fn seen(&self) -> u64 {
-        self.buckets.iter().map(|bucket| bucket.seen).sum()
+        self.sum(|bucket| bucket.seen)
     }
 
     /// Datagrams answered by all buckets.
     #[must_use]
     pub fn answered(&self) -> u64 {
-        self.buckets.iter().map(|bucket| bucket.answered).sum()
+        self.sum(|bucket| bucket.answered)
     }
 
     /// Share of all sampled datagrams whose hash names the bucket that got them.
@@ -137,15 +137,6 @@ impl UdpServed {
         share(
             self.sum(|bucket| bucket.locality_right),
             self.sum(|bucket| bucket.locality_samples),
-        )
-    }
-
-    /// Share of all sampled answers that left on their worker's CPU and their bucket's queue.
-    #[must_use]
-    pub fn tx_locality(&self) -> Option<f64> {
-        share(
-            self.sum(|bucket| bucket.tx_right),
-            self.sum(|bucket| bucket.tx_samples),
         )
     }
 

@@ -180,6 +180,11 @@ fn detect(text: &[u8]) -> ListFormat {
     }
 }
 
+/// What gets each prefix and its value.
+trait Take: FnMut(IpPrefix, Value) -> Result<(), MemoryError> {}
+
+impl<F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>> Take for F {}
+
 /// Takes elements and bad lines as a format's reader finds them.
 struct Collector<'a, F> {
     options: &'a ListOptions,
@@ -187,7 +192,7 @@ struct Collector<'a, F> {
     summary: ListSummary,
 }
 
-impl<F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>> Collector<'_, F> {
+impl<F: Take> Collector<'_, F> {
     /// Takes an element and its value.
     #[inline]
     fn element(&mut self, element: Element, value: Value) -> Result<(), ListError> {

@@ -3,15 +3,11 @@
 //! An element is a key, then options (`timeout 1h`, `counter packets 1 bytes 2`, `comment "…"`), then, in a map, a colon
 //! and a value. A value that is no integer (`drop`) counts as none.
 
-use super::{BadReason, Collector, IpPrefix, ListError, utf8};
-use crate::memory::MemoryError;
+use super::{BadReason, Collector, ListError, Take, utf8};
 use crate::value::{Value, ValueError};
 
 /// Gives every element of every wanted set or map to the collector.
-pub(super) fn read<F>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError>
-where
-    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
-{
+pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let mut tokens = Tokens { rest: text, line: 1 };
     let mut sets: Vec<String> = Vec::new();
     let mut wanted = collector.options.set.is_none();
@@ -31,18 +27,14 @@ where
 }
 
 /// Reads from the brace that opens to the one that closes.
-fn read_elements<F>(
+fn read_elements<F: Take>(
     tokens: &mut Tokens<'_>,
     wanted: bool,
     collector: &mut Collector<'_, F>,
-) -> Result<(), ListError>
-where
-    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
-{
+) -> Result<(), ListError> {
     let mut element = ElementText::default();
     for (line, token) in tokens.by_ref() {
         match token {
-            Token::Mark(b'{') | Token::Text(_) => {}
             Token::Mark(b',' | b'}') => {
                 if wanted && let Some((line, key)) = element.key {
                     element.give(line, key, collector)?;
@@ -52,7 +44,7 @@ where
                     return Ok(());
                 }
             }
-            Token::Mark(_) => {}
+            Token::Mark(_) | Token::Text => {}
             Token::Word(word) => element.take(line, word),
         }
     }
@@ -81,10 +73,12 @@ impl<'a> ElementText<'a> {
         }
     }
 
-    fn give<F>(&self, line: u64, key: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError>
-    where
-        F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
-    {
+    fn give<F: Take>(
+        &self,
+        line: u64,
+        key: &[u8],
+        collector: &mut Collector<'_, F>,
+    ) -> Result<(), ListError> {
         if self.joined {
             return collector.bad(line, key, BadReason::Concatenation);
         }
@@ -101,22 +95,17 @@ impl<'a> ElementText<'a> {
 
 /// A value in decimal, or in hexadecimal as nft writes marks: `0x0000001f`.
 fn integer(text: &str) -> Result<Value, ValueError> {
-    let Some(digits) = text.strip_prefix("0x") else {
-        return text.parse();
-    };
-    let value = u64::from_str_radix(digits, 16).map_err(|_| ValueError::NoInteger {
-        text: text.to_owned(),
-    })?;
-    u16::try_from(value)
-        .map_err(|_| ValueError::TooLarge { value })
-        .and_then(Value::new)
+    match text.strip_prefix("0x") {
+        Some(digits) => Value::of_integer(text, u64::from_str_radix(digits, 16)),
+        None => text.parse(),
+    }
 }
 
 /// A word, a quoted text, or one of the marks that separate them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
     Word(&'a [u8]),
-    Text(&'a [u8]),
+    Text,
     Mark(u8),
 }
 
@@ -150,7 +139,7 @@ impl<'a> Iterator for Tokens<'a> {
                     let (line, text) = (self.line, &after[..end]);
                     self.line += text.iter().filter(|byte| **byte == b'\n').count() as u64;
                     self.rest = after.get(end + 1..).unwrap_or_default();
-                    return Some((line, Token::Text(text)));
+                    return Some((line, Token::Text));
                 }
                 byte if byte.is_ascii_whitespace() => self.rest = after,
                 byte if separates(*byte) => {

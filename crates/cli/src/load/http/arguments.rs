@@ -5,7 +5,7 @@ use crate::load::sources::SourceArguments;
 use crate::outcome::usage;
 use crate::values::{count, duration, rate, share, size};
 use clap::{Args, ValueEnum};
-use corelane_load::http::scenario::{Scenario, Statuses};
+use corelane_load::http::scenario::Scenario;
 use corelane_load::http::{
     Behaviour, HttpRequest, Model, OneRequest, PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts,
     TlsSettings, Until,
@@ -191,7 +191,7 @@ fn from_scenario(path: &Path, typed: Option<u64>, timeouts: Timeouts) -> anyhow:
     let scenario = Scenario::parse(&text).map_err(|error| wrong(&error))?;
     let pools = scenario.pools().map_err(|error| wrong(&error))?;
     let phases = scenario.phases().map_err(|error| wrong(&error))?;
-    let requests = typed.or(scenario.requests.map(|requests| requests.get()));
+    let requests = typed.or(scenario.requests);
     let phases = if phases.is_empty() && requests.is_none() {
         vec![PlannedPhase::hold(lasting(DEFAULT_DURATION))]
     } else {
@@ -336,5 +336,5 @@ fn statuses(text: &str) -> anyhow::Result<Vec<StatusRange>> {
             format!("'{text}' is no list of statuses: write 200,204,300-399"),
         )
     };
-    Ok(Statuses::parse(text).ok_or_else(wrong)?.ranges())
+    StatusRange::parse_list(text).ok_or_else(wrong)
 }

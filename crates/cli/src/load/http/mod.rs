@@ -83,7 +83,7 @@ fn judge(loaded: &HttpLoaded, gates: &[Gate]) -> Outcome {
     if !failed.is_empty() {
         return Err(GateFailed(failed.join("; ")).into());
     }
-    if loaded.requests.ok == 0 {
+    if loaded.counts.requests.ok == 0 {
         let why = loaded.limited_by.as_deref().unwrap_or("see the causes above");
         anyhow::bail!("no request was answered as expected: {why}");
     }

@@ -21,26 +21,26 @@ pub fn summary(loaded: &HttpLoaded) -> String {
             .first()
             .map_or_else(String::new, |pool| pool.target.to_string()),
         loaded.model,
-        quantity::count(loaded.connections.opened - loaded.connections.opened_again),
-        quantity::count(loaded.connections.asked),
+        quantity::count(loaded.counts.connections.opened - loaded.counts.connections.opened_again),
+        quantity::count(loaded.counts.connections.asked),
         quantity::duration(loaded.opening_s * 1e9),
         quantity::duration(loaded.running_s * 1e9),
     );
     let reason = loaded.engine_reason.as_ref();
     let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
     text.push_str(&format!("engine {}{reason}\n", loaded.engine));
-    text.push_str(&requests(&loaded.requests, loaded.running_s));
-    text.push_str(&connections(&loaded.connections));
-    text.push_str(&loaded.tls.as_ref().map_or_else(String::new, tls));
-    text.push_str(&times("latency", loaded.latency.as_ref()));
-    text.push_str(&times("connect", loaded.connect.as_ref()));
-    text.push_str(&times("handshake", loaded.handshake.as_ref()));
-    text.push_str(&times("schedule lag", loaded.schedule_lag.as_ref()));
+    text.push_str(&requests(&loaded.counts.requests, loaded.running_s));
+    text.push_str(&connections(&loaded.counts.connections));
+    text.push_str(&loaded.counts.tls.as_ref().map_or_else(String::new, tls));
+    text.push_str(&times("latency", loaded.counts.latency.as_ref()));
+    text.push_str(&times("connect", loaded.counts.connect.as_ref()));
+    text.push_str(&times("handshake", loaded.counts.handshake.as_ref()));
+    text.push_str(&times("schedule lag", loaded.counts.schedule_lag.as_ref()));
     text.push_str(&format!(
         "received {} ({}), sent {}\n",
-        quantity::bytes(loaded.bytes.received),
-        bits(loaded.bytes.received as f64 / loaded.running_s.max(f64::MIN_POSITIVE)),
-        quantity::bytes(loaded.bytes.sent),
+        quantity::bytes(loaded.counts.bytes.received),
+        bits(loaded.counts.bytes.received as f64 / loaded.running_s.max(f64::MIN_POSITIVE)),
+        quantity::bytes(loaded.counts.bytes.sent),
     ));
     text.push_str(&cost(loaded));
     for note in &loaded.notes {
@@ -137,7 +137,8 @@ fn cost(loaded: &HttpLoaded) -> String {
             quantity::duration(waited * 1e9),
         ));
     }
-    let counted = loaded.connections.opened - loaded.connections.opened_again >= MEMORY_TOLD_FROM;
+    let counted =
+        loaded.counts.connections.opened - loaded.counts.connections.opened_again >= MEMORY_TOLD_FROM;
     if let (true, Some(resident), Some(each)) =
         (counted, client.resident_open_bytes, client.bytes_a_connection)
     {

@@ -8,16 +8,14 @@
 mod sizes;
 mod values;
 
-pub use sizes::{Distribution, Sizes};
-pub use values::{Bytes, Number, Period, Rate, Share, Statuses};
-
-use super::plan::{Behaviour, Model, PlannedBody, PlannedPhase, StatusRange, Timeouts, Until};
+use super::plan::{PlannedBody, StatusRange};
 use super::resolve::{OneRequest, PoolRequest};
-use super::tls::TlsSettings;
 use crate::pool::Pool;
 use crate::sources::Align;
-use corelane_proto::http::url::{Scheme, Url};
+use crate::streams::{Behaviour, Model, PlannedPhase, Timeouts, TlsSettings, Until};
+use corelane_proto::http::url::{Scheme, Url, UrlError};
 use serde::Deserialize;
+use sizes::Sizes;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,7 +38,8 @@ pub struct Scenario {
     #[serde(default)]
     pub timeouts: ScenarioTimeouts,
     /// Requests over all clients.
-    pub requests: Option<Number>,
+    #[serde(default, deserialize_with = "values::number")]
+    pub requests: Option<u64>,
 }
 
 /// Clients that behave alike.
@@ -54,29 +53,36 @@ pub struct ClientPool {
     /// The server pool that it asks.
     pub server: String,
     /// Its connections.
-    pub connections: Number,
+    #[serde(deserialize_with = "values::number")]
+    pub connections: u64,
     /// Open loop: requests a second of the whole pool.
-    pub rate: Option<Rate>,
+    #[serde(default, deserialize_with = "values::rate")]
+    pub rate: Option<f64>,
     /// Closed loop: from an answer to the next request.
-    pub think: Option<Period>,
+    #[serde(default, deserialize_with = "values::seconds")]
+    pub think: Option<f64>,
     /// Requests a connection serves before it is closed.
     pub requests_a_connection: Option<u32>,
     /// Bytes a second that a connection takes of an answer.
-    pub read_rate: Option<Bytes>,
+    #[serde(default, deserialize_with = "values::bytes")]
+    pub read_rate: Option<u64>,
     /// Bytes a second that a connection gives of a request.
-    pub write_rate: Option<Bytes>,
+    #[serde(default, deserialize_with = "values::bytes")]
+    pub write_rate: Option<u64>,
     /// The share of requests given up as their answer begins.
-    pub abort: Option<Share>,
+    #[serde(default, deserialize_with = "values::share")]
+    pub abort: Option<f64>,
     /// Before the first request of a connection.
-    pub first_pause: Option<Period>,
+    #[serde(default, deserialize_with = "values::seconds")]
+    pub first_pause: Option<f64>,
     /// Source addresses: prefixes, ranges, lists.
     pub sources: Option<Pool>,
     /// How sources are chosen, with the server's steering in mind.
     #[serde(default)]
     pub align: Align,
     /// The statuses that count as success; 200-399 by default.
-    #[serde(default)]
-    pub status: Statuses,
+    #[serde(default = "successes", deserialize_with = "values::statuses")]
+    pub status: Vec<StatusRange>,
     /// Over TLS: takes any certificate.
     pub insecure: Option<bool>,
     /// Over TLS: the certificates that are trusted instead of the system's, PEM.
@@ -114,7 +120,8 @@ pub struct UrlEntry {
     /// A body of what this file holds.
     pub body_file: Option<PathBuf>,
     /// A body of so many bytes of a pattern.
-    pub body_size: Option<Bytes>,
+    #[serde(default, deserialize_with = "values::bytes")]
+    pub body_size: Option<u64>,
     /// Whether the body goes in chunks.
     #[serde(default)]
     pub chunked: bool,
@@ -150,15 +157,20 @@ pub struct ScenarioPhase {
     /// Its name in reports.
     pub name: String,
     /// The share of clients, or of their rate, at its beginning; all by default.
-    pub from: Option<Share>,
+    #[serde(default, deserialize_with = "values::share")]
+    pub from: Option<f64>,
     /// The same at its end; as at its beginning by default.
-    pub to: Option<Share>,
+    #[serde(default, deserialize_with = "values::share")]
+    pub to: Option<f64>,
     /// It ends after so long.
-    pub duration: Option<Period>,
+    #[serde(default, deserialize_with = "values::seconds")]
+    pub duration: Option<f64>,
     /// It ends after so many successful requests.
-    pub requests: Option<Number>,
+    #[serde(default, deserialize_with = "values::number")]
+    pub requests: Option<u64>,
     /// It ends after so many failed ones.
-    pub failures: Option<Number>,
+    #[serde(default, deserialize_with = "values::number")]
+    pub failures: Option<u64>,
 }
 
 /// How long anything may take.
@@ -166,15 +178,20 @@ pub struct ScenarioPhase {
 #[serde(deny_unknown_fields)]
 pub struct ScenarioTimeouts {
     /// For opening a connection, its TLS handshake included.
-    pub connect: Option<Period>,
+    #[serde(default, deserialize_with = "values::seconds")]
+    pub connect: Option<f64>,
     /// From the head of a request to sending its body though the server has not asked for it.
-    pub r#continue: Option<Period>,
+    #[serde(default, deserialize_with = "values::seconds")]
+    pub r#continue: Option<f64>,
     /// From a request to the first byte of its answer.
-    pub first_byte: Option<Period>,
+    #[serde(default, deserialize_with = "values::seconds")]
+    pub first_byte: Option<f64>,
     /// From a request to the end of its answer.
-    pub request: Option<Period>,
+    #[serde(default, deserialize_with = "values::seconds")]
+    pub request: Option<f64>,
     /// At the end, for answers under way.
-    pub drain: Option<Period>,
+    #[serde(default, deserialize_with = "values::seconds")]
+    pub drain: Option<f64>,
 }
 
 /// Why text is no scenario.
@@ -183,40 +200,9 @@ pub enum ScenarioError {
     /// Not the TOML that is expected; the message shows the line.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
-    /// A name that no pool has.
-    #[error("client pool '{client}' names the {kind} pool '{name}', which there is not")]
-    Unknown {
-        /// Who names it.
-        client: String,
-        /// `server` or `urls`.
-        kind: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// Two answers to one question.
-    #[error("{of}: {what} exclude each other")]
-    Both {
-        /// Which pool or path.
-        of: String,
-        /// The fields.
-        what: &'static str,
-    },
-    /// A value that cannot be.
-    #[error("{of}: {reason}")]
-    Value {
-        /// Which pool, path or phase.
-        of: String,
-        /// What would be one.
-        reason: String,
-    },
-    /// A file whose length is not known.
-    #[error("{}: {error}", .path.display())]
-    Body {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
+    /// Pools, paths or phases that cannot be, or do not fit together; the message names them.
+    #[error("{0}")]
+    Wrong(String),
 }
 
 impl Scenario {
@@ -243,11 +229,8 @@ impl Scenario {
     pub fn phases(&self) -> Result<Vec<PlannedPhase>, ScenarioError> {
         for phase in self.phase.iter().rev().skip(1) {
             if phase.duration.is_none() && phase.requests.is_none() && phase.failures.is_none() {
-                return Err(ScenarioError::Value {
-                    of: format!("phase '{}'", phase.name),
-                    reason: "only the last phase may have no end: give duration, requests or failures"
-                        .to_owned(),
-                });
+                let ends = "only the last phase may have no end: give duration, requests or failures";
+                return Err(ScenarioError::Wrong(format!("phase '{}': {ends}", phase.name)));
             }
         }
         Ok(self.phase.iter().map(ScenarioPhase::plan).collect())
@@ -257,22 +240,18 @@ impl Scenario {
     #[must_use]
     pub fn timeouts(&self, others: Timeouts) -> Timeouts {
         let own = &self.timeouts;
-        let or = |own: Option<Period>, other| own.map_or(other, Period::seconds);
         Timeouts {
-            connect_s: or(own.connect, others.connect_s),
-            continue_s: or(own.r#continue, others.continue_s),
-            first_byte_s: or(own.first_byte, others.first_byte_s),
-            request_s: or(own.request, others.request_s),
-            drain_s: or(own.drain, others.drain_s),
+            connect_s: own.connect.unwrap_or(others.connect_s),
+            continue_s: own.r#continue.unwrap_or(others.continue_s),
+            first_byte_s: own.first_byte.unwrap_or(others.first_byte_s),
+            request_s: own.request.unwrap_or(others.request_s),
+            drain_s: own.drain.unwrap_or(others.drain_s),
         }
     }
 
     fn pool(&self, client: &ClientPool) -> Result<PoolRequest, ScenarioError> {
-        let unknown = |kind, name: &str| ScenarioError::Unknown {
-            client: client.name.clone(),
-            kind,
-            name: name.to_owned(),
-        };
+        let wrong = |reason: String| ScenarioError::Wrong(format!("client pool '{}'{reason}", client.name));
+        let unknown = |kind, name| wrong(format!(" names the {kind} pool '{name}', which there is not"));
         let server = self.server.iter().find(|server| server.name == client.server);
         let server = server.ok_or_else(|| unknown("server", &client.server))?;
         let urls = self.urls.iter().find(|urls| urls.name == client.urls);
@@ -281,36 +260,35 @@ impl Scenario {
         let mut requests = Vec::new();
         for entry in &urls.entry {
             if entry.chunked && client.write_rate.is_some() {
-                return Err(ScenarioError::Both {
-                    of: format!("client pool '{}', path '{}'", client.name, entry.path),
-                    what: "chunked and write_rate",
-                });
+                let both = "chunked and write_rate exclude each other";
+                return Err(wrong(format!(", path '{}': {both}", entry.path)));
             }
             requests.extend(entry.requests(&host)?);
         }
         if requests.is_empty() {
-            return Err(ScenarioError::Value {
-                of: format!("URL pool '{}'", urls.name),
-                reason: "it has no entry".to_owned(),
-            });
+            return Err(ScenarioError::Wrong(format!(
+                "URL pool '{}': it has no entry",
+                urls.name
+            )));
         }
+        let own = |reason: String| wrong(format!(": {reason}"));
         Ok(PoolRequest {
             name: client.name.clone(),
             servers: server.addresses.clone(),
             requests,
-            connections: client.connections.get() as usize,
-            model: client.model()?,
+            connections: client.connections as usize,
+            model: client.model().map_err(own)?,
             requests_a_connection: client.requests_a_connection,
             behaviour: Behaviour {
-                read_bytes_per_second: client.read_rate.map(Bytes::get),
-                write_bytes_per_second: client.write_rate.map(Bytes::get),
-                abort_share: client.abort.map_or(0.0, Share::get),
-                first_pause_s: client.first_pause.map_or(0.0, Period::seconds),
+                read_bytes_per_second: client.read_rate,
+                write_bytes_per_second: client.write_rate,
+                abort_share: client.abort.unwrap_or(0.0),
+                first_pause_s: client.first_pause.unwrap_or(0.0),
             },
-            statuses: client.status.ranges(),
+            statuses: client.status.clone(),
             sources: client.sources.clone(),
             align: client.align,
-            tls: client.tls(server)?,
+            tls: client.tls(server).map_err(own)?,
         })
     }
 }
@@ -318,19 +296,13 @@ impl Scenario {
 impl ServerPool {
     /// Scheme, host and port of its URLs.
     fn host(&self) -> Result<Url, ScenarioError> {
-        let wrong = |reason: String| ScenarioError::Value {
-            of: format!("server pool '{}'", self.name),
-            reason,
-        };
-        let first = self
-            .addresses
-            .first()
-            .ok_or_else(|| wrong("it has no address".to_owned()))?;
+        let wrong = |reason: &str| ScenarioError::Wrong(format!("server pool '{}': {reason}", self.name));
+        let first = self.addresses.first().ok_or_else(|| wrong("it has no address"))?;
         let scheme = if self.tls { "https" } else { "http" };
         match &self.host {
             Some(host) => format!("{scheme}://{host}/")
                 .parse()
-                .map_err(|error| wrong(format!("{error}"))),
+                .map_err(|error: UrlError| wrong(&error.to_string())),
             None => Ok(Url {
                 scheme: if self.tls { Scheme::Https } else { Scheme::Http },
                 host: first.ip().to_string(),
@@ -342,24 +314,17 @@ impl ServerPool {
 }
 
 impl ClientPool {
-    fn tls(&self, server: &ServerPool) -> Result<TlsSettings, ScenarioError> {
-        let of = || format!("client pool '{}'", self.name);
+    fn tls(&self, server: &ServerPool) -> Result<TlsSettings, String> {
         let given = self.insecure.is_some() || self.ca.is_some() || self.resumption.is_some();
         if given && !server.tls {
-            return Err(ScenarioError::Value {
-                of: of(),
-                reason: format!(
-                    "insecure, ca and resumption need tls = true of server pool '{}'",
-                    server.name
-                ),
-            });
+            let name = &server.name;
+            return Err(format!(
+                "insecure, ca and resumption need tls = true of server pool '{name}'"
+            ));
         }
         let insecure = self.insecure.unwrap_or(false);
         if insecure && self.ca.is_some() {
-            return Err(ScenarioError::Both {
-                of: of(),
-                what: "insecure and ca",
-            });
+            return Err("insecure and ca exclude each other".to_owned());
         }
         Ok(TlsSettings {
             insecure,
@@ -368,17 +333,14 @@ impl ClientPool {
         })
     }
 
-    fn model(&self) -> Result<Model, ScenarioError> {
+    fn model(&self) -> Result<Model, String> {
         match (self.rate, self.think) {
-            (Some(_), Some(_)) => Err(ScenarioError::Both {
-                of: format!("client pool '{}'", self.name),
-                what: "rate (open loop) and think (closed loop)",
-            }),
-            (Some(rate), None) => Ok(Model::Open {
-                per_second: rate.per_second(),
-            }),
+            (Some(_), Some(_)) => {
+                Err("rate (open loop) and think (closed loop) exclude each other".to_owned())
+            }
+            (Some(per_second), None) => Ok(Model::Open { per_second }),
             (None, think) => Ok(Model::Closed {
-                think_s: think.map_or(0.0, Period::seconds),
+                think_s: think.unwrap_or(0.0),
             }),
         }
     }
@@ -396,7 +358,7 @@ impl UrlEntry {
         let request = |path: &str, weight: f64| {
             let url: Url = format!("http://h{}{path}", if path.starts_with('/') { "" } else { "/" })
                 .parse()
-                .map_err(|error| self.wrong(format!("{error}")))?;
+                .map_err(|error: UrlError| self.wrong(&error.to_string()))?;
             Ok(OneRequest {
                 weight,
                 url: Url {
@@ -412,20 +374,20 @@ impl UrlEntry {
             })
         };
         if self.expect_continue && body == PlannedBody::Nothing {
-            return Err(self.wrong("expect_continue needs a body".to_owned()));
+            return Err(self.wrong("expect_continue needs a body"));
         }
         if self.weight <= 0.0 || !self.weight.is_finite() {
-            return Err(self.wrong("a weight is more than 0".to_owned()));
+            return Err(self.wrong("a weight is more than 0"));
         }
         match (&self.sizes, self.path.contains("{size}")) {
             (None, false) => Ok(vec![request(&self.path, self.weight)?]),
             (Some(sizes), true) => {
-                let classes = sizes.classes().map_err(|reason| self.wrong(reason))?;
+                let classes = sizes.classes().map_err(|reason| self.wrong(&reason))?;
                 let weight = self.weight / classes.len() as f64;
                 let path = |size: &u64| self.path.replace("{size}", &size.to_string());
                 classes.iter().map(|size| request(&path(size), weight)).collect()
             }
-            _ => Err(self.wrong("sizes and {size} in the path go together".to_owned())),
+            _ => Err(self.wrong("sizes and {size} in the path go together")),
         }
     }
 
@@ -434,57 +396,44 @@ impl UrlEntry {
             (None, None, None) => Ok(PlannedBody::Nothing),
             (Some(text), None, None) => Ok(PlannedBody::Text(text.clone())),
             (None, Some(path), None) => {
-                let found = std::fs::metadata(path).map_err(|error| ScenarioError::Body {
-                    path: path.clone(),
-                    error,
-                })?;
+                let found = std::fs::metadata(path);
+                let wrong = |error| ScenarioError::Wrong(format!("{}: {error}", path.display()));
                 Ok(PlannedBody::File {
                     path: path.clone(),
-                    bytes: found.len(),
+                    bytes: found.map_err(wrong)?.len(),
                 })
             }
-            (None, None, Some(bytes)) => Ok(PlannedBody::Generated { bytes: bytes.get() }),
-            _ => Err(ScenarioError::Both {
-                of: format!("path '{}'", self.path),
-                what: "body, body_file and body_size",
-            }),
+            (None, None, Some(bytes)) => Ok(PlannedBody::Generated { bytes }),
+            _ => Err(self.wrong("body, body_file and body_size exclude each other")),
         }
     }
 
-    fn wrong(&self, reason: String) -> ScenarioError {
-        ScenarioError::Value {
-            of: format!("path '{}'", self.path),
-            reason,
-        }
+    fn wrong(&self, reason: &str) -> ScenarioError {
+        ScenarioError::Wrong(format!("path '{}': {reason}", self.path))
     }
 }
 
 impl ScenarioPhase {
     fn plan(&self) -> PlannedPhase {
-        let from = self.from.map_or(1.0, Share::get);
+        let from = self.from.unwrap_or(1.0);
         PlannedPhase {
             name: self.name.clone(),
             from,
-            to: self.to.map_or(from, Share::get),
+            to: self.to.unwrap_or(from),
             until: Until {
-                duration_s: self.duration.map(Period::seconds),
-                requests: self.requests.map(Number::get),
-                failures: self.failures.map(Number::get),
+                duration_s: self.duration,
+                requests: self.requests,
+                failures: self.failures,
             },
         }
     }
 }
 
-impl Statuses {
-    /// As the plan has them.
-    #[must_use]
-    pub fn ranges(&self) -> Vec<StatusRange> {
-        let range = |(first, last): &(u16, u16)| StatusRange {
-            first: *first,
-            last: *last,
-        };
-        self.0.iter().map(range).collect()
-    }
+fn successes() -> Vec<StatusRange> {
+    vec![StatusRange {
+        first: 200,
+        last: 399,
+    }]
 }
 
 const fn one() -> f64 {

@@ -1,6 +1,6 @@
 //! Distributions of sizes, as a few classes that are equally likely: the quantiles in the middle of each class.
 
-use super::values::Bytes;
+use super::values;
 use serde::Deserialize;
 
 /// The shape of a distribution.
@@ -23,11 +23,14 @@ pub struct Sizes {
     /// The shape.
     pub distribution: Distribution,
     /// The smallest; 1 by default.
-    pub min: Option<Bytes>,
+    #[serde(default, deserialize_with = "values::bytes")]
+    pub min: Option<u64>,
     /// The largest: larger ones are cut to it.
-    pub max: Option<Bytes>,
+    #[serde(default, deserialize_with = "values::bytes")]
+    pub max: Option<u64>,
     /// The mean, of an exponential distribution.
-    pub mean: Option<Bytes>,
+    #[serde(default, deserialize_with = "values::bytes")]
+    pub mean: Option<u64>,
     /// How many sizes stand for the distribution; 16 by default.
     pub classes: Option<u16>,
 }
@@ -51,8 +54,8 @@ impl Sizes {
         if !(1..=1_000).contains(&count) {
             return Err("classes are 1 to 1000".to_owned());
         }
-        let min = self.min.map_or(1, Bytes::get) as f64;
-        let max = self.max.map_or(LARGEST, Bytes::get) as f64;
+        let min = self.min.unwrap_or(1) as f64;
+        let max = self.max.unwrap_or(LARGEST) as f64;
         if min > max {
             return Err("min is more than max".to_owned());
         }
@@ -63,7 +66,7 @@ impl Sizes {
                 let mean = self
                     .mean
                     .ok_or_else(|| "an exponential distribution needs mean".to_owned())?;
-                Ok(-(1.0 - share).ln() * mean.get() as f64)
+                Ok(-(1.0 - share).ln() * mean as f64)
             }
             Distribution::Pareto => Ok(min / (1.0 - share).powf(1.0 / PARETO_EXPONENT)),
         };

@@ -1,14 +1,19 @@
 //! One worker's part of the log: what its connections ask and get in, whole lines handed over out.
 
-use super::line::{self, Answered, CLIENT_CLOSED};
+use corelane_proto::http::date;
 use corelane_proto::http::request::{Head, Version};
 use corelane_worker::{Counter, Time};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Bytes of lines that wait at a worker, and again as many that wait to be written: five seconds of a worker that answers
 /// 2,000 requests a second, and a tenth of one that answers 100,000 while the writer gets no time.
 const MOST_WAITING: usize = 1 << 20;
+
+/// What nginx calls a request whose client closed before it was answered.
+const CLIENT_CLOSED: u16 = 499;
 
 /// What a worker has handed over, until the writer takes it; and what became of its lines.
 #[derive(Debug, Default)]
@@ -50,6 +55,7 @@ struct Client {
     text: Vec<u8>,
     request_bytes: usize,
     status: Option<u16>,
+    /// Bytes of the answer's body handed to the kernel, chunk lines included.
     body_bytes: u64,
 }
 
@@ -69,15 +75,53 @@ impl Client {
     fn begin(&mut self, now: Time, request: &[&[u8]], fields: [Option<&[u8]>; 2]) {
         (self.asking, self.since, self.status, self.body_bytes) = (true, now, None, 0);
         self.text.clear();
-        line::quote(&mut self.text, request);
+        quote(&mut self.text, request);
         self.request_bytes = self.text.len();
         for (place, field) in fields.iter().enumerate() {
             if place > 0 {
                 self.text.push(b' ');
             }
-            line::quote(&mut self.text, field.as_slice());
+            quote(&mut self.text, field.as_slice());
         }
     }
+
+    /// Appends the line of the request, in httpd's `combined` format (httpd.apache.org/docs/2.4/logs.html) with the time taken
+    /// after it: from the whole head of the request to the last byte of the answer being handed over.
+    fn write(&self, out: &mut Vec<u8>, second: u64, took: Duration) {
+        let (request, fields) = self.text.split_at(self.request_bytes);
+        // Writing to memory cannot fail.
+        let peer = self.address.to_canonical();
+        let _ = write!(out, "{peer} - - [{}] ", date::write_log(second));
+        out.extend_from_slice(request);
+        let status = self.status.unwrap_or(CLIENT_CLOSED);
+        let _ = write!(out, " {status} {} ", self.body_bytes);
+        out.extend_from_slice(fields);
+        let _ = writeln!(out, " {}.{:06}", took.as_secs(), took.subsec_micros());
+    }
+}
+
+/// Appends `text` in quotes, so that nothing in it can be taken for the end of the field or of the line: quotes and
+/// backslashes behind a backslash, bytes that are not visible ASCII as `\x7f`. A field that is not there is `"-"`.
+pub(super) fn quote(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    out.push(b'"');
+    if parts.is_empty() {
+        out.push(b'-');
+    }
+    for (place, part) in parts.iter().enumerate() {
+        if place > 0 {
+            out.push(b' ');
+        }
+        for byte in *part {
+            match byte {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+                b' '..=b'~' => out.push(*byte),
+                _ => {
+                    let _ = write!(out, "\\x{byte:02x}");
+                }
+            }
+        }
+    }
+    out.push(b'"');
 }
 
 impl Lines {
@@ -149,14 +193,8 @@ impl Lines {
             self.handed.dropped.add(1);
             return;
         }
-        let answered = Answered {
-            status: client.status.unwrap_or(CLIENT_CLOSED),
-            body_bytes: client.body_bytes,
-            microseconds: now.since(client.since).as_micros() as u64,
-        };
         let second = client.since.nanoseconds().wrapping_add(self.offset) / 1_000_000_000;
-        let (request, fields) = client.text.split_at(client.request_bytes);
-        line::write(&mut self.whole, client.address, second, request, fields, answered);
+        client.write(&mut self.whole, second, now.since(client.since));
         self.count += 1;
     }
 
@@ -193,6 +231,19 @@ mod tests {
     fn answer(lines: &mut Lines, status: u16) {
         lines.status(SLOT, status, Time::default());
         lines.end(SLOT, Time::default());
+    }
+
+    #[test]
+    fn a_line_is_of_the_combined_format_with_the_time_taken_at_its_end() {
+        let mut client = Client::new("::ffff:192.0.2.1".parse().unwrap());
+        let fields = [None, Some(&b"Mozilla/5.0 \"x\\\xc3\r"[..])];
+        client.begin(Time::default(), &[b"GET", b"/a?b", b"HTTP/1.1"], fields);
+        (client.status, client.body_bytes) = (Some(200), 1_024);
+        let mut line = Vec::new();
+        client.write(&mut line, 784_111_777, Duration::from_micros(2_000_070));
+        let expected = "192.0.2.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b HTTP/1.1\" 200 1024 \"-\" \
+                        \"Mozilla/5.0 \\\"x\\\\\\xc3\\x0d\" 2.000070\n";
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
     }
 
     #[test]

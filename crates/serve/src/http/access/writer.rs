@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use thiserror::Error;
@@ -47,7 +47,6 @@ pub struct AccessLogged {
 
 /// A log that is being written. Dropping it writes what is there and ends.
 pub(in crate::http) struct AccessLog {
-    path: PathBuf,
     handed: Vec<Arc<Handed>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -57,15 +56,14 @@ pub(in crate::http) struct AccessLog {
 struct Shared {
     stop: AtomicBool,
     reopen: AtomicBool,
-    fate: Mutex<Fate>,
+    /// What happened to the file; lines are counted where they are handed over.
+    logged: Mutex<AccessLogged>,
 }
 
-/// What happened to the file.
-#[derive(Debug, Clone, Default)]
-struct Fate {
-    unwritten: u64,
-    reopened: u64,
-    last_error: Option<String>,
+impl Shared {
+    fn logged(&self) -> MutexGuard<'_, AccessLogged> {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl AccessLog {
@@ -78,6 +76,7 @@ impl AccessLog {
         let file = open(path).map_err(failed)?;
         let handed: Vec<Arc<Handed>> = (0..workers).map(|_| Arc::default()).collect();
         let shared = Arc::<Shared>::default();
+        path.clone_into(&mut shared.logged().file);
         let mut writer = Writer {
             path: path.to_owned(),
             file,
@@ -90,7 +89,6 @@ impl AccessLog {
             .spawn(move || writer.run())
             .map_err(failed)?;
         Ok(Self {
-            path: path.to_owned(),
             handed,
             shared,
             thread: Some(thread),
@@ -127,14 +125,10 @@ impl AccessLog {
 
     /// What became of the lines so far.
     pub(in crate::http) fn logged(&self) -> AccessLogged {
-        let fate = lock(&self.shared.fate).clone();
         AccessLogged {
-            file: self.path.clone(),
             lines: self.handed.iter().map(|handed| handed.lines.get()).sum(),
             dropped: self.handed.iter().map(|handed| handed.dropped.get()).sum(),
-            unwritten: fate.unwritten,
-            reopened: fate.reopened,
-            last_error: fate.last_error,
+            ..self.shared.logged().clone()
         }
     }
 }
@@ -177,9 +171,9 @@ impl Writer {
                 continue;
             }
             if let Err(error) = self.file.write_all(&self.buffer).and_then(|()| self.file.flush()) {
-                let mut fate = lock(&self.shared.fate);
-                fate.unwritten += self.buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
-                fate.last_error = Some(error.to_string());
+                let mut logged = self.shared.logged();
+                logged.unwritten += self.buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
+                logged.last_error = Some(error.to_string());
             }
             self.buffer.clear();
         }
@@ -188,13 +182,13 @@ impl Writer {
     /// Goes on in the old file where the new one cannot be had.
     fn reopen(&mut self) {
         let opened = open(&self.path);
-        let mut fate = lock(&self.shared.fate);
+        let mut logged = self.shared.logged();
         match opened {
             Ok(file) => {
                 self.file = file;
-                fate.reopened += 1;
+                logged.reopened += 1;
             }
-            Err(error) => fate.last_error = Some(format!("not opened again: {error}")),
+            Err(error) => logged.last_error = Some(format!("not opened again: {error}")),
         }
     }
 }
@@ -205,10 +199,6 @@ fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     }
     let file: File = OpenOptions::new().append(true).create(true).open(path)?;
     Ok(Box::new(file))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,22 +6,15 @@ use std::array;
 
 /// Eight words.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 #[allow(dead_code)]
 pub struct Portable([u64; WORDS_PER_LINE]);
 
-impl Lanes for Portable {
-    fn of_words(words: [u64; WORDS_PER_LINE]) -> Portable {
-        Portable(words)
-    }
-
+// SAFETY: it is integers.
+unsafe impl Lanes for Portable {
     #[inline(always)]
     fn of_line(line: &Line) -> Portable {
         Portable(array::from_fn(|word| line.0[word].get()))
-    }
-
-    #[inline(always)]
-    fn words(self) -> [u64; WORDS_PER_LINE] {
-        self.0
     }
 
     #[inline(always)]

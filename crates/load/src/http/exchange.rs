@@ -1,0 +1,399 @@
+//! One request over HTTP/1.1 and its answer: the request is written piece by piece, and the answer is read as it comes.
+
+use super::body::Body;
+use super::plan::{Http, Prepared, Requests};
+use crate::failure::Failure;
+use crate::streams::{Ask, Context, Step, StreamLoadError, StreamProtocol, Transport};
+use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
+use corelane_worker::Time;
+use std::io;
+use std::time::Duration;
+
+/// A reader this far ahead of its rate pauses.
+const AHEAD: Duration = Duration::from_millis(20);
+
+/// A slow client sends its request in pieces of this long.
+const WRITE_STEP: Duration = Duration::from_millis(50);
+
+/// A request of which copies are held for each connection is sent in pieces of a TLS record (RFC 8446 5.1), as long as no
+/// more than this waits for the kernel.
+const PIECE: usize = 16_384;
+const WINDOW: u64 = 256 << 10;
+
+/// A request and what has come of its answer.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    parser: Parser,
+    /// When it was sent; before that, when sending began.
+    since: Time,
+    /// Bytes of the request that were queued, as long as some are left.
+    written: Option<u64>,
+    /// Bytes of the answer's body so far.
+    body: u64,
+    request: u16,
+    /// The status of the answer; 0 before its head.
+    status: u16,
+    stage: Stage,
+    /// What is wrong with the answer, though it is well framed.
+    verdict: Option<Failure>,
+    /// Whether the request says that it is the connection's last.
+    last: bool,
+    /// Whether the connection stays after the answer.
+    keep: bool,
+    /// Whether it is given up as soon as its answer begins.
+    aborts: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has come back, and some of the request is not queued.
+    #[default]
+    Writing,
+    /// The head was sent; the body waits until the server asks for it.
+    AwaitingContinue,
+    /// The request was sent; nothing has come back.
+    AwaitingHead,
+    /// The answer has begun.
+    Reading,
+    /// The answer has begun, and a slow reader receives nothing until the deadline.
+    Held,
+}
+
+/// How far a request is after a piece of it was queued.
+enum Written {
+    Part(usize),
+    /// The head is, and the body waits until the server asks for it.
+    Head,
+    All,
+}
+
+/// What bytes did to the answer under way.
+enum Progress {
+    More,
+    /// The server wants the body (100 Continue).
+    Continue,
+    Complete,
+    Malformed,
+}
+
+impl StreamProtocol for Http {
+    const NAME: &'static str = "http";
+    type Requests = Requests;
+    type Exchange = Exchange;
+    /// The last head of an answer.
+    type Shared = LastHead;
+
+    fn prepare(&self) -> Result<Requests, StreamLoadError> {
+        self.prepare()
+    }
+
+    fn choose(requests: &Requests, random: &mut fastrand::Rng) -> u16 {
+        requests.choose(random)
+    }
+
+    fn begin(
+        exchange: &mut Exchange,
+        ask: Ask,
+        deadline: &mut Time,
+        context: &mut Context<'_, Self, impl Transport>,
+    ) -> Step {
+        let to_head = context.terms.requests.request(ask.request).to_head;
+        exchange.parser.expect_no_body(to_head);
+        exchange.since = context.now;
+        exchange.written = Some(0);
+        exchange.body = 0;
+        exchange.request = ask.request;
+        exchange.status = 0;
+        exchange.stage = Stage::Writing;
+        exchange.verdict = None;
+        exchange.last = ask.last;
+        exchange.keep = !ask.last;
+        exchange.aborts = ask.aborts;
+        exchange.write(deadline, context)
+    }
+
+    fn receive(
+        exchange: &mut Exchange,
+        bytes: &[u8],
+        deadline: &mut Time,
+        context: &mut Context<'_, Self, impl Transport>,
+    ) -> Step {
+        let mut rest = bytes;
+        loop {
+            let before = exchange.stage;
+            let early = matches!(before, Stage::Writing | Stage::AwaitingContinue);
+            if exchange.aborts && !early {
+                return Step::Aborted;
+            }
+            if before == Stage::AwaitingHead {
+                exchange.stage = Stage::Reading;
+            }
+            let progress = exchange.read(&mut rest, context);
+            if early && exchange.stage == Stage::Reading {
+                exchange.answered_early(before, context);
+                if exchange.aborts {
+                    return Step::Aborted;
+                }
+            }
+            match progress {
+                Progress::Continue => {
+                    context.counts.requests.continued += 1;
+                    let step = exchange.write(deadline, context);
+                    if rest.is_empty() || matches!(step, Step::Failed(_)) {
+                        return step;
+                    }
+                }
+                Progress::Malformed => return Step::Failed(Failure::Malformed),
+                Progress::More => {
+                    if !matches!(before, Stage::Reading | Stage::Held) && exchange.stage == Stage::Reading {
+                        *deadline = exchange.since + context.terms.request_timeout;
+                    }
+                    return exchange.hold(deadline, context);
+                }
+                Progress::Complete => return exchange.complete(),
+            }
+        }
+    }
+
+    fn drained(
+        exchange: &mut Exchange,
+        deadline: &mut Time,
+        context: &mut Context<'_, Self, impl Transport>,
+    ) -> Step {
+        if exchange.written.is_some() && exchange.stage != Stage::AwaitingContinue {
+            return exchange.write_on(deadline, context);
+        }
+        Step::Wait
+    }
+
+    fn expired(
+        exchange: &mut Exchange,
+        deadline: &mut Time,
+        context: &mut Context<'_, Self, impl Transport>,
+    ) -> Step {
+        *deadline = Time::NEVER;
+        match exchange.stage {
+            Stage::Writing => exchange.write_on(deadline, context),
+            Stage::AwaitingContinue => {
+                // The body is sent all the same (RFC 9110 10.1.1).
+                exchange.stage = Stage::Writing;
+                context.counts.requests.continue_timeouts += 1;
+                exchange.write_on(deadline, context)
+            }
+            Stage::AwaitingHead => Step::Failed(Failure::FirstByteTimeout),
+            Stage::Reading => Step::Failed(Failure::RequestTimeout),
+            Stage::Held => {
+                exchange.stage = Stage::Reading;
+                *deadline = exchange.since + context.terms.request_timeout;
+                if *deadline <= context.now {
+                    return Step::Failed(Failure::RequestTimeout);
+                }
+                Step::Resume
+            }
+        }
+    }
+
+    fn ended(
+        exchange: &mut Exchange,
+        genuine: bool,
+        context: &mut Context<'_, Self, impl Transport>,
+    ) -> Step {
+        match exchange.parser.finish() {
+            Ok(Some(Item::End)) if genuine => {
+                exchange.check_length(context);
+                exchange.complete()
+            }
+            Err(ResponseError::ClosedInHead | ResponseError::ClosedInBody) | Ok(_) => {
+                Step::Failed(Failure::ClosedEarly)
+            }
+            Err(_) => Step::Failed(Failure::Malformed),
+        }
+    }
+}
+
+impl Exchange {
+    /// Queues the next bytes of a request: as many as a slow client does in one step, or as may wait for the kernel.
+    fn write(&mut self, deadline: &mut Time, context: &mut Context<'_, Http, impl Transport>) -> Step {
+        let (now, terms) = (context.now, context.terms);
+        let rate = terms.pool.behaviour.write_bytes_per_second;
+        let (most, window) = match rate {
+            Some(rate) => (
+                (rate as f64 * WRITE_STEP.as_secs_f64()).ceil().max(1.0) as usize,
+                u64::MAX,
+            ),
+            None if context.out.copies() => (PIECE, WINDOW),
+            None => (usize::MAX, u64::MAX),
+        };
+        loop {
+            let written = match self.write_piece(terms.requests.request(self.request), most, context) {
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                    return Step::Failed(Failure::NoMemory);
+                }
+                Err(_) => return Step::Failed(Failure::Tls),
+            };
+            match (written, rate) {
+                (Written::All, _) => {
+                    self.written = None;
+                    if self.stage == Stage::Writing {
+                        (self.stage, self.since) = (Stage::AwaitingHead, now);
+                        context.counts.requests.sent += 1;
+                        *deadline = now + terms.first_byte_timeout;
+                    }
+                }
+                (Written::Head, _) => {
+                    self.stage = Stage::AwaitingContinue;
+                    *deadline = now + terms.continue_timeout;
+                }
+                // The next piece is not due before this one would have gone at that rate.
+                (Written::Part(bytes), Some(rate)) => {
+                    *deadline = now + Duration::from_secs_f64(bytes as f64 / rate as f64);
+                }
+                (Written::Part(_), None) if context.out.queued() > window => {
+                    context.out.notify_drained();
+                    *deadline = self.since + terms.request_timeout;
+                }
+                (Written::Part(_), None) => continue,
+            }
+            return Step::Wait;
+        }
+    }
+
+    /// Goes on with a request of which some is left.
+    fn write_on(&mut self, deadline: &mut Time, context: &mut Context<'_, Http, impl Transport>) -> Step {
+        if context.now >= self.since + context.terms.request_timeout {
+            return Step::Failed(Failure::RequestTimeout);
+        }
+        self.write(deadline, context)
+    }
+
+    /// Queues the next piece of a request, at most so many bytes.
+    fn write_piece(
+        &mut self,
+        request: &Prepared,
+        most: usize,
+        context: &mut Context<'_, Http, impl Transport>,
+    ) -> io::Result<Written> {
+        let Some(before) = self.written else {
+            return Ok(Written::All);
+        };
+        let head = request.head(self.last);
+        let (head_bytes, out) = (head.len() as u64, &mut *context.out);
+        let piece = if before < head_bytes {
+            let left = &head[before as usize..];
+            let piece = &left[..left.len().min(most)];
+            out.write(piece)?;
+            piece.len()
+        } else if let Some(body) = &request.body {
+            body.write(before - head_bytes, most, out)?
+        } else {
+            0
+        };
+        let written = before + piece as u64;
+        self.written = Some(written);
+        context.counts.bytes.sent += piece as u64;
+        // A body that is waited for begins after the wait, also where it is empty.
+        if request.expect_continue && before < head_bytes && written == head_bytes {
+            return Ok(Written::Head);
+        }
+        if written < head_bytes + request.body.as_ref().map_or(0, Body::length) {
+            return Ok(Written::Part(piece));
+        }
+        request.body.as_ref().map_or(Ok(()), |body| body.end(out))?;
+        Ok(Written::All)
+    }
+
+    /// The answer has begun before the request was sent. After an answer instead of 100 Continue, or an error, what is left
+    /// of the request is not sent, and the connection closes, as the server might take the next request for it (RFC 9110
+    /// 10.1.1).
+    fn answered_early(&mut self, before: Stage, context: &mut Context<'_, Http, impl Transport>) {
+        let (refused, waited) = (self.status >= 400, before == Stage::AwaitingContinue);
+        context.counts.requests.sent += 1;
+        context.counts.requests.body_refused += u64::from(waited);
+        self.since = context.now;
+        if waited || refused || context.terms.pool.behaviour.write_bytes_per_second.is_some() {
+            (self.written, self.keep) = (None, false);
+        }
+    }
+
+    /// Reads bytes of the answer; leaves those behind 100 Continue.
+    fn read(&mut self, rest: &mut &[u8], context: &mut Context<'_, Http, impl Transport>) -> Progress {
+        let asked = context.terms.requests.request(self.request);
+        loop {
+            let Ok((used, item)) = self.parser.feed_after(rest, context.shared) else {
+                return Progress::Malformed;
+            };
+            *rest = &rest[used..];
+            match item {
+                None => return Progress::More,
+                Some(Item::Informational(100)) if self.stage == Stage::AwaitingContinue => {
+                    self.stage = Stage::Writing;
+                    return Progress::Continue;
+                }
+                Some(Item::Informational(_)) => {}
+                Some(Item::Head(head)) => {
+                    if self.stage != Stage::Held {
+                        self.stage = Stage::Reading;
+                    }
+                    self.status = head.status;
+                    self.keep &= head.keep_alive;
+                    if !context.terms.requests.expects(head.status) {
+                        self.verdict = Some(Failure::WrongStatus);
+                    }
+                }
+                Some(Item::Body(part)) => {
+                    if !asked.promise.holds(self.body, part, asked.body.as_ref()) {
+                        self.verdict.get_or_insert(Failure::WrongBody);
+                    }
+                    self.body += part.len() as u64;
+                    context.counts.bytes.body += part.len() as u64;
+                }
+                Some(Item::End) => {
+                    if !asked.to_head {
+                        self.check_length(context);
+                    }
+                    // Requests are not pipelined: nothing can follow.
+                    return if rest.is_empty() {
+                        Progress::Complete
+                    } else {
+                        Progress::Malformed
+                    };
+                }
+            }
+        }
+    }
+
+    /// Compares the length of a complete answer with what was promised.
+    fn check_length(&mut self, context: &Context<'_, Http, impl Transport>) {
+        let asked = context.terms.requests.request(self.request);
+        if !asked.promise.is_whole(self.body, asked.body.as_ref()) {
+            self.verdict.get_or_insert(Failure::WrongBody);
+        }
+    }
+
+    /// Stops receiving for as long as a slow reader is ahead of its rate.
+    fn hold(&mut self, deadline: &mut Time, context: &Context<'_, Http, impl Transport>) -> Step {
+        if let Some(rate) = context.terms.pool.behaviour.read_bytes_per_second
+            && matches!(self.stage, Stage::Reading | Stage::Held)
+        {
+            let allowed = self.since + Duration::from_secs_f64(self.body as f64 / rate as f64);
+            if allowed > context.now + AHEAD {
+                self.stage = Stage::Held;
+                *deadline = allowed;
+                return Step::Hold;
+            }
+        }
+        Step::Wait
+    }
+
+    fn complete(&self) -> Step {
+        Step::Complete {
+            wrong: self.verdict,
+            // An answer that is complete before its request leaves the two sides at different places.
+            stays: self.keep && self.written.is_none(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,484 @@
+//! A connection in its worker: events of the engine go to its state machine, through its TLS session if it has one, and
+//! what the state machine wants is done: operations for the engine, counts, the next request.
+
+use super::connection::{Connection, Input, Next, Outcome, Settled};
+use super::group::Group;
+use super::loaded::Counts;
+use super::protocol::{Ask, Context, StreamProtocol, Transport};
+use super::terms::Terms;
+use super::tls::Session;
+use crate::failure::Failure;
+use crate::sources::{Release, Source};
+use corelane_worker::Time;
+use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Plain};
+use corelane_worker::timers::{Timer, Wheel};
+use corelane_worker::tls::{Buffers, Encrypted};
+use std::time::Duration;
+
+/// How long a connection waits that could not be opened, before it tries again: a server that refuses is not to be met by
+/// as many attempts as the CPU can make.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+
+/// The mean latency follows this many answers.
+const MEAN_OVER: i64 = 64;
+
+/// A connection and what its worker keeps of it.
+#[derive(Debug)]
+pub(crate) struct Slot<P: StreamProtocol> {
+    pub(crate) id: Option<Id>,
+    /// Which of its worker's groups it belongs to.
+    pub(crate) group: u16,
+    source: Option<Source>,
+    timer: Option<Timer>,
+    /// When the timer fires; never without one.
+    fires: Time,
+    session: Option<Box<Session>>,
+    /// When the handshake of the session began.
+    handshake_began: Time,
+    pub(crate) connection: Connection<P>,
+}
+
+impl<P: StreamProtocol> Slot<P> {
+    pub(crate) fn new(group: u16) -> Self {
+        Self {
+            id: None,
+            group,
+            source: None,
+            timer: None,
+            fires: Time::NEVER,
+            session: None,
+            handshake_began: Time::default(),
+            connection: Connection::new(),
+        }
+    }
+}
+
+/// How far the run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Connections are opened; no requests are made.
+    Opening,
+    /// Requests are made.
+    Running,
+    /// No more requests are made; answers are waited for.
+    Draining,
+}
+
+/// What the connections of a worker share.
+pub(crate) struct Shared {
+    pub(crate) stage: Stage,
+    pub(crate) wheel: Wheel<u32>,
+    pub(crate) random: fastrand::Rng,
+    /// Connections being opened.
+    pub(crate) opening: usize,
+    pub(crate) open: u64,
+    pub(crate) mean_latency: Duration,
+    /// Connection of each engine slot.
+    pub(crate) of_slot: Vec<u32>,
+    buffers: Buffers,
+}
+
+impl Shared {
+    /// What the connections of worker `place` share, before there is one.
+    pub(crate) fn new(place: usize, now: Time) -> Self {
+        Self {
+            stage: Stage::Opening,
+            wheel: Wheel::new(now),
+            // Requests are drawn alike in every run; workers differ.
+            random: fastrand::Rng::with_seed(place as u64),
+            opening: 0,
+            open: 0,
+            mean_latency: Duration::ZERO,
+            of_slot: Vec::new(),
+            buffers: Buffers::default(),
+        }
+    }
+}
+
+/// One connection of a worker while something happens to it.
+pub(crate) struct Client<'a, P: StreamProtocol> {
+    pub(crate) ops: &'a mut Ops,
+    pub(crate) now: Time,
+    pub(crate) index: usize,
+    pub(crate) slot: &'a mut Slot<P>,
+    pub(crate) group: &'a mut Group<P>,
+    pub(crate) shared: &'a mut Shared,
+}
+
+impl<P: StreamProtocol> Client<'_, P> {
+    /// Something happened on the connection.
+    pub(crate) fn handle(&mut self, event: Event<'_>) {
+        match event {
+            Event::Bytes(bytes) if self.slot.session.is_some() => self.decrypt(bytes),
+            Event::Bytes(bytes) => self.step(Input::Bytes(bytes)),
+            Event::Opened { .. } => self.connected(),
+            Event::Drained => self.step(Input::Drained),
+            Event::PeerClosed => {
+                let genuine = self.slot.session.as_deref().is_none_or(Session::has_ended);
+                self.step(Input::PeerClosed { genuine });
+            }
+            Event::Closed(cause) => self.closed(cause),
+            _ => {}
+        }
+    }
+
+    /// The timer has fired. Timers are lazy: one that fires too early is set again, so that a deadline that moves on with
+    /// every request costs nothing.
+    pub(crate) fn fired(&mut self) {
+        (self.slot.timer, self.slot.fires) = (None, Time::NEVER);
+        if self.slot.connection.deadline() > self.now {
+            self.watch();
+        } else if self.slot.id.is_some() {
+            self.step(Input::Expired);
+        } else {
+            self.begin(self.slot.connection.deadline());
+        }
+    }
+
+    /// Sets the timer, unless it fires early enough.
+    fn watch(&mut self) {
+        let deadline = self.slot.connection.deadline();
+        if deadline >= self.slot.fires {
+            return;
+        }
+        if let Some(timer) = self.slot.timer.take() {
+            self.shared.wheel.cancel(timer);
+        }
+        self.slot.timer = Some(self.shared.wheel.insert(deadline, self.index as u32));
+        self.slot.fires = deadline;
+    }
+
+    /// Has the state machine take what happens, and does what it wants.
+    pub(crate) fn step(&mut self, input: Input<'_>) {
+        let Some(id) = self.slot.id else { return };
+        let mut plain = Plain { ops: self.ops, id };
+        let (connection, group, now) = (&mut self.slot.connection, &mut *self.group, self.now);
+        let outcome = match (&mut self.slot.session, &mut group.encryption) {
+            (Some(session), Some(encryption)) => {
+                let mut out = Encrypted {
+                    plain,
+                    session,
+                    outgoing: &mut self.shared.buffers.outgoing,
+                    sent: &mut encryption.counts.bytes_sent,
+                };
+                let (counts, shared) = (&mut group.tally.counts, &mut group.shared);
+                take(connection, input, (now, &group.terms, counts, shared), &mut out)
+            }
+            _ => {
+                let (counts, shared) = (&mut group.tally.counts, &mut group.shared);
+                take(connection, input, (now, &group.terms, counts, shared), &mut plain)
+            }
+        };
+        self.apply(id, outcome);
+    }
+
+    fn apply(&mut self, id: Id, outcome: Outcome) {
+        if let Some(settled) = outcome.settled {
+            self.settle(settled);
+        }
+        match outcome.next {
+            Next::Wait => {}
+            Next::Hold => self.ops.receive(id, false),
+            Next::Resume => self.ops.receive(id, true),
+            Next::Ready => return self.rest(),
+            Next::Due(due) => return self.begin(due),
+            Next::Close => self.ops.close(id),
+            Next::Reset => self.ops.abort(id),
+        }
+        self.watch();
+    }
+
+    /// Accounts for a request that has ended.
+    fn settle(&mut self, settled: Settled) {
+        let counts = &mut self.group.tally.counts.requests;
+        counts.unfinished -= 1;
+        match settled {
+            Settled::Answered(latency) => {
+                counts.ok += 1;
+                self.group
+                    .tally
+                    .histograms
+                    .latency
+                    .record(latency.as_nanos() as u64);
+                let mean = self.shared.mean_latency.as_nanos() as i64;
+                let mean = mean + (latency.as_nanos() as i64 - mean) / MEAN_OVER;
+                self.shared.mean_latency = Duration::from_nanos(mean as u64);
+            }
+            Settled::Failed(failure) => {
+                counts.failed += 1;
+                counts.by_cause.count(failure);
+            }
+            Settled::Aborted => counts.aborted += 1,
+        }
+    }
+
+    fn may_ask(&self) -> bool {
+        self.shared.stage == Stage::Running && self.group.may_ask(self.index)
+    }
+
+    /// What an open connection does that has nothing under way.
+    pub(crate) fn rest(&mut self) {
+        if self.group.terms.is_open_loop() {
+            self.group.idle.push(self.index - self.group.members.start);
+            self.group.starving = false;
+        } else if self.may_ask() {
+            self.think();
+        }
+    }
+
+    /// Makes the next request after the time that the pool's clients think.
+    fn think(&mut self) {
+        let think = self.group.terms.think;
+        if think.is_zero() {
+            self.begin(self.now);
+        } else {
+            self.wait(self.now + think);
+        }
+    }
+
+    /// Has the next request made, or a closed connection opened again, at `due`.
+    fn wait(&mut self, due: Time) {
+        if self.slot.connection.is_closed() {
+            self.slot.connection.retry(due);
+        } else {
+            self.slot.connection.pause(due);
+        }
+        self.watch();
+    }
+
+    /// As [`wait`](Self::wait) for a connection that is at work anew, or whose last attempt failed.
+    pub(crate) fn retry(&mut self, due: Time) {
+        if self.shared.stage == Stage::Running && !P::IS_TRANSFER {
+            self.wait(due);
+        }
+    }
+
+    /// The first request of a connection. Thinkers do not all wake at once: each first thinks a random part of its time.
+    pub(crate) fn first(&mut self) {
+        if P::IS_TRANSFER {
+            return self.step(Input::Drained);
+        }
+        let terms = &self.group.terms;
+        let pause = Duration::from_secs_f64(terms.pool.behaviour.first_pause_s);
+        let pause = pause + terms.think.mul_f64(self.shared.random.f64());
+        let connection = &self.slot.connection;
+        if connection.is_idle() && (pause.is_zero() || terms.is_open_loop()) {
+            self.rest();
+        } else if connection.is_idle() || connection.is_closed() {
+            self.wait(self.now + pause);
+        }
+    }
+
+    /// Begins a request that was due at `due`, on a connection that is opened first where it is closed. Where a schedule
+    /// decides, one that is closed is opened for the next request.
+    pub(crate) fn begin(&mut self, due: Time) {
+        if !self.may_ask() {
+            return;
+        }
+        let closed = self.slot.connection.is_closed();
+        if closed && self.group.terms.is_open_loop() {
+            return self.connect(None);
+        }
+        self.count_begun();
+        if closed {
+            self.connect(Some(due));
+        } else {
+            self.ask(due);
+        }
+    }
+
+    fn count_begun(&mut self) {
+        self.group.budget -= 1;
+        self.group.tally.counts.requests.begun += 1;
+        self.group.tally.counts.requests.unfinished += 1;
+    }
+
+    fn ask(&mut self, due: Time) {
+        let (terms, random) = (&self.group.terms, &mut self.shared.random);
+        let request = P::choose(&terms.requests, random);
+        let abort_share = terms.pool.behaviour.abort_share;
+        let ask = Ask {
+            due,
+            request,
+            aborts: abort_share > 0.0 && random.f64() < abort_share,
+            last: false,
+        };
+        self.step(Input::Ask(ask));
+    }
+
+    /// Opens the connection, for a request that was due at `owed` where there is one; or finds that no source is left.
+    pub(crate) fn connect(&mut self, owed: Option<Time>) {
+        let ports = &mut self.group.ports;
+        let Some(source) = ports.take(self.now) else {
+            let free = ports.next_free().unwrap_or_default();
+            self.not_opened(Failure::NoPorts, owed.is_some());
+            return self.retry(free.max(self.now + TRY_AGAIN));
+        };
+        let mut options = ConnectOptions::default();
+        options.local = ports.address(source);
+        options.timeout = Some(self.group.terms.connect_timeout);
+        let id = self.ops.connect(self.group.terms.pool.target, options);
+        (self.slot.id, self.slot.source) = (Some(id), Some(source));
+        self.slot.connection.open(self.now, owed);
+        self.shared.opening += 1;
+        if self.shared.of_slot.len() <= id.slot() {
+            self.shared.of_slot.resize(id.slot() + 1, u32::MAX);
+        }
+        self.shared.of_slot[id.slot()] = self.index as u32;
+    }
+
+    /// Counts a connection that could not be opened, against the request that waited for it where there is one.
+    fn not_opened(&mut self, failure: Failure, had_request: bool) {
+        self.group.tally.counts.connections.failed.count(failure);
+        if had_request {
+            self.settle(Settled::Failed(failure));
+        }
+    }
+
+    /// The TCP connection is open. Without TLS it is of use at once.
+    fn connected(&mut self) {
+        let Some(encryption) = &mut self.group.encryption else {
+            return self.opened();
+        };
+        match encryption.session() {
+            Ok(session) => {
+                self.slot.session = Some(Box::new(session));
+                self.slot.handshake_began = self.now;
+                let timeout = self.group.terms.connect_timeout;
+                self.slot.connection.begin_handshake(timeout);
+                self.watch();
+                self.decrypt(&[]);
+            }
+            Err(error) => {
+                let failure = encryption.counts.count_error(&error);
+                self.step(Input::SessionFailed(failure));
+            }
+        }
+    }
+
+    /// The connection is open, and its handshake complete.
+    fn opened(&mut self) {
+        let Some((began, owed)) = self.slot.connection.opened() else {
+            return;
+        };
+        self.shared.opening -= 1;
+        self.shared.open += 1;
+        let counts = &mut self.group.tally.counts.connections;
+        counts.opened += 1;
+        counts.opened_again += u64::from(self.shared.stage != Stage::Opening);
+        self.group
+            .tally
+            .histograms
+            .connect
+            .record(self.now.since(began).as_nanos() as u64);
+        match owed {
+            Some(due) => self.ask(due),
+            None if P::IS_TRANSFER => {
+                self.count_begun();
+                self.ask(self.now);
+            }
+            None => self.rest(),
+        }
+    }
+
+    /// Takes what the server sent over TLS, at first nothing.
+    fn decrypt(&mut self, bytes: &[u8]) {
+        let (Some(id), Some(session), Some(encryption)) =
+            (self.slot.id, &mut self.slot.session, &mut self.group.encryption)
+        else {
+            return;
+        };
+        if self.slot.connection.has_failed_handshake() {
+            return;
+        }
+        encryption.counts.bytes_received += bytes.len() as u64;
+        let (mut failure, news) = match session.receive(bytes, &mut self.shared.buffers) {
+            Ok(news) => (None, news),
+            Err(error) => (Some(encryption.counts.count_error(&error)), Default::default()),
+        };
+        if let Some(kind) = news.opened {
+            encryption.counts.count_handshake(kind, session);
+            let took = self.now.since(self.slot.handshake_began);
+            self.group
+                .tally
+                .histograms
+                .handshake
+                .record(took.as_nanos() as u64);
+        }
+        let mut out = Encrypted {
+            plain: Plain { ops: self.ops, id },
+            session,
+            outgoing: &mut self.shared.buffers.outgoing,
+            sent: &mut encryption.counts.bytes_sent,
+        };
+        if out.flush().is_err() {
+            failure.get_or_insert(Failure::NoMemory);
+        }
+        if news.opened.is_some() {
+            self.opened();
+        }
+        let mut plain = std::mem::take(&mut self.shared.buffers.plain);
+        if !plain.is_empty() {
+            self.step(Input::Bytes(&plain));
+        }
+        plain.clear();
+        self.shared.buffers.plain = plain;
+        if let Some(failure) = failure {
+            self.step(Input::SessionFailed(failure));
+        } else if news.ended {
+            self.step(Input::SessionEnded);
+        }
+    }
+
+    /// The engine is done with the connection. In the run it is opened again, for the next request or to wait for one.
+    fn closed(&mut self, cause: Cause) {
+        if P::IS_TRANSFER {
+            self.step(Input::Left { lasted: false });
+        }
+        (self.slot.id, self.slot.session) = (None, None);
+        let ended = self.slot.connection.closed(cause);
+        let mut is_planned = false;
+        if let Some(source) = self.slot.source.take() {
+            let port = self.group.ports.address(source).map(|address| address.port());
+            is_planned = port.is_some_and(|port| port != 0);
+            self.group.ports.release(source, ended.release, self.now);
+        }
+        if !ended.was_open {
+            self.shared.opening -= 1;
+            // A planned port that somebody else holds is none of the run's: the next one is as good.
+            if is_planned && ended.release == Release::Taken {
+                return self.connect(ended.request);
+            }
+            self.not_opened(ended.failure, ended.request.is_some());
+            return self.retry(self.now + TRY_AGAIN);
+        }
+        self.shared.open -= 1;
+        self.group.tally.counts.connections.reset_by_server += u64::from(cause == Cause::Reset);
+        if ended.request.is_some() {
+            self.settle(Settled::Failed(ended.failure));
+        }
+        if !P::IS_TRANSFER && self.may_ask() {
+            self.think();
+        }
+    }
+}
+
+fn take<P: StreamProtocol>(
+    connection: &mut Connection<P>,
+    input: Input<'_>,
+    (now, terms, counts, shared): (Time, &Terms<P>, &mut Counts, &mut P::Shared),
+    out: &mut impl Transport,
+) -> Outcome {
+    let mut context = Context {
+        now,
+        terms,
+        counts,
+        out,
+        shared,
+    };
+    let outcome = connection.take(input, &mut context);
+    if outcome.next == Next::Close {
+        context.out.end();
+    }
+    outcome
+}

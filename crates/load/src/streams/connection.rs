@@ -1,0 +1,402 @@
+//! One connection of the generator, as a state machine without I/O: from its opening to its end, whatever is said on it.
+//!
+//! In: requests to make, bytes, ends and passed deadlines, each with the time at which it came. Out: bytes into a
+//! [`Transport`](super::protocol::Transport); an [`Outcome`], which says how the request under way was settled and what the
+//! owner does next; and the [`deadline`](Connection::deadline) by which the connection is to be looked at again.
+//!
+//! Sized for a million: no allocation but those of the protocol.
+
+use super::protocol::{Ask, Context, Step, StreamProtocol, Transport};
+use crate::failure::Failure;
+use crate::sources::Release;
+use corelane_worker::Time;
+use corelane_worker::engine::Cause;
+use std::time::Duration;
+
+/// How long the server has to close a connection first, so that its port is free at once and TIME_WAIT is the server's.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A connection, open or not.
+#[derive(Debug)]
+pub(crate) struct Connection<P: StreamProtocol> {
+    /// The request and the answer under way, or the last ones.
+    pub(crate) exchange: P::Exchange,
+    state: State,
+    /// When something must have happened, or is to.
+    deadline: Time,
+    /// Requests answered since it was opened.
+    served: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    /// There is none: not opened yet, or ended. It may be opened again at the deadline.
+    Closed,
+    /// Being opened, its TLS handshake included. `failed` is set when the handshake has failed and the end is awaited.
+    Opening {
+        began: Time,
+        /// When the request was due that waits for it.
+        owed: Option<Time>,
+        failed: Option<Failure>,
+    },
+    /// Open, with nothing to do.
+    Idle,
+    /// Open, and the next request is due at the deadline.
+    Pausing,
+    /// A request is under way, which was due at this time.
+    Asking(Time),
+    /// Nothing more will be asked on it; the server may close first.
+    Lingering,
+    /// Closed by this side, and the engine has not reported the end.
+    Closing(Release),
+}
+
+/// What happens to a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Input<'a> {
+    /// It makes a request.
+    Ask(Ask),
+    /// What the server sent, in plain.
+    Bytes(&'a [u8]),
+    /// The kernel has taken everything that was queued.
+    Drained,
+    /// The server sends nothing more; see [`StreamProtocol::ended`] for `genuine`.
+    PeerClosed { genuine: bool },
+    /// The deadline has passed.
+    Expired,
+    /// TLS has failed.
+    SessionFailed(Failure),
+    /// The server has ended its TLS session; it closes the connection next.
+    SessionEnded,
+    /// Of a transfer: the time to send is over.
+    Finish,
+    /// Of a transfer: the connection has ended, or with `lasted` the run before it.
+    Left { lasted: bool },
+}
+
+/// What an event led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// How the request under way ended, if it did.
+    pub(crate) settled: Option<Settled>,
+    pub(crate) next: Next,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// Answered as expected, so long after it was due.
+    Answered(Duration),
+    Failed(Failure),
+    /// Given up, as it was to be.
+    Aborted,
+}
+
+/// What the owner of a connection does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing, until something arrives or the deadline passes.
+    Wait,
+    /// Receives nothing until the deadline.
+    Hold,
+    /// Receives again.
+    Resume,
+    /// May make the next request.
+    Ready,
+    /// Makes the request that was due at this time.
+    Due(Time),
+    /// Closes it after what is queued.
+    Close,
+    /// Resets it, which leaves its port free at once.
+    Reset,
+}
+
+impl From<Next> for Outcome {
+    fn from(next: Next) -> Self {
+        Self { settled: None, next }
+    }
+}
+
+/// What has ended with a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) was_open: bool,
+    /// What happens to its source port.
+    pub(crate) release: Release,
+    /// Why it ended, for the request that was under way or waited for it.
+    pub(crate) failure: Failure,
+    /// When that request was due; `None` without one.
+    pub(crate) request: Option<Time>,
+}
+
+impl<P: StreamProtocol> Connection<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            exchange: P::Exchange::default(),
+            state: State::Closed,
+            deadline: Time::NEVER,
+            served: 0,
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle)
+    }
+
+    /// Whether its TCP connection is open, and its handshake complete.
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self.state, State::Closed | State::Opening { .. })
+    }
+
+    /// Whether it is open and no request was answered on it.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.is_open() && self.served == 0
+    }
+
+    /// Whether its handshake has failed: what the server still sends is of no interest.
+    pub(crate) fn has_failed_handshake(&self) -> bool {
+        matches!(self.state, State::Opening { failed: Some(_), .. })
+    }
+
+    /// It is being opened from `now` on, for a request that was due at `owed` where there is one.
+    pub(crate) fn open(&mut self, now: Time, owed: Option<Time>) {
+        *self = Self::new();
+        self.state = State::Opening {
+            began: now,
+            owed,
+            failed: None,
+        };
+    }
+
+    /// Its TLS handshake begins; it ends within `timeout` from the first attempt to open the connection.
+    pub(crate) fn begin_handshake(&mut self, timeout: Duration) {
+        if let State::Opening { began, .. } = self.state {
+            self.deadline = began + timeout;
+        }
+    }
+
+    /// It is open, and its handshake complete: when opening began, and when the request was due that waits for it.
+    pub(crate) fn opened(&mut self) -> Option<(Time, Option<Time>)> {
+        let State::Opening { began, owed, .. } = self.state else {
+            return None;
+        };
+        self.rest();
+        Some((began, owed))
+    }
+
+    fn rest(&mut self) -> Next {
+        (self.state, self.deadline) = (State::Idle, Time::NEVER);
+        Next::Ready
+    }
+
+    /// Has an idle one make its next request at `due`.
+    pub(crate) fn pause(&mut self, due: Time) {
+        (self.state, self.deadline) = (State::Pausing, due);
+    }
+
+    /// Has a closed one opened again at `when`.
+    pub(crate) fn retry(&mut self, when: Time) {
+        self.deadline = when;
+    }
+
+    /// Takes what happens to it.
+    #[inline]
+    pub(crate) fn take(&mut self, input: Input<'_>, context: &mut Context<'_, P, impl Transport>) -> Outcome {
+        match input {
+            Input::Ask(ask) => self.ask(ask, context),
+            Input::Bytes(bytes) => self.receive(bytes, context),
+            Input::PeerClosed { genuine } => self.peer_closed(genuine, context),
+            Input::Expired => self.expired(context),
+            Input::SessionFailed(failure) => self.session_failed(failure, context.now),
+            Input::SessionEnded => self.session_ended(context),
+            Input::Drained | Input::Finish | Input::Left { .. }
+                if !matches!(self.state, State::Asking(_)) =>
+            {
+                Next::Wait.into()
+            }
+            Input::Drained => {
+                let step = P::drained(&mut self.exchange, &mut self.deadline, context);
+                self.follow(step, context.now)
+            }
+            Input::Finish => {
+                P::finish(&mut self.exchange, &mut self.deadline, context);
+                Next::Wait.into()
+            }
+            Input::Left { lasted } => {
+                P::left(&mut self.exchange, lasted, context);
+                Next::Wait.into()
+            }
+        }
+    }
+
+    fn ask(&mut self, mut ask: Ask, context: &mut Context<'_, P, impl Transport>) -> Outcome {
+        ask.last = self.served + 1 >= context.terms.requests_a_connection;
+        self.state = State::Asking(ask.due);
+        let step = P::begin(&mut self.exchange, ask, &mut self.deadline, context);
+        self.follow(step, context.now)
+    }
+
+    fn receive(&mut self, bytes: &[u8], context: &mut Context<'_, P, impl Transport>) -> Outcome {
+        context.counts.bytes.received += bytes.len() as u64;
+        match self.state {
+            State::Asking(_) => {
+                let step = P::receive(&mut self.exchange, bytes, &mut self.deadline, context);
+                self.follow(step, context.now)
+            }
+            State::Idle | State::Pausing => {
+                context.counts.connections.unasked_bytes += 1;
+                self.reset(Settled::Failed(Failure::Malformed))
+            }
+            // What still comes on a connection that is being closed is of no interest.
+            _ => Next::Wait.into(),
+        }
+    }
+
+    /// Does what the exchange under way wants.
+    #[inline]
+    fn follow(&mut self, step: Step, now: Time) -> Outcome {
+        match step {
+            Step::Wait => Next::Wait.into(),
+            Step::Hold => Next::Hold.into(),
+            Step::Resume => Next::Resume.into(),
+            Step::Complete { wrong, stays } => {
+                let settled = Some(self.complete(wrong, now));
+                let next = if stays { self.rest() } else { self.linger(now) };
+                Outcome { settled, next }
+            }
+            Step::Failed(failure) => self.reset(Settled::Failed(failure)),
+            Step::Aborted => self.reset(Settled::Aborted),
+        }
+    }
+
+    fn complete(&mut self, wrong: Option<Failure>, now: Time) -> Settled {
+        self.served += 1;
+        match (wrong, &self.state) {
+            (None, State::Asking(due)) => Settled::Answered(now.since(*due)),
+            (wrong, _) => Settled::Failed(wrong.unwrap_or(Failure::Other)),
+        }
+    }
+
+    fn linger(&mut self, now: Time) -> Next {
+        (self.state, self.deadline) = (State::Lingering, now + LINGER);
+        Next::Wait
+    }
+
+    fn close(&mut self, release: Release) -> Next {
+        (self.state, self.deadline) = (State::Closing(release), Time::NEVER);
+        Next::Close
+    }
+
+    /// Ends the request under way, and the connection with it.
+    fn reset(&mut self, settled: Settled) -> Outcome {
+        let asking = matches!(self.state, State::Asking(_));
+        self.close(Release::Free);
+        Outcome {
+            settled: asking.then_some(settled),
+            next: Next::Reset,
+        }
+    }
+
+    /// After a failed handshake the server, which got an alert, closes first.
+    fn session_failed(&mut self, failure: Failure, now: Time) -> Outcome {
+        match &mut self.state {
+            State::Opening { failed, .. } => {
+                failed.get_or_insert(failure);
+                self.deadline = now + LINGER;
+                Next::Wait.into()
+            }
+            State::Closed | State::Closing(_) => Next::Wait.into(),
+            _ => self.reset(Settled::Failed(failure)),
+        }
+    }
+
+    fn session_ended(&mut self, context: &mut Context<'_, P, impl Transport>) -> Outcome {
+        match &self.state {
+            State::Opening { .. } => self.session_failed(Failure::ClosedEarly, context.now),
+            State::Closed | State::Closing(_) | State::Lingering => Next::Wait.into(),
+            _ => Outcome {
+                settled: self.settle_end(true, context),
+                next: self.linger(context.now),
+            },
+        }
+    }
+
+    fn peer_closed(&mut self, genuine: bool, context: &mut Context<'_, P, impl Transport>) -> Outcome {
+        if let State::Opening { failed, .. } = &mut self.state {
+            failed.get_or_insert(Failure::ClosedEarly);
+            return Next::Close.into();
+        }
+        context.counts.connections.closed_by_server += 1;
+        Outcome {
+            settled: self.settle_end(genuine, context),
+            next: self.close(Release::Free),
+        }
+    }
+
+    /// The end of what the server sends completes the answer under way, or it fails.
+    fn settle_end(&mut self, genuine: bool, context: &mut Context<'_, P, impl Transport>) -> Option<Settled> {
+        if !matches!(self.state, State::Asking(_)) {
+            return None;
+        }
+        Some(match P::ended(&mut self.exchange, genuine, context) {
+            Step::Complete { wrong, .. } => self.complete(wrong, context.now),
+            Step::Failed(failure) => Settled::Failed(failure),
+            _ => Settled::Failed(Failure::ClosedEarly),
+        })
+    }
+
+    fn expired(&mut self, context: &mut Context<'_, P, impl Transport>) -> Outcome {
+        if let State::Asking(_) = self.state {
+            let step = P::expired(&mut self.exchange, &mut self.deadline, context);
+            return self.follow(step, context.now);
+        }
+        let due = std::mem::replace(&mut self.deadline, Time::NEVER);
+        match &mut self.state {
+            State::Closed => Next::Due(due).into(),
+            State::Pausing => {
+                self.rest();
+                Next::Due(due).into()
+            }
+            State::Opening { failed, .. } => {
+                failed.get_or_insert(Failure::HandshakeTimeout);
+                Next::Reset.into()
+            }
+            State::Lingering => self.close(Release::Rests).into(),
+            State::Idle | State::Asking(_) | State::Closing(_) => Next::Wait.into(),
+        }
+    }
+
+    /// The engine is done with it.
+    pub(crate) fn closed(&mut self, cause: Cause) -> Ended {
+        self.deadline = Time::NEVER;
+        let state = std::mem::replace(&mut self.state, State::Closed);
+        let mut ended = Ended {
+            was_open: true,
+            release: Release::Free,
+            failure: Failure::of_cause(cause, true),
+            request: None,
+        };
+        match state {
+            State::Opening { owed, failed, .. } => {
+                ended.was_open = false;
+                ended.request = owed;
+                ended.failure = failed.unwrap_or(Failure::of_cause(cause, false));
+                if cause == Cause::AddressInUse {
+                    ended.release = Release::Taken;
+                }
+            }
+            State::Asking(due) => ended.request = Some(due),
+            State::Closing(release) => ended.release = release,
+            _ => {}
+        }
+        ended
+    }
+}

@@ -1,0 +1,431 @@
+//! One worker of the generator: opens its connections, makes requests as each pool's model and the phases say, and waits for
+//! the last answers.
+//!
+//! In: its part of the plan, the times of the phases, events of its engine, which go to the connections (`client.rs`). Out:
+//! at the end an [`Outcome`].
+
+use super::client::{Client, Shared, Slot, Stage};
+use super::connection::Input;
+use super::group::Group;
+use super::phases::PhaseTimes;
+use super::plan::StreamPlan;
+use super::protocol::StreamProtocol;
+use super::terms::Terms;
+use crate::showing::{Showing, Shown};
+use corelane_host::counters::ThreadClock;
+use corelane_host::usage::{self, Usage};
+use corelane_worker::crew::Job;
+use corelane_worker::engine::{Engine, Event, Handler, Id, Ops};
+use corelane_worker::{CachePadded, Counter, Time};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Requests of a schedule that are begun before arrivals are looked at again.
+const BURST: usize = 64;
+
+/// Connections being opened at a time, over all workers, before the run: more of them would overflow the usual backlogs
+/// (`net.core.somaxconn` is 4,096), and a connection request that is dropped costs a second.
+const OPENING_AT_ONCE: usize = 1_024;
+
+/// How long a turn waits at most, so that a stop is noticed even where nothing else happens.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
+
+/// Answers gather for this part of the mean latency: what they wait for each other is then a sixteenth of it on average.
+const GATHERING_PART: u32 = 8;
+
+/// To sleep for less would cost more than it spares.
+const SHORTEST_GATHERING: Duration = Duration::from_micros(5);
+
+/// Answers to be expected in that time; a sleep that gathers fewer spares nothing.
+const FEWEST_GATHERED: u128 = 2;
+
+/// How often a ramp of connections is looked at.
+const RAMP_LOOK: Duration = Duration::from_millis(10);
+
+/// What anyone may read while a worker runs.
+#[derive(Debug, Default)]
+pub(crate) struct LiveCounters {
+    pub(crate) open: Counter,
+    pub(crate) sent: Counter,
+    pub(crate) ok: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) sent_bytes: Counter,
+    pub(crate) received_bytes: Counter,
+    /// Transfers that stand still.
+    pub(crate) stalled: Counter,
+    /// 1 when no more requests are made, or the last bytes of all transfers have arrived.
+    pub(crate) draining: Counter,
+    pub(crate) shown: Showing<Shown>,
+}
+
+/// What all workers share.
+pub(crate) struct Common<P: StreamProtocol> {
+    pub(crate) plan: StreamPlan<P>,
+    /// Of each pool.
+    pub(crate) terms: Vec<Arc<Terms<P>>>,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) phases: PhaseTimes,
+}
+
+/// One worker's generator.
+pub(crate) struct Generator<P: StreamProtocol> {
+    common: Arc<Common<P>>,
+    /// The phase that runs.
+    phase: usize,
+    /// What all workers publish, this one at its place.
+    lives: Arc<[CachePadded<LiveCounters>]>,
+    /// This worker's place among all.
+    place: usize,
+    groups: Vec<Group<P>>,
+    pub(crate) slots: Vec<Slot<P>>,
+    shared: Shared,
+    /// The longest that answers may gather; zero with an open loop among the pools.
+    most_gathering: Duration,
+    longest_gathering: Duration,
+}
+
+/// What one worker has to tell at its end.
+pub(crate) struct Outcome<P: StreamProtocol> {
+    pub(crate) groups: Vec<Group<P>>,
+    pub(crate) running: Duration,
+    /// CPU time while requests were made.
+    pub(crate) usage: Usage,
+    /// How long the worker meanwhile was ready to run and others had its CPU.
+    pub(crate) waited: Duration,
+    /// The longest that answers gathered.
+    pub(crate) gathering: Duration,
+}
+
+impl<P: StreamProtocol> Generator<P> {
+    /// The generator of worker `place`, with no connection open.
+    pub(crate) fn new(
+        common: Arc<Common<P>>,
+        place: usize,
+        lives: Arc<[CachePadded<LiveCounters>]>,
+        now: Time,
+    ) -> Self {
+        let plan = &common.plan;
+        let (mut groups, mut slots) = (Vec::new(), Vec::new());
+        for (pool, terms) in common.terms.iter().enumerate() {
+            let group = Group::new(plan, terms, pool, place, slots.len());
+            slots.resize_with(group.members.end, || Slot::new(pool as u16));
+            groups.push(group);
+        }
+        let most_gathering = if plan.gathers() {
+            Duration::from_micros(plan.gather_us.into())
+        } else {
+            Duration::ZERO
+        };
+        Self {
+            common,
+            phase: 0,
+            lives,
+            place,
+            groups,
+            slots,
+            shared: Shared::new(place, now),
+            most_gathering,
+            longest_gathering: Duration::ZERO,
+        }
+    }
+
+    /// A connection, to have something happen to it.
+    fn client<'a>(&'a mut self, ops: &'a mut Ops, index: usize, now: Time) -> Client<'a, P> {
+        let slot = &mut self.slots[index];
+        Client {
+            ops,
+            now,
+            index,
+            group: &mut self.groups[usize::from(slot.group)],
+            slot,
+            shared: &mut self.shared,
+        }
+    }
+
+    fn live(&self) -> &LiveCounters {
+        &self.lives[self.place]
+    }
+
+    fn stopped(&self) -> bool {
+        self.common.stop.load(Ordering::Relaxed)
+    }
+
+    fn under_way(&self) -> u64 {
+        let groups = self.groups.iter();
+        groups.map(|group| group.tally.counts.requests.unfinished).sum()
+    }
+
+    fn goes_on(&self) -> bool {
+        let more = |group: &Group<P>| {
+            !group.members.is_empty() && (group.budget > 0 || group.tally.counts.requests.unfinished > 0)
+        };
+        self.phase < self.common.plan.phases.len() && !self.stopped() && self.groups.iter().any(more)
+    }
+
+    /// Begins a phase that began at `since`: schedules start anew.
+    fn enter(&mut self, phase: usize, since: Time) {
+        self.phase = phase;
+        let plan = &self.common.plan;
+        if let Some(planned) = plan.phases.get(phase) {
+            for (pool, group) in self.groups.iter_mut().enumerate() {
+                group.enter(plan, planned, pool, self.place, since);
+            }
+        }
+    }
+
+    /// Ends a phase: what its schedules did not get to is told, not made up for.
+    fn leave(&mut self, ended: Time) {
+        for group in &mut self.groups {
+            if let Some(schedule) = group.schedule.take() {
+                group.tally.counts.requests.unsent += schedule.unissued_before(ended).min(group.budget);
+            }
+        }
+    }
+
+    fn follow_phases(&mut self, ops: &mut Ops, now: Time) {
+        while self.phase < self.common.plan.phases.len() && self.common.phases.began(self.phase + 1) <= now {
+            let since = self.common.phases.began(self.phase + 1);
+            self.leave(since);
+            self.enter(self.phase + 1, since);
+        }
+        let Some(planned) = self.common.plan.phases.get(self.phase) else {
+            return;
+        };
+        let level = planned.level(now.since(self.common.phases.began(self.phase)));
+        for index in 0..self.groups.len() {
+            for connection in self.groups[index].activate(level) {
+                let mut client = self.client(ops, connection, now);
+                if client.slot.connection.is_idle() {
+                    client.rest();
+                } else if client.slot.connection.is_closed() {
+                    client.retry(now);
+                }
+            }
+        }
+    }
+
+    /// When something is to be done next, whatever arrives.
+    fn next_due(&self, now: Time) -> Time {
+        let scheduled = |group: &Group<P>| {
+            let schedule = group
+                .schedule
+                .as_ref()
+                .filter(|_| group.budget > 0 && !group.starving);
+            schedule.map_or(Time::NEVER, |schedule| schedule.due())
+        };
+        let scheduled = self.groups.iter().map(scheduled).min().unwrap_or(Time::NEVER);
+        let ramps = self
+            .common
+            .plan
+            .phases
+            .get(self.phase)
+            .is_some_and(|phase| phase.from != phase.to);
+        let look = now + if ramps { RAMP_LOOK } else { LONGEST_TURN };
+        let phase = self.common.phases.began(self.phase + 1);
+        scheduled.min(self.shared.wheel.next_due()).min(phase).min(look)
+    }
+
+    /// Begins what is due on the schedules, as far as there are connections.
+    fn follow_schedules(&mut self, ops: &mut Ops, now: Time) {
+        for index in 0..self.groups.len() {
+            for _ in 0..BURST {
+                let group = &mut self.groups[index];
+                let Some(schedule) = &mut group.schedule else {
+                    break;
+                };
+                let due = schedule.due();
+                if due > now || group.budget == 0 {
+                    group.starving = false;
+                    break;
+                }
+                let first = group.members.start;
+                let idle = std::iter::from_fn(|| group.idle.pop()).map(|place| first + place);
+                let Some(connection) = { idle }.find(|index| self.slots[*index].connection.is_idle()) else {
+                    group.starving = true;
+                    break;
+                };
+                schedule.advance();
+                group.tally.counts.requests.waited_for_connection += u64::from(group.starving);
+                let lag = now.since(due).as_nanos() as u64;
+                group.tally.histograms.schedule_lag.record(lag);
+                self.client(ops, connection, now).begin(due);
+            }
+        }
+    }
+
+    /// How long answers gather before they are taken.
+    fn gathering(&self) -> Duration {
+        let gathering = self.most_gathering.min(self.shared.mean_latency / GATHERING_PART);
+        if gathering < SHORTEST_GATHERING {
+            return Duration::ZERO;
+        }
+        if u128::from(self.under_way()) * gathering.as_nanos()
+            < FEWEST_GATHERED * self.shared.mean_latency.as_nanos()
+        {
+            return Duration::ZERO;
+        }
+        gathering
+    }
+
+    fn fire_timers(&mut self, ops: &mut Ops, now: Time) {
+        while let Some(index) = self.shared.wheel.expired(now) {
+            self.client(ops, index as usize, now).fired();
+        }
+    }
+
+    /// Waits until every answer has come, or too long.
+    fn drain<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
+        self.shared.stage = Stage::Draining;
+        if P::IS_TRANSFER {
+            let now = engine.now();
+            self.step_all(engine.ops(), now, Input::Finish);
+        } else {
+            self.live().draining.set(1);
+        }
+        let give_up = engine.now() + Duration::from_secs_f64(self.common.plan.timeouts.drain_s);
+        // Who stops the run is given the answers under way; who stops this wait has waited enough.
+        let stopped_before = self.stopped();
+        while self.under_way() > 0 && engine.now() < give_up && (stopped_before || !self.stopped()) {
+            let now = engine.now();
+            self.fire_timers(engine.ops(), now);
+            let until = give_up.min(self.shared.wheel.next_due()).min(now + LONGEST_TURN);
+            engine.turn(until, self)?;
+            self.show();
+        }
+        self.show();
+        self.live().draining.set(1);
+        Ok(())
+    }
+
+    /// Has every connection take the same.
+    fn step_all(&mut self, ops: &mut Ops, now: Time, input: Input<'_>) {
+        for index in 0..self.slots.len() {
+            self.client(ops, index, now).step(input);
+        }
+    }
+
+    /// Takes stock at the end of the run: of connections that are open, and of encryption.
+    fn close_accounts(&mut self, ops: &mut Ops, now: Time) {
+        if P::IS_TRANSFER {
+            self.step_all(ops, now, Input::Left { lasted: true });
+        }
+        for slot in &self.slots {
+            let counts = &mut self.groups[usize::from(slot.group)].tally.counts.connections;
+            counts.open_at_end += u64::from(slot.connection.is_open());
+            counts.open_unanswered += u64::from(slot.connection.is_unanswered());
+        }
+        for group in &mut self.groups {
+            group.tally.counts.tls = group.encryption.take().map(|encryption| encryption.counts);
+        }
+    }
+
+    fn show(&self) {
+        let sum = |count: fn(&Group<P>) -> u64| self.groups.iter().map(count).sum();
+        let live = self.live();
+        live.open.set(self.shared.open);
+        live.sent.set(sum(|group| group.tally.counts.requests.sent));
+        live.ok.set(sum(|group| group.tally.counts.requests.ok));
+        live.failed.set(sum(|group| group.tally.counts.requests.failed));
+        live.sent_bytes.set(sum(|group| group.tally.counts.bytes.sent));
+        live.received_bytes
+            .set(sum(|group| group.tally.counts.bytes.received));
+        live.stalled.set(sum(|group| P::stalled(&group.shared)));
+        live.shown.show(|| self.shown());
+    }
+
+    /// What one who watches sees.
+    fn shown(&self) -> Shown {
+        let mut shown = Shown::default();
+        for Group { tally, .. } in &self.groups {
+            shown.times.merge(if P::IS_TRANSFER {
+                &tally.histograms.connect
+            } else {
+                &tally.histograms.latency
+            });
+            shown.failures.add(&tally.counts.requests.by_cause);
+            shown.not_opened.add(&tally.counts.connections.failed);
+        }
+        shown
+    }
+}
+
+impl<P: StreamProtocol> Job for Generator<P> {
+    type Outcome = Outcome<P>;
+
+    /// Opens every connection, or finds out why not.
+    fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
+        let at_once = (OPENING_AT_ONCE / self.common.plan.workers.len()).max(16);
+        let mut next = 0;
+        while (next < self.slots.len() || self.shared.opening > 0) && !self.stopped() {
+            let now = engine.now();
+            while next < self.slots.len() && self.shared.opening < at_once {
+                self.client(engine.ops(), next, now).connect(None);
+                next += 1;
+            }
+            self.fire_timers(engine.ops(), now);
+            engine.turn(self.shared.wheel.next_due().min(now + LONGEST_TURN), self)?;
+            self.show();
+        }
+        Ok(())
+    }
+
+    /// Makes requests from `start` until the phases' end or a stop, waits for the last answers, and tells what became of it
+    /// all.
+    fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Outcome<P>> {
+        while engine.now() < start && !self.stopped() {
+            engine.turn(start, &mut self)?;
+        }
+        let usage = usage::of_thread();
+        let clock = ThreadClock::of_this_thread();
+        let before = clock.read().unwrap_or_default();
+        self.shared.stage = Stage::Running;
+        self.enter(0, start);
+        let first = self.common.plan.phases.first();
+        let level = first.map_or(1.0, |phase| phase.level(Duration::ZERO));
+        for group in &mut self.groups {
+            group.activate(level);
+        }
+        for index in 0..self.slots.len() {
+            self.client(engine.ops(), index, start).first();
+        }
+        while self.goes_on() {
+            let now = engine.now();
+            self.follow_phases(engine.ops(), now);
+            self.follow_schedules(engine.ops(), now);
+            self.fire_timers(engine.ops(), now);
+            let until = self.next_due(now);
+            let gathering = self.gathering();
+            self.longest_gathering = self.longest_gathering.max(gathering);
+            engine.ops().gather(gathering);
+            engine.turn(until, &mut self)?;
+            self.show();
+        }
+        let waited_ns = clock.read().unwrap_or_default().since(&before).waited_ns;
+        let ended = engine.now().min(self.common.phases.end());
+        self.leave(ended);
+        self.drain(engine)?;
+        let now = engine.now();
+        self.close_accounts(engine.ops(), now);
+        Ok(Outcome {
+            running: ended.since(start),
+            usage: usage::of_thread().since(&usage),
+            waited: Duration::from_nanos(waited_ns),
+            gathering: self.longest_gathering,
+            groups: self.groups,
+        })
+    }
+}
+
+impl<P: StreamProtocol> Handler for Generator<P> {
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
+        let Some(&index) = self.shared.of_slot.get(id.slot()) else {
+            return;
+        };
+        let index = index as usize;
+        if self.slots.get(index).is_some_and(|slot| slot.id == Some(id)) {
+            self.client(ops, index, now).handle(event);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One worker's part of one pool: its terms, its schedule, its ports, its counts and histograms.
+
+use super::loaded::Tally;
+use super::plan::{Model, PlannedPhase, StreamPlan};
+use super::protocol::StreamProtocol;
+use super::terms::Terms;
+use super::tls::Encryption;
+use crate::pace::{Ramp, Schedule};
+use crate::sources::PortPool;
+use corelane_worker::Time;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One worker's part of one pool.
+pub(crate) struct Group<P: StreamProtocol> {
+    pub(crate) terms: Arc<Terms<P>>,
+    /// How its connections are encrypted, where they are.
+    pub(crate) encryption: Option<Box<Encryption>>,
+    /// Its connections among the worker's.
+    pub(crate) members: Range<usize>,
+    /// How many of them, the first ones, are at work: a ramp changes it.
+    active: usize,
+    /// Set when the run starts, in an open loop.
+    pub(crate) schedule: Option<Schedule>,
+    /// Whether the schedule waits for a connection.
+    pub(crate) starving: bool,
+    pub(crate) idle: IdleQueue,
+    pub(crate) ports: PortPool,
+    /// Requests that may still be begun.
+    pub(crate) budget: u64,
+    /// `counts.requests.unfinished` are those under way.
+    pub(crate) tally: Tally,
+    pub(crate) shared: P::Shared,
+}
+
+/// Connections that became idle, the one that rested longest in front. Those that ended meanwhile stay in it.
+#[derive(Debug, Default)]
+pub(crate) struct IdleQueue {
+    order: VecDeque<u32>,
+    /// Whether a connection is in the queue, by its place.
+    listed: Vec<bool>,
+}
+
+impl IdleQueue {
+    /// Puts a connection at the end, unless it is in the queue.
+    pub(crate) fn push(&mut self, index: usize) {
+        if self.listed.len() <= index {
+            self.listed.resize(index + 1, false);
+        }
+        if !std::mem::replace(&mut self.listed[index], true) {
+            self.order.push_back(index as u32);
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<usize> {
+        let index = self.order.pop_front()? as usize;
+        self.listed[index] = false;
+        Some(index)
+    }
+}
+
+impl<P: StreamProtocol> Group<P> {
+    /// The part of `pool` that worker `place` of the plan has; its connections are the worker's from `first` on.
+    pub(crate) fn new(
+        plan: &StreamPlan<P>,
+        terms: &Arc<Terms<P>>,
+        pool: usize,
+        place: usize,
+        first: usize,
+    ) -> Self {
+        let share = &plan.workers[place].shares[pool];
+        let mut tally = Tally::default();
+        tally.counts.connections.asked = share.connections() as u64;
+        Self {
+            encryption: terms
+                .tls
+                .as_ref()
+                .map(|tls| Box::new(tls.encryption(share.connections()))),
+            terms: Arc::clone(terms),
+            members: first..first + share.connections(),
+            active: 0,
+            schedule: None,
+            starving: false,
+            idle: IdleQueue::default(),
+            ports: PortPool::new(&share.leases),
+            budget: budget(plan, pool, place),
+            tally,
+            shared: P::Shared::default(),
+        }
+    }
+
+    /// Begins a phase: fixes the schedule of an open loop. Only workers with connections of this pool take turns.
+    pub(crate) fn enter(
+        &mut self,
+        plan: &StreamPlan<P>,
+        phase: &PlannedPhase,
+        pool: usize,
+        place: usize,
+        since: Time,
+    ) {
+        let Model::Open { per_second } = self.terms.pool.model else {
+            return;
+        };
+        let takes_part = |place: &usize| plan.workers[*place].shares[pool].connections() > 0;
+        let turn = (0..place).filter(takes_part).count();
+        let all = (0..plan.workers.len()).filter(takes_part).count();
+        let ramp = Ramp {
+            from: phase.from * per_second,
+            to: phase.to * per_second,
+            over: phase
+                .until
+                .duration_s
+                .map(Duration::from_secs_f64)
+                .unwrap_or_default(),
+        };
+        self.schedule = Some(Schedule::ramp(since, ramp, turn, all));
+        self.starving = false;
+    }
+
+    /// Has so much of its connections at work; those that newly are.
+    pub(crate) fn activate(&mut self, level: f64) -> Range<usize> {
+        let before = self.active;
+        self.active = if self.terms.is_open_loop() {
+            self.members.len()
+        } else {
+            (level * self.members.len() as f64).round() as usize
+        };
+        let first = self.members.start;
+        first + before.min(self.active)..first + self.active
+    }
+
+    /// Whether a connection may begin another request.
+    pub(crate) fn may_ask(&self, index: usize) -> bool {
+        self.budget > 0 && (self.terms.is_open_loop() || index - self.members.start < self.active)
+    }
+}
+
+/// This worker's part of a limited number of requests: as many as its part of the pool's connections, over all pools
+/// alike.
+fn budget<P>(plan: &StreamPlan<P>, pool: usize, place: usize) -> u64 {
+    let Some(requests) = plan.requests else {
+        return u64::MAX;
+    };
+    let connections = |place: usize, pool: usize| plan.workers[place].shares[pool].connections() as u64;
+    let order =
+        || (0..plan.workers.len()).flat_map(|place| (0..plan.pools.len()).map(move |pool| (place, pool)));
+    let all: u64 = order().map(|(place, pool)| connections(place, pool)).sum();
+    let before: u64 = order()
+        .take_while(|at| *at != (place, pool))
+        .map(|(place, pool)| connections(place, pool))
+        .sum();
+    // Cut at whole requests, so that the parts add up.
+    let cut =
+        |connections: u64| (u128::from(requests) * u128::from(connections) / u128::from(all.max(1))) as u64;
+    cut(before + connections(place, pool)) - cut(before)
+}

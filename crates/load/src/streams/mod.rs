@@ -1,0 +1,45 @@
+//! Generators over streams: connections that are opened, used, watched and closed alike whatever is said on them.
+//!
+//! In: a [`StreamPlan`]: pools of connections, each with a [`StreamProtocol`], a pace, sources, and plain or encrypted. Out: a
+//! running [`StreamLoad`], and at its end what was counted and timed ([`StreamLoaded`], or what a protocol makes of the
+//! [`Outcome`]s).
+
+mod client;
+mod connection;
+mod error;
+mod figures;
+mod generator;
+mod group;
+mod loaded;
+mod phases;
+mod plan;
+mod protocol;
+mod run;
+mod sum;
+mod terms;
+pub(crate) mod tls;
+
+pub use error::StreamLoadError;
+pub use figures::FIGURES;
+pub use loaded::{
+    ClientCost, ConnectionCounts, Counts, Histograms, PhaseLoaded, PoolLoaded, RequestCounts, StreamBytes,
+    StreamLoaded, StreamsMerged, Tally, WorkerLoaded,
+};
+pub use plan::{
+    Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
+};
+pub use protocol::{Ask, Context, Step, StreamProtocol, Transport};
+pub use run::{StreamLoad, StreamProgress};
+pub use tls::{PlannedTls, TlsLoadError, TlsLoaded, TlsSettings};
+
+pub(crate) use generator::Outcome;
+pub(crate) use plan::lease;
+
+#[cfg(test)]
+pub(crate) use {
+    client::Slot,
+    connection::{Connection, Ended, Input, Next, Outcome as ConnectionOutcome, Settled},
+    generator::{Common, Generator, LiveCounters},
+    phases::PhaseTimes,
+    terms::Terms,
+};

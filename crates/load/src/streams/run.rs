@@ -1,0 +1,278 @@
+//! A running generator over streams: starts its workers, has them open their connections, starts the requests together, reports
+//! their progress, and adds up what they found.
+
+use super::error::StreamLoadError;
+use super::generator::{Common, Generator as WorkerGenerator, LiveCounters, Outcome};
+use super::loaded::{PhaseLoaded, StreamLoaded};
+use super::phases::PhaseTimes;
+use super::plan::StreamPlan;
+use super::protocol::StreamProtocol;
+use super::sum::Run;
+use super::terms::Terms;
+use crate::showing::Seen;
+use crate::generate::start_workers;
+use crate::{Generator, Moment, Needs};
+use corelane_host::usage;
+use corelane_worker::crew::{Crew, CrewEvent};
+use corelane_worker::engine::Chosen;
+use corelane_worker::{CachePadded, Time};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the counts that may end a phase are looked at.
+const PHASE_LOOK: Duration = Duration::from_millis(5);
+
+/// A generator that is running. Dropping it ends it.
+pub struct StreamLoad<P: StreamProtocol> {
+    common: Arc<Common<P>>,
+    engine: Chosen,
+    crew: Crew<Outcome<P>>,
+    lives: Arc<[CachePadded<LiveCounters>]>,
+    resident_before: Option<u64>,
+    resident_open: Option<u64>,
+    began: Instant,
+    opening: Option<Duration>,
+    /// The phase that is watched, and the counts at its beginning.
+    phase: Option<(usize, StreamProgress)>,
+    phases: Vec<PhaseLoaded>,
+}
+
+/// What was done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamProgress {
+    /// Whether connections are still being opened.
+    pub opening: bool,
+    /// Whether no more requests are made: last answers are waited for, and connections closed. Of transfers, whether their last
+    /// bytes have arrived.
+    pub draining: bool,
+    /// Connections that are open.
+    pub open: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests answered as expected.
+    pub ok: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Transfers that stand still.
+    pub stalled: u64,
+}
+
+impl<P: StreamProtocol> Generator for StreamLoad<P> {
+    type Plan = StreamPlan<P>;
+    type Loaded = StreamLoaded<P>;
+    type Error = StreamLoadError;
+    const KIND: &'static str = P::NAME;
+
+    fn needs(plan: &Self::Plan) -> Needs {
+        plan.needs()
+    }
+
+    fn start(plan: Self::Plan) -> Result<Self, StreamLoadError> {
+        let crew = Crew::new();
+        let lives = plan.workers.iter().map(|_| CachePadded::default()).collect();
+        let mut load = Self {
+            engine: plan.choose_engine(),
+            common: Arc::new(Common {
+                terms: Terms::of_plan(&plan)?,
+                phases: PhaseTimes::new(plan.phases.len()),
+                stop: crew.stop_flag(),
+                plan,
+            }),
+            crew,
+            lives,
+            resident_before: usage::resident_bytes(),
+            resident_open: None,
+            began: Instant::now(),
+            opening: None,
+            phase: None,
+            phases: Vec::new(),
+        };
+        let plan = &load.common.plan;
+        let engine = (load.engine.kind, plan.engine_settings());
+        let workers = plan.workers.iter().map(|worker| (worker.cpu, worker.own_descriptors));
+        let (common, lives) = (Arc::clone(&load.common), Arc::clone(&load.lives));
+        let job = move |place, now| {
+            WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&lives), now)
+        };
+        start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
+        Ok(load)
+    }
+
+    fn wait(&mut self, timeout: Duration) -> bool {
+        let deadline = Time::now() + timeout;
+        loop {
+            self.watch_phases(Time::now());
+            let left = deadline.since(Time::now());
+            let look = if self.watches_counts() {
+                left.min(PHASE_LOOK)
+            } else {
+                left
+            };
+            match self.crew.wait(look) {
+                CrewEvent::AllReady => self.begin(),
+                CrewEvent::AllEnded => return true,
+                CrewEvent::Nothing if look < left => {}
+                CrewEvent::Nothing => return false,
+            }
+        }
+    }
+
+    fn reached(&self) -> Option<Moment> {
+        let progress = self.progress();
+        match (progress.opening, progress.draining) {
+            (true, _) => None,
+            (false, false) => Some(Moment::Opened),
+            (false, true) => Some(Moment::Sent),
+        }
+    }
+
+    fn stop(&self) {
+        self.crew.stop();
+    }
+
+    fn finish(mut self) -> Result<Self::Loaded, StreamLoadError> {
+        let outcomes = self.outcomes()?;
+        let run = Run {
+            plan: &self.common.plan,
+            engine: &self.engine,
+            opening: self.opening(),
+            resident_before: self.resident_before,
+            resident_open: self.resident_open,
+            phases: self.phases,
+        };
+        Ok(run.add_up(&outcomes))
+    }
+}
+
+impl<P: StreamProtocol> StreamLoad<P> {
+    /// Waits for the end: what each worker found.
+    pub(crate) fn outcomes(&mut self) -> Result<Vec<Outcome<P>>, StreamLoadError> {
+        while !self.wait(Duration::from_secs(1)) {}
+        self.end_phase(Time::now().min(self.common.phases.end()));
+        Ok(self.crew.finish()?)
+    }
+
+    /// How long it took to open the connections, so far.
+    pub(crate) fn opening(&self) -> Duration {
+        self.opening.unwrap_or_else(|| self.began.elapsed())
+    }
+
+    /// The engine that runs.
+    pub(crate) fn engine(&self) -> &Chosen {
+        &self.engine
+    }
+
+    /// What happened so far, over all workers.
+    #[must_use]
+    pub fn progress(&self) -> StreamProgress {
+        let mut sum = StreamProgress {
+            opening: self.opening.is_none(),
+            draining: self.lives.iter().all(|live| live.draining.get() > 0),
+            ..StreamProgress::default()
+        };
+        for live in &*self.lives {
+            sum.open += live.open.get();
+            sum.sent += live.sent.get();
+            sum.ok += live.ok.get();
+            sum.failed += live.failed.get();
+            sum.sent_bytes += live.sent_bytes.get();
+            sum.received_bytes += live.received_bytes.get();
+            sum.stalled += live.stalled.get();
+        }
+        sum
+    }
+
+    /// What only the workers know, as of the last time that this was asked: for one who watches. Times are latencies, or of
+    /// transfers those that connections took to open.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        Seen::sum(self.lives.iter().map(|live| live.shown.look()))
+    }
+
+    /// The phase that runs, by its place among those of the plan; and the time left of the run, or of this phase where no
+    /// more is known.
+    #[must_use]
+    pub fn phase(&self) -> Option<(usize, Option<Duration>)> {
+        let (phase, _) = self.phase?;
+        self.common.plan.phases.get(phase)?;
+        let times = &self.common.phases;
+        let end = times.end().min(times.began(phase + 1));
+        let end = if times.end() < Time::NEVER {
+            times.end()
+        } else {
+            end
+        };
+        Some((phase, (end < Time::NEVER).then(|| end.since(Time::now()))))
+    }
+
+    /// The plan that runs.
+    #[must_use]
+    pub fn plan(&self) -> &StreamPlan<P> {
+        &self.common.plan
+    }
+
+    /// Whether the phase that runs may be ended by counts.
+    fn watches_counts(&self) -> bool {
+        let phases = &self.common.plan.phases;
+        let phase = self.phase.and_then(|(phase, _)| phases.get(phase));
+        phase.is_some_and(|phase| phase.until.requests.is_some() || phase.until.failures.is_some())
+    }
+
+    /// Notes when a phase has ended, and ends it when its counts are reached.
+    fn watch_phases(&mut self, now: Time) {
+        let Some((phase, before)) = self.phase else {
+            return;
+        };
+        let (progress, plan) = (self.progress(), &self.common.plan);
+        let reached =
+            |count: Option<u64>, now: u64, before: u64| count.is_some_and(|count| now - before >= count);
+        if let Some(until) = plan.phases.get(phase).map(|phase| phase.until)
+            && (reached(until.requests, progress.ok, before.ok)
+                || reached(until.failures, progress.failed, before.failed))
+            && self.common.phases.began(phase + 1) > now
+        {
+            self.common.phases.begin(phase + 1, now, &plan.phases);
+            self.crew.wake();
+        }
+        if self.common.phases.began(phase + 1) <= now {
+            self.end_phase(self.common.phases.began(phase + 1));
+            self.phase = Some((phase + 1, progress));
+            self.watch_phases(now);
+        }
+    }
+
+    /// Notes what the phase that runs came to.
+    fn end_phase(&mut self, ended: Time) {
+        let Some((phase, before)) = self.phase else {
+            return;
+        };
+        let (times, progress) = (&self.common.phases, self.progress());
+        if let Some(planned) = self.common.plan.phases.get(phase) {
+            let since = |time: Time| time.since(times.began(0)).as_secs_f64();
+            self.phases.push(PhaseLoaded {
+                name: planned.name.clone(),
+                began_s: since(times.began(phase)),
+                ended_s: since(ended),
+                ok: progress.ok - before.ok,
+                failed: progress.failed - before.failed,
+            });
+        }
+    }
+
+    /// All connections are open, or cannot be: the requests begin.
+    fn begin(&mut self) {
+        self.opening = Some(self.began.elapsed());
+        self.resident_open = usage::resident_bytes();
+        if self.progress().open == 0 {
+            // Nothing could be measured: the report says why.
+            self.stop();
+        }
+        let (phases, plan) = (&self.common.phases, &self.common.plan);
+        self.crew.begin(|start| phases.begin(0, start, &plan.phases));
+        self.phase = Some((0, StreamProgress::default()));
+    }
+}

@@ -1,0 +1,160 @@
+//! What all workers found, added up: outcomes in, the document out, with what limited the generator.
+
+use super::generator::Outcome;
+use super::loaded::{
+    ClientCost, ConnectionCounts, PhaseLoaded, PoolLoaded, RequestCounts, StreamLoaded, Tally, WorkerLoaded,
+};
+use super::plan::StreamPlan;
+use super::protocol::StreamProtocol;
+use crate::account::late;
+use corelane_host::usage::Usage;
+use corelane_measure::histogram::Summary;
+use corelane_measure::quantity;
+use corelane_worker::engine::Chosen;
+use std::time::Duration;
+
+/// The share of requests that a schedule may lose before the generator alone is called the limit: its last instant always has
+/// a few.
+const MOST_UNSENT: f64 = 0.001;
+
+/// The share of requests that may wait for a connection before the connections are called the limit.
+const MOST_WAITING: f64 = 0.01;
+
+/// What a run knows beside its workers' outcomes.
+pub(crate) struct Run<'a, P> {
+    pub(crate) plan: &'a StreamPlan<P>,
+    pub(crate) engine: &'a Chosen,
+    pub(crate) opening: Duration,
+    pub(crate) resident_before: Option<u64>,
+    pub(crate) resident_open: Option<u64>,
+    pub(crate) phases: Vec<PhaseLoaded>,
+}
+
+impl<P: StreamProtocol> Run<'_, P> {
+    /// The document of these outcomes, in the order of the plan's workers.
+    pub(crate) fn add_up(self, outcomes: &[Outcome<P>]) -> StreamLoaded<P> {
+        let of_pool = |pool: usize| Tally::sum(outcomes.iter().map(|outcome| &outcome.groups[pool].tally));
+        let pools = self.plan.pools.iter().enumerate();
+        let pools: Vec<PoolLoaded> = pools
+            .map(|(place, pool)| PoolLoaded::new(pool, of_pool(place)))
+            .collect();
+        let counts = Tally::sum(pools.iter().map(|pool| &pool.tally)).counts;
+        let running = outcomes.iter().map(|outcome| outcome.running).max();
+        let running_s = running.unwrap_or_default().as_secs_f64();
+        let mut models: Vec<&str> = pools.iter().map(|pool| pool.model.as_str()).collect();
+        models.dedup();
+        let late = self.late(counts.schedule_lag, outcomes);
+        let behind = |most_unsent| unsent(&counts.requests, most_unsent).or_else(|| late.clone());
+        let gathering = outcomes.iter().map(|outcome| outcome.gathering).max();
+        let gathering = gathering.filter(|gathering| !gathering.is_zero());
+        StreamLoaded {
+            schema: format!("corelane/loaded-{}/1", P::NAME),
+            model: if models.len() == 1 { models[0] } else { "mixed" }.to_owned(),
+            engine: self.engine.kind.to_string(),
+            engine_reason: self.engine.reason.clone(),
+            opening_s: self.opening.as_secs_f64(),
+            running_s,
+            requests_per_second: if running_s > 0.0 {
+                counts.requests.ok as f64 / running_s
+            } else {
+                0.0
+            },
+            limited_by: limited_by(&counts.requests, &counts.connections, behind(0.0)),
+            behind_schedule: behind(MOST_UNSENT).filter(|_| !waited(&counts.requests)),
+            gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
+            notes: gathering.map(gathered).into_iter().collect(),
+            client: self.cost(outcomes, counts.requests.ok, counts.connections.opened),
+            workers: self.by_worker(outcomes),
+            counts,
+            plan: self.plan.clone(),
+            phases: self.phases,
+            pools,
+        }
+    }
+
+    /// How late requests left, where the workers' CPUs do not explain it.
+    fn late(&self, lag: Option<Summary>, outcomes: &[Outcome<P>]) -> Option<String> {
+        let late = late("requests", lag, self.plan.workers.iter().map(|worker| worker.cpu))?;
+        let waited: Duration = outcomes.iter().map(|outcome| outcome.waited).sum();
+        Some(if waited.is_zero() {
+            late
+        } else {
+            let waited = quantity::duration(waited.as_nanos() as f64);
+            format!("{late}; workers waited {waited} for CPUs that others had")
+        })
+    }
+
+    fn by_worker(&self, outcomes: &[Outcome<P>]) -> Vec<WorkerLoaded> {
+        let planned = self.plan.workers.iter().zip(outcomes);
+        planned
+            .map(|(planned, outcome)| WorkerLoaded {
+                cpu: planned.cpu,
+                bucket: planned.bucket,
+                connections: planned.connections() as u64,
+                ok: (outcome.groups.iter())
+                    .map(|group| group.tally.counts.requests.ok)
+                    .sum(),
+                cpu_s: outcome.usage.total_s(),
+                waited_for_cpu_s: outcome.waited.as_secs_f64(),
+            })
+            .collect()
+    }
+
+    fn cost(&self, outcomes: &[Outcome<P>], ok: u64, opened: u64) -> ClientCost {
+        let usage = outcomes
+            .iter()
+            .fold(Usage::default(), |sum, outcome| sum.plus(&outcome.usage));
+        let (cpu_s, before) = (usage.total_s(), self.resident_before);
+        let grown = self.resident_open.zip(before);
+        let grown = grown.map(|(open, before)| open.saturating_sub(before) as f64);
+        ClientCost {
+            cpu_s,
+            user_s: usage.user_s,
+            system_s: usage.system_s,
+            requests_per_cpu_second: (cpu_s > 0.0).then(|| ok as f64 / cpu_s),
+            resident_before_bytes: before,
+            resident_open_bytes: self.resident_open,
+            bytes_a_connection: grown.filter(|_| opened > 0).map(|grown| grown / opened as f64),
+        }
+    }
+}
+
+/// What is to be known of latencies of answers that gathered.
+fn gathered(gathering: Duration) -> String {
+    format!(
+        "answers gathered for up to {} before they were taken, which latencies include (--gather)",
+        quantity::duration(gathering.as_nanos() as f64)
+    )
+}
+
+fn limited_by(
+    requests: &RequestCounts,
+    connections: &ConnectionCounts,
+    behind_schedule: Option<String>,
+) -> Option<String> {
+    if let Some(limit) = connections.failed.limit(connections.asked, connections.opened) {
+        return Some(limit);
+    }
+    if waited(requests) {
+        return Some(format!(
+            "{} requests on the schedule waited because every connection was busy: use more --connections, or a lower --rate",
+            requests.waited_for_connection
+        ));
+    }
+    behind_schedule
+}
+
+/// Whether the schedule waited for connections.
+fn waited(requests: &RequestCounts) -> bool {
+    requests.waited_for_connection as f64 > requests.begun as f64 * MOST_WAITING
+}
+
+/// Says how many requests were not sent, where that is more than a share of them.
+fn unsent(requests: &RequestCounts, most: f64) -> Option<String> {
+    (requests.unsent as f64 > requests.begun as f64 * most).then(|| {
+        format!(
+            "{} requests on the schedule were not sent in time",
+            requests.unsent
+        )
+    })
+}

@@ -1,0 +1,249 @@
+//! TLS of the client: whom it believes, how it resumes sessions, and each session as a state machine.
+//!
+//! In: what each pool asks for ([`PlannedTls`]). Out: sessions ([`Session`]), and what became of them ([`TlsLoaded`]).
+
+mod tickets;
+mod trust;
+
+use crate::failure::Failure;
+use corelane_worker::tls;
+use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, Error, HandshakeKind, RootCertStore};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use thiserror::Error as ThisError;
+use tickets::Tickets;
+
+/// A client's session.
+pub(super) type Session = tls::Session<UnbufferedClientConnection>;
+
+/// Tickets that one worker's part of a pool keeps at most: some hundred bytes each, so 2 MiB.
+const MOST_TICKETS: usize = 4_096;
+
+/// Kinds of errors told apart in a report; a server can send hundreds of different alerts.
+const MOST_ERRORS: usize = 16;
+
+/// How the connections of a pool are encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedTls {
+    /// The name that the certificate must be for, sent as SNI unless it is an address.
+    pub server_name: String,
+    /// How far the server is believed, and whether sessions are resumed.
+    #[serde(flatten)]
+    pub settings: TlsSettings,
+}
+
+/// How far servers are believed, and whether sessions are resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsSettings {
+    /// Takes any certificate.
+    pub insecure: bool,
+    /// A file of certificates, PEM, that are trusted instead of the system's.
+    pub ca: Option<PathBuf>,
+    /// Whether new connections resume the sessions of earlier ones.
+    pub resumption: bool,
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        Self {
+            insecure: false,
+            ca: None,
+            resumption: true,
+        }
+    }
+}
+
+/// What became of TLS: of one pool, or of all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsLoaded {
+    /// Whether every certificate was verified; `false` with `--insecure`.
+    pub verified: bool,
+    /// Handshakes in full, with a certificate.
+    pub handshakes_full: u64,
+    /// Handshakes that resumed an earlier session.
+    pub handshakes_resumed: u64,
+    /// Connections by version and cipher suite.
+    pub suites: BTreeMap<String, u64>,
+    /// What was wrong, in words, each with how often.
+    pub errors: BTreeMap<String, u64>,
+    /// Bytes sent, encrypted and with handshakes.
+    pub bytes_sent: u64,
+    /// Bytes received, encrypted and with handshakes.
+    pub bytes_received: u64,
+}
+
+/// Why there is no TLS.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum TlsLoadError {
+    /// A file of certificates that cannot be read, or holds something else.
+    #[error("{path}: {reason}", path = path.display())]
+    Authorities {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The system has no certificate authorities.
+    #[error(
+        "this system has no certificate authorities (Debian: ca-certificates): name a file of those to trust, or verify \
+         nothing with --insecure ({0})"
+    )]
+    System(String),
+    /// A host that no certificate can be for.
+    #[error("'{0}' is no name that a certificate can be for: give a host name or an address")]
+    Name(String),
+    /// The cryptography does not go together.
+    #[error(transparent)]
+    Configuration(#[from] Error),
+}
+
+impl TlsLoaded {
+    /// Adds what `other` counted; verified is only what both were.
+    pub fn add(&mut self, other: &Self) {
+        self.verified &= other.verified;
+        self.handshakes_full += other.handshakes_full;
+        self.handshakes_resumed += other.handshakes_resumed;
+        for (suite, count) in &other.suites {
+            *self.suites.entry(suite.clone()).or_default() += count;
+        }
+        for (error, count) in &other.errors {
+            *self.errors.entry(error.clone()).or_default() += count;
+        }
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+    }
+
+    /// Resumed handshakes as a share of all; `None` without any.
+    #[must_use]
+    pub fn resumed(&self) -> Option<f64> {
+        let all = self.handshakes_full + self.handshakes_resumed;
+        (all > 0).then(|| self.handshakes_resumed as f64 / all as f64)
+    }
+
+    /// All of them in one; `None` of nothing.
+    #[must_use]
+    pub(super) fn sum<'a>(parts: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        parts.cloned().reduce(|mut sum, part| {
+            sum.add(&part);
+            sum
+        })
+    }
+
+    /// Counts a handshake that is complete.
+    pub(super) fn count_handshake(&mut self, kind: HandshakeKind, session: &Session) {
+        match kind {
+            HandshakeKind::Resumed => self.handshakes_resumed += 1,
+            _ => self.handshakes_full += 1,
+        }
+        if let Some(suite) = session.suite() {
+            *self.suites.entry(suite).or_default() += 1;
+        }
+    }
+
+    /// Counts what was wrong, and says under which cause it falls.
+    pub(super) fn count_error(&mut self, error: &Error) -> Failure {
+        let text = error.to_string();
+        let known = self.errors.len() < MOST_ERRORS || self.errors.contains_key(&text);
+        let text = if known { text } else { "others".to_owned() };
+        *self.errors.entry(text).or_default() += 1;
+        match error {
+            Error::InvalidCertificate(_) | Error::NoCertificatesPresented => Failure::CertificateRefused,
+            _ => Failure::Tls,
+        }
+    }
+}
+
+/// How one worker's part of a pool is encrypted.
+pub(crate) struct Encryption {
+    pub(super) configuration: Arc<ClientConfig>,
+    pub(super) server_name: ServerName<'static>,
+    pub(super) counts: TlsLoaded,
+}
+
+impl Encryption {
+    /// A session before its handshake.
+    pub(super) fn session(&self) -> Result<Session, Error> {
+        let (configuration, name) = (Arc::clone(&self.configuration), self.server_name.clone());
+        UnbufferedClientConnection::new(configuration, name).map(Session::new)
+    }
+}
+
+/// What the workers make the sessions of one pool from.
+#[derive(Debug, Clone)]
+pub(crate) struct TlsPool {
+    configuration: ClientConfig,
+    server_name: ServerName<'static>,
+    settings: TlsSettings,
+}
+
+impl TlsPool {
+    /// For a worker's part with so many connections.
+    pub(super) fn encryption(&self, connections: usize) -> Encryption {
+        let mut configuration = self.configuration.clone();
+        configuration.resumption = if self.settings.resumption {
+            Resumption::store(Arc::new(Tickets::new(connections.clamp(1, MOST_TICKETS))))
+        } else {
+            Resumption::disabled()
+        };
+        Encryption {
+            configuration: Arc::new(configuration),
+            server_name: self.server_name.clone(),
+            counts: TlsLoaded {
+                verified: !self.settings.insecure,
+                ..TlsLoaded::default()
+            },
+        }
+    }
+}
+
+/// What a certificate can be for.
+pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, TlsLoadError> {
+    ServerName::try_from(host.to_owned()).map_err(|_| TlsLoadError::Name(host.to_owned()))
+}
+
+/// What the sessions of a pool are made from. The system's authorities are read once, into `system`.
+pub(super) fn pool(
+    tls: &PlannedTls,
+    system: &mut Option<Arc<RootCertStore>>,
+) -> Result<TlsPool, TlsLoadError> {
+    Ok(TlsPool {
+        configuration: configuration(&tls.settings, system)?,
+        server_name: server_name(&tls.server_name)?,
+        settings: tls.settings.clone(),
+    })
+}
+
+/// The configuration but for the store of sessions.
+fn configuration(
+    settings: &TlsSettings,
+    system: &mut Option<Arc<RootCertStore>>,
+) -> Result<ClientConfig, TlsLoadError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let believing = if settings.insecure {
+        let everybody = Arc::new(trust::Everybody(provider));
+        builder.dangerous().with_custom_certificate_verifier(everybody)
+    } else {
+        let roots = match (&settings.ca, &system) {
+            (Some(path), _) => Arc::new(trust::of_file(path)?),
+            (None, Some(roots)) => Arc::clone(roots),
+            (None, None) => Arc::clone(system.insert(Arc::new(trust::of_system()?))),
+        };
+        builder.with_root_certificates(roots)
+    };
+    let mut configuration = believing.with_no_client_auth();
+    configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(configuration)
+}
+
+#[cfg(test)]
+pub(crate) use tests::{certificate, server_configuration};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! Sessions in memory, against rustls as a server: whatever the split, the same is read; who is believed; what is resumed.
+
+use super::*;
+use corelane_worker::tls::{Buffers, News, RECORD};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
+use std::io::{Read, Write};
+
+/// A certificate for these names: in a file for clients to trust, and with its key.
+pub(crate) fn certificate(
+    names: &[&str],
+) -> (
+    tempfile::NamedTempFile,
+    CertificateDer<'static>,
+    PrivatePkcs8KeyDer<'static>,
+) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), made.cert.pem()).unwrap();
+    (
+        file,
+        made.cert.der().clone(),
+        made.signing_key.serialize_der().into(),
+    )
+}
+
+/// A server with this certificate, that gives tickets.
+pub(crate) fn server_configuration(
+    certificate: &CertificateDer<'static>,
+    key: &PrivatePkcs8KeyDer<'static>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Arc<ServerConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = PrivateKeyDer::Pkcs8(key.clone_key());
+    let configuration = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key);
+    Arc::new(configuration.unwrap())
+}
+
+fn encryption(server_name: &str, settings: TlsSettings) -> Encryption {
+    let pool = TlsPool {
+        configuration: configuration(&settings, &mut None).unwrap(),
+        server_name: super::server_name(server_name).unwrap(),
+        settings,
+    };
+    pool.encryption(8)
+}
+
+fn trusting(ca: PathBuf) -> TlsSettings {
+    TlsSettings {
+        ca: Some(ca),
+        ..TlsSettings::default()
+    }
+}
+
+/// Both ends, joined by nothing but what the test carries.
+struct Pair {
+    client: Session,
+    buffers: Buffers,
+    server: ServerConnection,
+    /// What the server has heard, in plain.
+    asked: Vec<u8>,
+    opened: Option<HandshakeKind>,
+    ended: bool,
+}
+
+impl Pair {
+    fn new(encryption: &Encryption, server: &Arc<ServerConfig>) -> Self {
+        let mut client = encryption.session().unwrap();
+        let mut buffers = Buffers::default();
+        assert_eq!(client.receive(&[], &mut buffers).unwrap(), News::default());
+        Self {
+            client,
+            buffers,
+            server: ServerConnection::new(Arc::clone(server)).unwrap(),
+            asked: Vec::new(),
+            opened: None,
+            ended: false,
+        }
+    }
+
+    /// Hands the server what the client says; what the server says then.
+    fn flight(&mut self) -> Vec<u8> {
+        let mut said = &self.buffers.outgoing[..];
+        while !said.is_empty() {
+            self.server.read_tls(&mut said).unwrap();
+            // What is wrong here the client is told.
+            let _ = self.server.process_new_packets();
+            let _ = self.server.reader().read_to_end(&mut self.asked);
+        }
+        self.buffers.outgoing.clear();
+        let mut flight = Vec::new();
+        while self.server.wants_write() {
+            self.server.write_tls(&mut flight).unwrap();
+        }
+        flight
+    }
+
+    fn hear(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let news = self.client.receive(bytes, &mut self.buffers)?;
+        self.opened = self.opened.or(news.opened);
+        self.ended |= news.ended;
+        Ok(())
+    }
+
+    /// Carries flights to and fro, those of the server in pieces of that size after a first one, until nobody says more.
+    fn carry(&mut self, first: usize, piece: usize) -> Result<(), Error> {
+        loop {
+            let flight = self.flight();
+            if flight.is_empty() && self.buffers.outgoing.is_empty() {
+                return Ok(());
+            }
+            let (head, rest) = flight.split_at(first.min(flight.len()));
+            self.hear(head)?;
+            for piece in rest.chunks(piece) {
+                self.hear(piece)?;
+            }
+        }
+    }
+
+    /// Asks, and takes the answer in pieces.
+    fn talk(&mut self, answer: &[u8], first: usize, piece: usize) -> Result<Vec<u8>, Error> {
+        self.carry(first, piece)?;
+        self.client.encrypt(b"question", &mut self.buffers.outgoing)?;
+        self.server.writer().write_all(answer).unwrap();
+        self.carry(first, piece)?;
+        assert_eq!(self.asked, b"question");
+        Ok(std::mem::take(&mut self.buffers.plain))
+    }
+}
+
+#[test]
+fn whatever_the_split_the_same_is_read() {
+    let (file, certificate, key) = certificate(&["server.example"]);
+    let answer = vec![b'x'; 300];
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        let server = server_configuration(&certificate, &key, &[version]);
+        let settings = TlsSettings {
+            resumption: false,
+            ..trusting(file.path().to_owned())
+        };
+        let encryption = encryption("server.example", settings);
+        let longest = {
+            let mut pair = Pair::new(&encryption, &server);
+            pair.flight().len()
+        };
+        let all = longest + 64;
+        // Every place of one split, then pieces of every size.
+        for (first, piece) in (1..all)
+            .map(|first| (first, usize::MAX))
+            .chain((1..80).map(|piece| (piece, piece)))
+        {
+            let mut pair = Pair::new(&encryption, &server);
+            let heard = pair.talk(&answer, first, piece);
+            assert_eq!(heard.as_ref(), Ok(&answer), "{version:?} {first} {piece}");
+            assert_eq!((pair.opened, pair.ended), (Some(HandshakeKind::Full), false));
+        }
+    }
+}
+
+#[test]
+fn records_of_any_length_go_both_ways() {
+    let (file, certificate, key) = certificate(&["server.example"]);
+    let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+    let encryption = encryption("server.example", trusting(file.path().to_owned()));
+    let mut pair = Pair::new(&encryption, &server);
+    pair.server.set_buffer_limit(None);
+    pair.carry(0, usize::MAX).unwrap();
+    for length in [1, RECORD - 1, RECORD, RECORD + 1, 5 * RECORD + 7] {
+        let bytes: Vec<u8> = (0..length).map(|index| index as u8).collect();
+        pair.client.encrypt(&bytes, &mut pair.buffers.outgoing).unwrap();
+        pair.server.writer().write_all(&bytes).unwrap();
+        pair.carry(0, 1_000).unwrap();
+        assert!(pair.asked == bytes && pair.buffers.plain == bytes, "{length}");
+        pair.asked.clear();
+        pair.buffers.plain.clear();
+    }
+}
+
+#[test]
+fn sessions_are_resumed_unless_they_are_not_to_be() {
+    let (file, certificate, key) = certificate(&["server.example"]);
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        for resumption in [true, false] {
+            let server = server_configuration(&certificate, &key, &[version]);
+            let settings = TlsSettings {
+                resumption,
+                ..trusting(file.path().to_owned())
+            };
+            let encryption = encryption("server.example", settings);
+            let handshake = || {
+                let mut pair = Pair::new(&encryption, &server);
+                pair.talk(b"answer", 0, usize::MAX).unwrap();
+                pair.opened.unwrap()
+            };
+            let handshakes = [handshake(), handshake(), handshake()];
+            let later = if resumption {
+                HandshakeKind::Resumed
+            } else {
+                HandshakeKind::Full
+            };
+            assert_eq!(handshakes, [HandshakeKind::Full, later, later], "{version:?}");
+        }
+    }
+}
+
+#[test]
+fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
+    let (other, ..) = certificate(&["server.example"]);
+    let (own, certificate, key) = certificate(&["server.example"]);
+    let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+    let insecure = TlsSettings {
+        insecure: true,
+        ..TlsSettings::default()
+    };
+    for (name, settings, refused) in [
+        ("server.example", trusting(own.path().to_owned()), None),
+        (
+            "other.example",
+            trusting(own.path().to_owned()),
+            Some("not valid for name"),
+        ),
+        (
+            "server.example",
+            trusting(other.path().to_owned()),
+            Some("invalid peer certificate"),
+        ),
+        ("other.example", insecure, None),
+    ] {
+        let mut encryption = encryption(name, settings);
+        let mut pair = Pair::new(&encryption, &server);
+        let outcome = pair.carry(0, usize::MAX);
+        assert_eq!(outcome.is_err(), refused.is_some(), "{name}: {outcome:?}");
+        let (Err(error), Some(reason)) = (outcome, refused) else {
+            assert_eq!(pair.opened, Some(HandshakeKind::Full));
+            continue;
+        };
+        assert_eq!(encryption.counts.count_error(&error), Failure::CertificateRefused);
+        let (text, count) = encryption.counts.errors.first_key_value().unwrap();
+        assert!(text.contains(reason) && *count == 1, "{text}");
+        // The server hears of it by an alert.
+        let mut alert = &pair.buffers.outgoing[..];
+        pair.server.read_tls(&mut alert).unwrap();
+        let heard = pair.server.process_new_packets().unwrap_err();
+        assert!(matches!(heard, Error::AlertReceived(_)), "{heard}");
+    }
+}
+
+#[test]
+fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
+    let (file, certificate, key) = certificate(&["server.example"]);
+    let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+    let mut encryption = encryption("server.example", trusting(file.path().to_owned()));
+    let mut pair = Pair::new(&encryption, &server);
+    let error = pair.hear(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
+    assert_eq!(encryption.counts.count_error(&error), Failure::Tls);
+
+    let mut pair = Pair::new(&encryption, &server);
+    pair.carry(0, usize::MAX).unwrap();
+    pair.server.writer().write_all(b"whole").unwrap();
+    let mut flight = pair.flight();
+    pair.server.writer().write_all(b"spoilt").unwrap();
+    let mut spoilt = pair.flight();
+    *spoilt.last_mut().unwrap() ^= 1;
+    flight.extend(spoilt);
+    let error = pair.hear(&flight).unwrap_err();
+    assert_eq!(encryption.counts.count_error(&error), Failure::Tls);
+    assert_eq!(pair.buffers.plain, b"whole");
+}
+
+#[test]
+fn both_sides_end_by_their_word_and_nothing_follows() {
+    let (file, certificate, key) = certificate(&["server.example"]);
+    let server = server_configuration(&certificate, &key, rustls::ALL_VERSIONS);
+    let encryption = encryption("server.example", trusting(file.path().to_owned()));
+    let mut pair = Pair::new(&encryption, &server);
+    pair.talk(b"answer", 0, usize::MAX).unwrap();
+    pair.client.end(&mut pair.buffers.outgoing).unwrap();
+    pair.server.send_close_notify();
+    let mut flight = pair.flight();
+    let mut rest = Vec::new();
+    assert_eq!(pair.server.reader().read_to_end(&mut rest).unwrap(), 0);
+    flight.extend_from_slice(b"and more");
+    pair.hear(&flight).unwrap();
+    pair.hear(b"and more").unwrap();
+    assert!(pair.ended && pair.client.has_ended() && pair.buffers.plain.is_empty());
+}
+
+#[test]
+fn errors_are_told_apart_up_to_a_bound() {
+    let mut counts = TlsLoaded::default();
+    for number in 0..100 {
+        counts.count_error(&Error::General(format!("number {number}")));
+    }
+    assert_eq!(counts.errors.len(), MOST_ERRORS + 1);
+    assert_eq!(counts.errors["others"], 100 - MOST_ERRORS as u64);
+}
+
+#[test]
+fn a_session_at_rest_is_small() {
+    assert!(size_of::<Session>() <= 1_536, "{} bytes", size_of::<Session>());
+}
