@@ -43,7 +43,7 @@ pub(crate) fn receive_queues(device: &str) -> Option<usize> {
     };
     let data = (&raw mut channels).cast();
     ask(device, libc::SIOCETHTOOL, |request| {
-        request.ifr_ifru.ifru_data = data
+        request.ifr_ifru.ifru_data = data;
     })
     .ok()?;
     let queues = channels.receive + channels.combined;
@@ -66,7 +66,7 @@ pub(crate) fn is_up(device: &str) -> io::Result<bool> {
 pub(crate) fn switch_on(device: &str) -> io::Result<()> {
     let flags = flags(device)? | libc::IFF_UP as libc::c_short;
     ask(device, libc::SIOCSIFFLAGS, |request| {
-        request.ifr_ifru.ifru_flags = flags
+        request.ifr_ifru.ifru_flags = flags;
     })
     .map(drop)
 }

@@ -201,7 +201,7 @@ impl Poll {
         if !*is_old {
             match wait(epoll, &mut self.events, until, while_waiting) {
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-                    *is_old = true
+                    *is_old = true;
                 }
                 taken => {
                     self.taken = taken?;
