@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::counters;
-use super::names::{lookup, required};
-use super::slab::page_bytes;
+use super::names::Named;
 use crate::HostError;
-use crate::tree::Tree;
+use crate::pages::base_page_size;
+use crate::tree::{Tree, field};
 
 const SNMP: &str = "/proc/thread-self/net/snmp";
 const NETSTAT: &str = "/proc/thread-self/net/netstat";
@@ -90,14 +90,12 @@ impl TcpStatistics {
     ///
     /// [`HostError::Missing`] without `Tcp:` or `TcpExt:` lines, [`HostError::Format`] when names and numbers do not pair.
     pub fn parse(snmp: &str, netstat: &str) -> Result<Self, HostError> {
-        let (tcp, extended) = (
-            required(SNMP, snmp, "Tcp")?,
-            required(NETSTAT, netstat, "TcpExt")?,
-        );
+        let tcp = Named::require(SNMP, snmp, "Tcp")?;
+        let extended = Named::require(NETSTAT, netstat, "TcpExt")?;
         Ok(Self {
-            tcp: TcpCounters::by_name(lookup(&tcp)),
-            listener: ListenerCounters::by_name(lookup(&extended)),
-            established: lookup(&tcp)("CurrEstab").unwrap_or(0),
+            tcp: TcpCounters::by_name(|name| tcp.number(name)),
+            listener: ListenerCounters::by_name(|name| extended.number(name)),
+            established: tcp.number("CurrEstab").unwrap_or(0),
         })
     }
 
@@ -133,7 +131,8 @@ impl SocketMemory {
     ///
     /// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not show it.
     pub fn read() -> Result<Self, HostError> {
-        Self::parse(&Tree::machine().text(SOCKSTAT)?, page_bytes())
+        let page_bytes = base_page_size().unwrap_or(4096);
+        Self::parse(&Tree::machine().text(SOCKSTAT)?, page_bytes)
     }
 
     /// Reads the text of `/proc/net/sockstat` (`sockstat_seq_show` in `net/ipv4/proc.c`): `TCP:` and then names and numbers
@@ -143,11 +142,7 @@ impl SocketMemory {
     ///
     /// [`HostError::Missing`] without a `TCP:` line.
     pub fn parse(text: &str, page_bytes: u64) -> Result<Self, HostError> {
-        let line = text.lines().find_map(|line| line.strip_prefix("TCP:"));
-        let line = line.ok_or_else(|| HostError::Missing {
-            place: SOCKSTAT,
-            what: "TCP: line".to_owned(),
-        })?;
+        let line = field(text, "TCP").ok_or_else(|| HostError::missing(SOCKSTAT, "TCP: line"))?;
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |name: &str| {
             let pair = words.chunks_exact(2).find(|pair| pair[0] == name);

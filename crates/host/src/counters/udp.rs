@@ -1,9 +1,11 @@
 //! UDP and IP counters of a network namespace, as `netstat -s` shows them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::counters;
-use super::names::{lookup, pairs, required};
+use super::names::Named;
 use crate::HostError;
 use crate::tree::Tree;
 
@@ -125,25 +127,34 @@ impl UdpStatistics {
     /// [`HostError::Missing`] when the first has no `Udp:` or `Ip:` lines, [`HostError::Format`] when their names and
     /// numbers do not pair.
     pub fn parse(snmp: &str, snmp6: &str) -> Result<Self, HostError> {
-        let required = |protocol: &str| required(SNMP, snmp, protocol);
-        let lite_v4 = pairs(SNMP, snmp, "UdpLite")?.unwrap_or_default();
-        let icmp_v4 = pairs(SNMP, snmp, "Icmp")?.unwrap_or_default();
-        let named6 = |prefix: &'static str| move |name: &str| lookup6(snmp6, prefix, name);
+        let optional = |protocol| Ok(Named::find(SNMP, snmp, protocol)?.unwrap_or_default());
+        let (udp, ip) = (
+            Named::require(SNMP, snmp, "Udp")?,
+            Named::require(SNMP, snmp, "Ip")?,
+        );
+        let (lite, icmp): (Named<'_>, Named<'_>) = (optional("UdpLite")?, optional("Icmp")?);
+        // `/proc/net/snmp6` has a counter a line: prefix and name joined, white space, number.
+        let lines = snmp6.lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some((words.next()?, words.next()?.parse::<u64>().ok()?))
+        });
+        let numbers6: BTreeMap<&str, u64> = lines.collect();
+        let number6 = |prefix: &str, name: &str| numbers6.get(format!("{prefix}{name}").as_str()).copied();
+        // IPv6 has one word of its own (RFC 4293's name for the same counter).
+        let ip6 = |name: &str| match name {
+            "ForwDatagrams" => number6("Ip6", "OutForwDatagrams"),
+            name => number6("Ip6", name),
+        };
+        let lite_v4 = UdpCounters::by_name(|name| lite.number(name));
+        let lite_v6 = UdpCounters::by_name(|name| number6("UdpLite6", name));
+        let messages = [icmp.number("InMsgs"), number6("Icmp6", "InMsgs")];
         Ok(Self {
-            ipv4: UdpCounters::by_name(lookup(&required("Udp")?)),
-            ipv6: UdpCounters::by_name(named6("Udp6")),
-            lite: UdpCounters::by_name(lookup(&lite_v4)).plus(&UdpCounters::by_name(named6("UdpLite6"))),
-            ip_v4: IpCounters::by_name(lookup(&required("Ip")?)),
-            ip_v6: IpCounters::by_name(|name| {
-                // IPv6 has one word of its own (RFC 4293's name for the same counter).
-                named6("Ip6")(if name == "ForwDatagrams" {
-                    "OutForwDatagrams"
-                } else {
-                    name
-                })
-            }),
-            icmp_received: lookup(&icmp_v4)("InMsgs").unwrap_or(0)
-                + lookup6(snmp6, "Icmp6", "InMsgs").unwrap_or(0),
+            ipv4: UdpCounters::by_name(|name| udp.number(name)),
+            ipv6: UdpCounters::by_name(|name| number6("Udp6", name)),
+            lite: lite_v4.plus(&lite_v6),
+            ip_v4: IpCounters::by_name(|name| ip.number(name)),
+            ip_v6: IpCounters::by_name(ip6),
+            icmp_received: messages.into_iter().flatten().sum(),
         })
     }
 
@@ -168,15 +179,6 @@ impl UdpStatistics {
     pub fn ip_total(&self) -> IpCounters {
         self.ip_v4.plus(&self.ip_v6)
     }
-}
-
-/// A counter of `/proc/net/snmp6`, which has one a line: prefix and name joined, white space, number.
-fn lookup6(snmp6: &str, prefix: &str, name: &str) -> Option<u64> {
-    snmp6.lines().find_map(|line| {
-        let mut words = line.split_whitespace();
-        let known = words.next()?.strip_prefix(prefix)?;
-        (known == name).then(|| words.next()?.parse().ok())?
-    })
 }
 
 #[cfg(test)]
