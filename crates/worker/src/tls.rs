@@ -107,11 +107,12 @@ impl<S: Side> Session<S> {
         buffers.incoming.append(&mut self.tail);
         buffers.incoming.extend_from_slice(bytes);
         let before = self.ended;
-        let (used, received) = self.drive(buffers);
-        if received.is_err() {
-            self.put_alert(used, buffers);
+        let mut used = 0;
+        if let Err(error) = self.drive(&mut used, buffers) {
+            // Once more, for the alert that tells the peer.
+            let _ = self.drive(&mut used, buffers);
+            return Err(error);
         }
-        received?;
         // What follows the peer's end is not for us (RFC 8446 6.1).
         self.tail = if self.ended {
             Vec::new()
@@ -126,17 +127,16 @@ impl<S: Side> Session<S> {
         })
     }
 
-    /// Has the state machine go on as far as it can; how many of the incoming bytes were used.
-    fn drive(&mut self, buffers: &mut Buffers) -> (usize, Result<(), Error>) {
+    /// Has the state machine go on as far as it can; `used` says how many of the incoming bytes were used.
+    fn drive(&mut self, used: &mut usize, buffers: &mut Buffers) -> Result<(), Error> {
         let Buffers {
             incoming,
             outgoing,
             plain,
         } = buffers;
-        let mut used = 0;
         loop {
             let UnbufferedStatus { mut discard, state } =
-                self.connection.process_tls_records(&mut incoming[used..]);
+                self.connection.process_tls_records(&mut incoming[*used..]);
             let mut more = true;
             let mut failed = None;
             match state {
@@ -157,25 +157,12 @@ impl<S: Side> Session<S> {
                 Ok(_) => more = false,
                 Err(error) => failed = Some(error),
             }
-            used += discard;
+            *used += discard;
             match failed {
-                Some(error) => return (used, Err(error)),
+                Some(error) => return Err(error),
                 None if more => {}
-                None => return (used, Ok(())),
+                None => return Ok(()),
             }
-        }
-    }
-
-    /// Puts what a failed session still has to send into the buffers.
-    fn put_alert(&mut self, used: usize, buffers: &mut Buffers) {
-        let mut used = used;
-        while self.connection.wants_write() {
-            let status = self.connection.process_tls_records(&mut buffers.incoming[used..]);
-            let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else {
-                return;
-            };
-            encode(&mut data, &mut buffers.outgoing);
-            used += status.discard;
         }
     }
 
