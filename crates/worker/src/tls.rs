@@ -65,6 +65,7 @@ pub struct Session<S> {
     tail: Vec<u8>,
     shaking_hands: bool,
     ended: bool,
+    failed: bool,
 }
 
 /// What the sessions of a worker use in turn.
@@ -94,6 +95,7 @@ impl<S: Side> Session<S> {
             tail: Vec::new(),
             shaking_hands: true,
             ended: false,
+            failed: false,
         }
     }
 
@@ -101,16 +103,20 @@ impl<S: Side> Session<S> {
     /// bytes before the failure, and an alert for the peer.
     ///
     /// # Errors
-    /// What is wrong with the bytes; the session is of no more use then.
+    /// What is wrong with the bytes; what comes after them is ignored.
     pub fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<News, Error> {
+        // rustls must not be driven on: it would send its alert again, which it takes for a mistake of its own.
+        if self.failed {
+            return Ok(News::default());
+        }
         buffers.incoming.clear();
         buffers.incoming.append(&mut self.tail);
         buffers.incoming.extend_from_slice(bytes);
         let before = self.ended;
         let mut used = 0;
         if let Err(error) = self.drive(&mut used, buffers) {
-            // Once more, for the alert that tells the peer.
-            let _ = self.drive(&mut used, buffers);
+            self.failed = true;
+            self.put_alert(used, buffers);
             return Err(error);
         }
         // What follows the peer's end is not for us (RFC 8446 6.1).
@@ -163,6 +169,18 @@ impl<S: Side> Session<S> {
                 None if more => {}
                 None => return Ok(()),
             }
+        }
+    }
+
+    /// Puts what a failed session still has to send into the buffers.
+    fn put_alert(&mut self, mut used: usize, buffers: &mut Buffers) {
+        while self.connection.wants_write() {
+            let status = self.connection.process_tls_records(&mut buffers.incoming[used..]);
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else {
+                return;
+            };
+            encode(&mut data, &mut buffers.outgoing);
+            used += status.discard;
         }
     }
 

@@ -4,9 +4,7 @@
 use super::classify::Rule;
 use super::document::Known;
 use super::plan::{BridgePlan, TablePlan};
-use corelane_table::{
-    AddressMap, BadLines, ListOptions, LoadError, Loaded, Placement, Seed, SnapshotMemory,
-};
+use corelane_table::{AddressMap, BadLines, ListOptions, LoadError, Loaded, Placement, Seed, SnapshotMemory};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

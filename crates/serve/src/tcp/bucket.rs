@@ -149,7 +149,11 @@ impl Bucket {
         let before = mem::replace(&mut connection.seen, now);
         for (counter, now, before) in [
             (&self.counters.out_of_order, now.out_of_order, before.out_of_order),
-            (&self.counters.retransmitted, now.retransmitted, before.retransmitted),
+            (
+                &self.counters.retransmitted,
+                now.retransmitted,
+                before.retransmitted,
+            ),
         ] {
             counter.add(u64::from(now.wrapping_sub(before)));
         }
