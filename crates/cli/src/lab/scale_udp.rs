@@ -15,8 +15,9 @@ use corelane_load::sources::SourceError;
 use corelane_load::udp::{Skew, UdpLoadError};
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
-use corelane_serve::UnknownWord;
 use corelane_serve::udp::{Answers, Mode, Model};
+use corelane_serve::{UnknownWord, read_word};
+use serde::de::DeserializeOwned;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -28,17 +29,7 @@ impl FromStr for Models {
     type Err = UnknownWord;
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        if text == "all" {
-            return Ok(Self(Model::ALL.to_vec()));
-        }
-        let mut models: Vec<Model> = Vec::new();
-        for name in text.split(',') {
-            let model = name.trim().parse()?;
-            if !models.contains(&model) {
-                models.push(model);
-            }
-        }
-        Ok(Self(models))
+        each(text, &Model::ALL).map(Self)
     }
 }
 
@@ -50,18 +41,23 @@ impl FromStr for AnswerWays {
     type Err = UnknownWord;
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        if text == "all" {
-            return Ok(Self(Answers::ALL.to_vec()));
-        }
-        let named: Result<Vec<Answers>, _> = text.split(',').map(|name| name.trim().parse()).collect();
-        let mut ways: Vec<Answers> = Vec::new();
-        for answers in named? {
-            if !ways.contains(&answers) {
-                ways.push(answers);
-            }
-        }
-        Ok(Self(ways))
+        each(text, &Answers::ALL).map(Self)
     }
+}
+
+/// The words of a list, each once, or `all`.
+fn each<T: DeserializeOwned + Copy + PartialEq>(text: &str, all: &[T]) -> Result<Vec<T>, UnknownWord> {
+    if text == "all" {
+        return Ok(all.to_vec());
+    }
+    let mut words = Vec::new();
+    for word in text.split(',') {
+        let word = read_word(word.trim())?;
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    Ok(words)
 }
 
 #[derive(Debug, Args)]
@@ -77,7 +73,7 @@ pub struct ScaleUdpArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placements: Option<Vec<Placement>>,
     /// What the server does, for every model: echo, sink or both [default: echo, and exact as a sink too]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Mode>)]
     pub modes: Option<Vec<Mode>>,
     /// Length of one trial
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]

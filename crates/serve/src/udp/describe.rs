@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Different hashes that a worker counts; datagrams of more are counted together.
 const MOST_HASHES: usize = 65_536;
 
-/// How often one flow, as far as its hash tells flows apart, was seen.
+/// How often one flow, as far as its hash distinguishes flows, was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowCount {
     /// The hash, `0x` and eight hexadecimal digits.
