@@ -7,6 +7,7 @@ pub(super) mod session;
 mod tickets;
 mod trust;
 
+use crate::account::add_named;
 use crate::failure::Failure;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
@@ -109,12 +110,8 @@ impl TlsLoaded {
         self.verified &= other.verified;
         self.handshakes_full += other.handshakes_full;
         self.handshakes_resumed += other.handshakes_resumed;
-        for (suite, count) in &other.suites {
-            *self.suites.entry(suite.clone()).or_default() += count;
-        }
-        for (error, count) in &other.errors {
-            *self.errors.entry(error.clone()).or_default() += count;
-        }
+        add_named(&mut self.suites, &other.suites);
+        add_named(&mut self.errors, &other.errors);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
     }
