@@ -277,7 +277,13 @@ impl Exchange {
         let Some(before) = self.written else {
             return Ok(Written::All);
         };
-        let head = request.head(self.last);
+        let planned = &request.planned;
+        let head = if self.last {
+            &planned.last_head
+        } else {
+            &planned.head
+        }
+        .as_bytes();
         let (head_bytes, out) = (head.len() as u64, &mut *context.out);
         let piece = if before < head_bytes {
             let left = &head[before as usize..];
@@ -293,7 +299,7 @@ impl Exchange {
         self.written = Some(written);
         context.counts.bytes.sent += piece as u64;
         // A body that is waited for begins after the wait, also where it is empty.
-        if request.expect_continue && before < head_bytes && written == head_bytes {
+        if planned.expect_continue && before < head_bytes && written == head_bytes {
             return Ok(Written::Head);
         }
         if written < head_bytes + request.body.as_ref().map_or(0, Body::length) {
@@ -342,7 +348,7 @@ impl Exchange {
                     }
                 }
                 Some(Item::Body(part)) => {
-                    if !asked.promise.holds(self.body, part, asked.body.as_ref()) {
+                    if !asked.planned.promise.holds(self.body, part, asked.body.as_ref()) {
                         self.verdict.get_or_insert(Failure::WrongBody);
                     }
                     self.body += part.len() as u64;
@@ -366,7 +372,7 @@ impl Exchange {
     /// Compares the length of a complete answer with what was promised.
     fn check_length(&mut self, context: &Context<'_, Http, impl Transport>) {
         let asked = context.terms.requests.request(self.request);
-        if !asked.promise.is_whole(self.body, asked.body.as_ref()) {
+        if !asked.planned.promise.is_whole(self.body, asked.body.as_ref()) {
             self.verdict.get_or_insert(Failure::WrongBody);
         }
     }

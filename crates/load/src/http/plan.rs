@@ -121,23 +121,12 @@ pub struct Requests {
 /// A request as it is sent.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    head: Vec<u8>,
-    last_head: Vec<u8>,
+    pub(super) planned: PlannedRequest,
     pub(super) body: Option<Body>,
-    pub(super) promise: Promise,
-    /// Whether the body waits until the server asks for it.
-    pub(super) expect_continue: bool,
     /// Whether the answer has no body.
     pub(super) to_head: bool,
     /// The weights up to this one, as a part of all.
     cumulative: f64,
-}
-
-impl Prepared {
-    /// The head, for the last request of a connection or for any other.
-    pub(super) fn head(&self, last: bool) -> &[u8] {
-        if last { &self.last_head } else { &self.head }
-    }
 }
 
 impl Http {
@@ -148,11 +137,8 @@ impl Http {
         let prepare = |request: &PlannedRequest| {
             weight += request.weight;
             Ok(Prepared {
-                head: request.head.clone().into_bytes(),
-                last_head: request.last_head.clone().into_bytes(),
+                planned: request.clone(),
                 body: Body::load(&request.body, request.chunked)?,
-                promise: request.promise,
-                expect_continue: request.expect_continue,
                 to_head: request.method == "HEAD",
                 cumulative: weight / all,
             })

@@ -3,46 +3,38 @@
 use super::loaded::StreamLoaded;
 use super::tls::TlsLoaded;
 use corelane_measure::histogram::Summary;
-use corelane_measure::metric::Show;
+use corelane_measure::metric::Show::{self, Bytes, Nanoseconds, Prefixed, Share};
 use corelane_report::gate::Figure;
 
 /// Every figure, with what it is.
 pub const FIGURES: &[Figure] = &[
-    figure("p50", Show::Nanoseconds, "median latency"),
+    figure("p50", Nanoseconds, "median latency"),
     figure(
         "p90",
-        Show::Nanoseconds,
+        Nanoseconds,
         "latency that nine in ten requests did not exceed",
     ),
-    figure("p99", Show::Nanoseconds, "latency that 99 in 100 did not exceed"),
-    figure(
-        "p999",
-        Show::Nanoseconds,
-        "latency that 999 in 1,000 did not exceed",
-    ),
-    figure("max", Show::Nanoseconds, "longest latency"),
-    figure("mean", Show::Nanoseconds, "mean latency"),
+    figure("p99", Nanoseconds, "latency that 99 in 100 did not exceed"),
+    figure("p999", Nanoseconds, "latency that 999 in 1,000 did not exceed"),
+    figure("max", Nanoseconds, "longest latency"),
+    figure("mean", Nanoseconds, "mean latency"),
     figure(
         "lag_p99",
-        Show::Nanoseconds,
+        Nanoseconds,
         "schedule lag that 99 in 100 requests did not exceed",
     ),
     figure(
         "handshake_p99",
-        Show::Nanoseconds,
+        Nanoseconds,
         "duration that 99 in 100 TLS handshakes did not exceed",
     ),
-    figure("resumed", Show::Share, "resumed TLS handshakes as a share of all"),
-    figure("rate", Show::Prefixed, "successful requests a second"),
-    figure("ok", Show::Prefixed, "successful requests"),
-    figure("failed", Show::Share, "failed requests as a share of those begun"),
-    figure(
-        "unsent",
-        Show::Prefixed,
-        "requests on the schedule that were not sent",
-    ),
-    figure("open", Show::Prefixed, "connections open at the end"),
-    figure("throughput", Show::Bytes, "bytes received a second"),
+    figure("resumed", Share, "resumed TLS handshakes as a share of all"),
+    figure("rate", Prefixed, "successful requests a second"),
+    figure("ok", Prefixed, "successful requests"),
+    figure("failed", Share, "failed requests as a share of those begun"),
+    figure("unsent", Prefixed, "requests on the schedule that were not sent"),
+    figure("open", Prefixed, "connections open at the end"),
+    figure("throughput", Bytes, "bytes received a second"),
 ];
 
 const fn figure(name: &'static str, show: Show, about: &'static str) -> Figure {

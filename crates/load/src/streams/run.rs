@@ -9,8 +9,8 @@ use super::plan::StreamPlan;
 use super::protocol::StreamProtocol;
 use super::sum::Run;
 use super::terms::Terms;
-use crate::showing::Seen;
 use crate::generate::start_workers;
+use crate::showing::Seen;
 use crate::{Generator, Moment, Needs};
 use corelane_host::usage;
 use corelane_worker::crew::{Crew, CrewEvent};
@@ -93,11 +93,12 @@ impl<P: StreamProtocol> Generator for StreamLoad<P> {
         };
         let plan = &load.common.plan;
         let engine = (load.engine.kind, plan.engine_settings());
-        let workers = plan.workers.iter().map(|worker| (worker.cpu, worker.own_descriptors));
+        let workers = plan
+            .workers
+            .iter()
+            .map(|worker| (worker.cpu, worker.own_descriptors));
         let (common, lives) = (Arc::clone(&load.common), Arc::clone(&load.lives));
-        let job = move |place, now| {
-            WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&lives), now)
-        };
+        let job = move |place, now| WorkerGenerator::new(Arc::clone(&common), place, Arc::clone(&lives), now);
         start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
         Ok(load)
     }

@@ -78,11 +78,7 @@ impl<P: DatagramProtocol> Generator<P> {
     /// The generator of worker `place`, without sockets.
     pub(super) fn new(
         place: usize,
-        (plan, stop, lives): (
-            Arc<UdpPlan<P>>,
-            Arc<AtomicBool>,
-            Arc<[CachePadded<LiveCounters>]>,
-        ),
+        (plan, stop, lives): (Arc<UdpPlan<P>>, Arc<AtomicBool>, Arc<[CachePadded<LiveCounters>]>),
     ) -> Self {
         Self {
             protocol: plan.protocol.clone(),
@@ -210,10 +206,9 @@ impl<P: DatagramProtocol> Generator<P> {
         per_second: f64,
     ) -> io::Result<()> {
         let (place, workers) = (self.place, self.plan.workers.len());
-        let mut schedule = match &mix {
-            Some(mix) => Schedule::of_share(start, per_second, mix.share(), place, workers),
-            None => Schedule::new(start, per_second, place, workers),
-        };
+        // Under skew a worker has its own even spacing; its place keeps all from starting in one burst.
+        let own = mix.as_ref().map_or(1.0, |mix| mix.share() * workers as f64);
+        let mut schedule = Schedule::new(start, per_second * own, place, workers);
         while self.goes_on(engine.now(), end) {
             let now = engine.now();
             for _ in 0..BURST {

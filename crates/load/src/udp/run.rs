@@ -5,8 +5,8 @@ use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
 use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::{DatagramProtocol, Probes};
 use crate::account::{late, merge};
-use crate::showing::Seen;
 use crate::generate::start_workers;
+use crate::showing::Seen;
 use crate::{Generator, Moment, Needs};
 use corelane_measure::histogram::Summary;
 use corelane_worker::crew::{Crew, CrewEvent, ReadyCell};
@@ -62,7 +62,10 @@ impl<P: DatagramProtocol> Generator for UdpLoad<P> {
         };
         let plan = &load.plan;
         let engine = (load.engine.kind, plan.engine_settings());
-        let workers = plan.workers.iter().map(|worker| (worker.cpu, worker.own_descriptors));
+        let workers = plan
+            .workers
+            .iter()
+            .map(|worker| (worker.cpu, worker.own_descriptors));
         let shared = (Arc::clone(plan), load.crew.stop_flag(), Arc::clone(&load.lives));
         let job = move |place, _| WorkerGenerator::new(place, shared.clone());
         load.ready = start_workers(&mut load.crew, workers, plan.memory, &engine, job)?;
@@ -174,7 +177,9 @@ impl<P: DatagramProtocol> UdpLoad<P> {
 fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
     if total.unsent > 0 {
         let unsent = total.unsent;
-        return Some(format!("{unsent} datagrams on the schedule were not sent in time"));
+        return Some(format!(
+            "{unsent} datagrams on the schedule were not sent in time"
+        ));
     }
     late("datagrams", lag, cpus)
 }
