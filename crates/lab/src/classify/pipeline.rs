@@ -6,7 +6,7 @@ use corelane_host::HostError;
 use corelane_host::counters::{ThreadClock, ThreadTime};
 use corelane_observe::misses::CacheMisses;
 use corelane_packet::Dissection;
-use corelane_table::post::{PostLock, PostOrder, PostPrefetch, PostTable};
+use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{ExactTable, Lookup, Prefetch, Reader, Value, prefetch};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -182,7 +182,7 @@ impl<'a> Pipeline<'a> {
             Searched::Post { table, order, lock } => match *order {
                 Order::Batch(prefetch) => table.lookup_batch(keys, prefetch, *lock, answers),
                 Order::Rolling(distance) => {
-                    table.lookup(keys, PostOrder::Rolling { distance }, *lock, answers);
+                    table.lookup_rolling(keys, distance, *lock, answers);
                 }
             },
             Searched::Exact { reader, prefetch } => reader.table().lookup(keys, *prefetch, answers),

@@ -188,7 +188,7 @@ impl FlowCounts {
 fn told(FlowMetadata { hash, bucket }: FlowMetadata, worker: usize, count: u64) -> FlowCount {
     FlowCount {
         hash: hash.to_string(),
-        hash_type: hash.hash_type().to_string(),
+        hash_type: hash.hash_type.to_string(),
         bucket: bucket.index() as u16,
         worker: worker as u16,
         count,
