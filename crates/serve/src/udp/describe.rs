@@ -107,7 +107,7 @@ impl FlowCounts {
             let mut own: Vec<FlowCount> = (counted.flows.iter())
                 .map(|(FlowMetadata { hash, bucket }, count)| FlowCount {
                     hash: hash.to_string(),
-                    hash_type: hash.hash_type().to_string(),
+                    hash_type: hash.hash_type.to_string(),
                     bucket: bucket.index() as u16,
                     worker: worker as u16,
                     count: *count,
