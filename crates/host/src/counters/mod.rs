@@ -26,7 +26,7 @@ pub use family::Family;
 pub use process::{ProcessCpu, Switches};
 pub use slab::{Slab, SlabCache};
 pub use softnet::{CpuSoftnet, Softnet, SoftnetOfCpu};
-pub use tcp::{ListenerCounters, SocketMemory, TcpCounters, TcpStatistics};
+pub use tcp::{ListenerCounters, TcpCounters, TcpStatistics, tcp_buffer_bytes};
 pub use thread::{ThreadClock, ThreadTime};
 pub use udp::{IpCounters, UdpCounters, UdpStatistics};
 
