@@ -1,7 +1,7 @@
 //! The output of a connection over TLS: what is written to it is encrypted on its way to the engine.
 
 use super::session::Session;
-use crate::streams::protocol::Transport;
+use crate::streams::transport::Transport;
 use corelane_worker::engine::{Output, Plain};
 use std::io;
 
