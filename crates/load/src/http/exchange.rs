@@ -1,7 +1,8 @@
 //! One request over HTTP/1.1 and its answer: the request is written piece by piece, and the answer is read as it comes.
 
 use super::body::Body;
-use super::plan::{Http, Prepared, Requests};
+use super::plan::Http;
+use super::prepared::{Prepared, Requests};
 use crate::failure::Failure;
 use crate::streams::{Ask, Context, Step, StreamLoadError, StreamProtocol, Transport};
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
@@ -84,7 +85,7 @@ impl StreamProtocol for Http {
     type Shared = LastHead;
 
     fn prepare(&self) -> Result<Requests, StreamLoadError> {
-        self.prepare()
+        Requests::prepare(self)
     }
 
     fn choose(requests: &Requests, random: &mut fastrand::Rng) -> u16 {

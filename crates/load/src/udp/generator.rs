@@ -39,6 +39,9 @@ pub(super) struct LiveCounters {
     pub(super) shown: Showing<Shown>,
 }
 
+/// What all workers publish, each at its place.
+pub(super) type Lives = Arc<[CachePadded<LiveCounters>]>;
+
 /// One worker's generator.
 pub(super) struct Generator<P: DatagramProtocol> {
     pub(super) plan: Arc<UdpPlan<P>>,
@@ -46,7 +49,7 @@ pub(super) struct Generator<P: DatagramProtocol> {
     protocol: P,
     stop: Arc<AtomicBool>,
     /// What all workers publish, this one at its place.
-    lives: Arc<[CachePadded<LiveCounters>]>,
+    lives: Lives,
     /// This worker's place among all, which its share of the schedule depends on.
     place: usize,
     pub(super) flows: Vec<Flow<P::Sent>>,
@@ -76,10 +79,7 @@ pub(super) struct Tally {
 
 impl<P: DatagramProtocol> Generator<P> {
     /// The generator of worker `place`, without sockets.
-    pub(super) fn new(
-        place: usize,
-        (plan, stop, lives): (Arc<UdpPlan<P>>, Arc<AtomicBool>, Arc<[CachePadded<LiveCounters>]>),
-    ) -> Self {
+    pub(super) fn new(place: usize, (plan, stop, lives): (Arc<UdpPlan<P>>, Arc<AtomicBool>, Lives)) -> Self {
         Self {
             protocol: plan.protocol.clone(),
             stop,
