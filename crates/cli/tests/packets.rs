@@ -138,12 +138,8 @@ fn faults_on_the_way_come_out_under_their_names() {
         "{came} {injected:?}"
     );
     let total = &came["total"];
-    assert_eq!(
-        number(&total["received"]) + number(&total["lost"]),
-        5000,
-        "{total} {injected:?}"
-    );
-    let lost = number(&total["lost"]);
+    let [received, lost] = ["received", "lost"].map(|name| number(&total[name]));
+    assert_eq!(received + lost, 5000, "{total} {injected:?}");
     assert!(
         lost >= injected.dropped && lost <= injected.dropped + injected.corrupted,
         "{total} {injected:?}"
