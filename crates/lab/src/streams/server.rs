@@ -1,26 +1,16 @@
 //! The server of a trial: ours, or any other.
 
-use super::document::Segments;
-use super::run::StreamsError;
-use crate::child::{ServerProcess, Subject, SubjectPlan};
+use super::document::{Segments, Shape, Traffic};
+use super::plan::StreamsPlan;
+use crate::child::{ChildError, ServerProcess, Subject};
 use crate::document::as_json;
 use corelane_host::HostError;
 use corelane_host::bed::Side;
 use corelane_host::counters::Family;
-use corelane_serve::http::{HttpPlan, HttpServed, HttpServer};
-use corelane_serve::tcp::{TcpPlan, TcpServed, TcpServer};
+use corelane_serve::http::{HttpServed, HttpServer};
+use corelane_serve::tcp::{TcpMode, TcpServed, TcpServer};
 use serde_json::Value;
 use std::path::Path;
-
-/// The server that a step needs.
-pub(super) enum ServerPlan {
-    /// Ours, of requests.
-    Http(Box<HttpPlan>),
-    /// Ours, of bytes.
-    Tcp(Box<TcpPlan>),
-    /// Any other.
-    Subject(SubjectPlan),
-}
 
 /// A server that is ready.
 pub(super) enum ServerOfTrial {
@@ -66,17 +56,27 @@ impl ServerCounts {
 }
 
 impl ServerOfTrial {
-    /// Starts the server of a step; returns when it accepts connections.
-    pub(super) fn start(plan: &ServerPlan, program: &Path, side: &Side) -> Result<Self, StreamsError> {
-        Ok(match plan {
-            ServerPlan::Http(plan) => {
-                Self::Http(Box::new(ServerProcess::<HttpServer>::start(program, side, plan)?))
+    /// Starts the server of a step, ours or the subject; returns when it accepts connections.
+    pub(super) fn start(
+        plan: &StreamsPlan,
+        shape: &Shape,
+        program: &Path,
+        side: &Side,
+    ) -> Result<Self, ChildError> {
+        if let Some(subject) = plan.subject(shape) {
+            return ServerProcess::start(program, side, &subject).map(Self::Subject);
+        }
+        let mode = match shape.traffic {
+            Traffic::Requests => {
+                let process = ServerProcess::start(program, side, &plan.http_server(shape))?;
+                return Ok(Self::Http(Box::new(process)));
             }
-            ServerPlan::Tcp(plan) => {
-                Self::Tcp(Box::new(ServerProcess::<TcpServer>::start(program, side, plan)?))
-            }
-            ServerPlan::Subject(plan) => Self::Subject(ServerProcess::<Subject>::start(program, side, plan)?),
-        })
+            Traffic::Sink => TcpMode::Sink,
+            Traffic::Source => TcpMode::Source,
+            Traffic::Echo => TcpMode::Echo,
+        };
+        let process = ServerProcess::start(program, side, &plan.tcp_server(shape, mode))?;
+        Ok(Self::Tcp(Box::new(process)))
     }
 
     /// Its processes.
@@ -89,7 +89,7 @@ impl ServerOfTrial {
     }
 
     /// What it counted so far.
-    pub(super) fn counts(&mut self) -> Result<ServerCounts, StreamsError> {
+    pub(super) fn counts(&mut self) -> Result<ServerCounts, ChildError> {
         Ok(match self {
             Self::Http(process) => of_http(&process.served()?),
             Self::Tcp(process) => of_tcp(&process.served()?),
