@@ -9,7 +9,7 @@ use crate::documents::observed::{LockComparison, Observed};
 use crate::scale::Placement;
 use crate::steps::Shape as _;
 use corelane_observe::ObserveError;
-use corelane_observe::locks::{LockWatch, compare};
+use corelane_observe::locks::{LockSite, LockWatch, compare};
 use corelane_observe::profile::{Processes, Profiler};
 use corelane_observe::softnet::SoftnetWatch;
 use corelane_serve::udp::{Mode, Model};
@@ -74,9 +74,8 @@ impl Observation {
         }
         if let Some(locks) = &mut locks {
             let mut rank = 0..;
-            locks
-                .rows
-                .retain(|row| rank.next() < Some(MOST_ROWS) || row.receive_lock);
+            let is_kept = |row: &LockSite| rank.next() < Some(MOST_ROWS) || row.receive_lock;
+            locks.rows.retain(is_kept);
         }
         if let Some(profile) = &mut profile {
             for table in [&mut profile.workers, &mut profile.clients, &mut profile.softirq] {

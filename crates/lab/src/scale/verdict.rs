@@ -28,7 +28,7 @@ pub(super) fn limit(report: &ScaleReport, plan: &ScalePlan) -> Limit {
         cause,
         sentence: format!("{growth}; the limit was {because}.{}", skewed(report, last)),
         evidence: evidence(last, plan),
-        suspects: Vec::new(),
+        ..Limit::default()
     }
 }
 

@@ -5,10 +5,10 @@ use crate::child::{ChildError, LoadProcess};
 use crate::document::as_json;
 use crate::steps::{Trial as _, Tried};
 use corelane_host::bed::Side;
-use corelane_load::http::{HttpLoad, HttpLoaded, HttpPlan, PoolLoaded};
+use corelane_load::http::{HttpLoaded, PoolLoaded};
 use corelane_load::sources::Ports;
-use corelane_load::tcp::{TcpLoad, TcpLoaded, TcpPlan};
-use corelane_load::{Failure, Moment};
+use corelane_load::tcp::TcpLoaded;
+use corelane_load::{Failure, Generator, Moment};
 use corelane_measure::histogram::Histogram;
 use corelane_rss::{Steering, Tuple};
 use std::collections::BTreeMap;
@@ -16,18 +16,35 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// What the clients of a step are to do.
-pub(super) enum ClientPlan {
-    /// Make requests.
-    Http(Box<HttpPlan>),
-    /// Move bytes.
-    Tcp(Box<TcpPlan>),
+/// The clients of a step, planned: starts their generator.
+pub(super) type ClientPlan = Box<dyn FnOnce(&Path, &Side) -> Result<Client, ChildError>>;
+
+/// A generator that waits to run.
+pub(super) struct Client {
+    /// Its process.
+    pub(super) pid: u32,
+    /// Does as planned, see [`LoadProcess::run`].
+    pub(super) run: Run,
 }
 
-/// A generator that waits for its plan.
-pub(super) enum ClientOfTrial {
-    Http(LoadProcess<HttpLoad>, Box<HttpPlan>),
-    Tcp(LoadProcess<TcpLoad>, Box<TcpPlan>),
+type Run = Box<dyn FnOnce(&AtomicBool, &mut dyn FnMut(Moment)) -> Result<ClientCounts, ChildError>>;
+
+/// Plans clients; `counts` reads their report.
+pub(super) fn planned<G>(
+    plan: G::Plan,
+    counts: impl FnOnce(&G::Loaded) -> ClientCounts + 'static,
+) -> ClientPlan
+where
+    G: Generator + 'static,
+    G::Plan: 'static,
+{
+    Box::new(move |program, side| {
+        let process = LoadProcess::<G>::start(program, side)?;
+        Ok(Client {
+            pid: process.pid(),
+            run: Box::new(move |interrupt, reached| Ok(counts(&process.run(&plan, interrupt, reached)?))),
+        })
+    })
 }
 
 /// What the clients counted.
@@ -60,39 +77,7 @@ impl ClientCounts {
     }
 }
 
-impl ClientOfTrial {
-    /// Starts the generator of `plan`.
-    pub(super) fn start(plan: ClientPlan, program: &Path, side: &Side) -> Result<Self, ChildError> {
-        Ok(match plan {
-            ClientPlan::Http(plan) => Self::Http(LoadProcess::<HttpLoad>::start(program, side)?, plan),
-            ClientPlan::Tcp(plan) => Self::Tcp(LoadProcess::<TcpLoad>::start(program, side)?, plan),
-        })
-    }
-
-    /// Its process.
-    pub(super) fn pid(&self) -> u32 {
-        match self {
-            Self::Http(process, _) => process.pid(),
-            Self::Tcp(process, _) => process.pid(),
-        }
-    }
-
-    /// Does as planned, see [`crate::child::LoadProcess::run`]. `steering` is what its sources were planned by, where they
-    /// were.
-    pub(super) fn run(
-        self,
-        steering: Option<&Steering>,
-        interrupt: &AtomicBool,
-        reached: impl FnMut(Moment),
-    ) -> Result<ClientCounts, ChildError> {
-        Ok(match self {
-            Self::Http(process, plan) => of_http(&process.run(&plan, interrupt, reached)?),
-            Self::Tcp(process, plan) => of_tcp(&process.run(&plan, interrupt, reached)?, steering),
-        })
-    }
-}
-
-fn of_http(loaded: &HttpLoaded) -> ClientCounts {
+pub(super) fn of_http(loaded: &HttpLoaded) -> ClientCounts {
     let (requests, connections) = (&loaded.requests, &loaded.connections);
     let mut errors = named(requests.by_cause.occurred(), "");
     for (name, count) in [
@@ -140,7 +125,8 @@ fn spent(cpu_s: f64) -> CpuUse {
     }
 }
 
-fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientCounts {
+/// `steering` is what their sources were planned by, where they were.
+pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientCounts {
     let total = &loaded.total;
     let mut errors = named(total.broken.occurred(), "");
     if total.undrained > 0 {

@@ -1,6 +1,6 @@
 //! From a step to the server and the clients that carry it out: ours, or a subject.
 
-use super::client::ClientPlan;
+use super::client::{ClientPlan, of_http, of_tcp, planned};
 use super::document::{Server, Shape, Traffic};
 use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
 use crate::child::SubjectPlan;
@@ -8,11 +8,11 @@ use crate::placing::sorted;
 use crate::trials::ScaleError;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::{
-    Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
-    PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
+    Behaviour, GATHER, HttpLoad, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest,
+    PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
 };
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
+use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::http::HttpPlan as HttpServePlan;
 use corelane_serve::tcp::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan as TcpServePlan};
@@ -60,12 +60,16 @@ impl StreamsPlan {
     /// The clients of a step.
     pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, ScaleError> {
         let direction = match shape.traffic {
-            Traffic::Requests => return Ok(ClientPlan::Http(Box::new(self.http_load(shape)?))),
+            Traffic::Requests => return Ok(planned::<HttpLoad>(self.http_load(shape)?, of_http)),
             Traffic::Sink => Direction::Write,
             Traffic::Source => Direction::Read,
             Traffic::Echo => Direction::Both,
         };
-        Ok(ClientPlan::Tcp(Box::new(self.tcp_load(shape, direction)?)))
+        let steering = (shape.server == Server::Exact).then(|| self.request.steering.clone());
+        let plan = self.tcp_load(shape, direction)?;
+        Ok(planned::<TcpLoad>(plan, move |loaded| {
+            of_tcp(loaded, steering.as_ref())
+        }))
     }
 
     /// Whether the connections of a step are more than one descriptor table holds.

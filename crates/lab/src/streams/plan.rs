@@ -193,26 +193,22 @@ impl StreamsPlan {
                         connections,
                         buckets_active,
                     };
-                    self.add_growing(active.iter().map(|active| shape(*active)));
+                    // Those that cannot be are named together: they differ in buckets alone.
+                    let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
+                    for shape in active.iter().map(|active| shape(*active)) {
+                        match self.why_not(&shape) {
+                            None => self.steps.push(shape),
+                            Some(why) => refused
+                                .entry(why)
+                                .or_default()
+                                .push(shape.buckets_active.to_string()),
+                        }
+                    }
+                    for (reason, buckets) in refused {
+                        self.leave_out(format!("steps with {} active: {reason}", buckets.join(", ")));
+                    }
                 }
             }
-        }
-    }
-
-    /// Adds the steps of one series that can be. Those that cannot are named together: they differ in buckets alone.
-    fn add_growing(&mut self, shapes: impl Iterator<Item = Shape>) {
-        let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for shape in shapes {
-            match self.why_not(&shape) {
-                None => self.steps.push(shape),
-                Some(reason) => {
-                    let buckets = refused.entry(reason).or_default();
-                    buckets.push(shape.buckets_active.to_string());
-                }
-            }
-        }
-        for (reason, buckets) in refused {
-            self.leave_out(format!("steps with {} active: {reason}", buckets.join(", ")));
         }
     }
 

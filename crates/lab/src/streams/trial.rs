@@ -2,8 +2,7 @@
 //! when the last request has been made.
 
 use super::account::{self, Evidence, Readings};
-use super::client::ClientOfTrial;
-use super::document::{ByteStreams, FEWEST_TO_SHARE, Server, Shape, StreamsReport, Trial};
+use super::document::{ByteStreams, FEWEST_TO_SHARE, Shape, StreamsReport, Trial};
 use super::memory::{self, KernelMemory};
 use super::plan::StreamsPlan;
 use super::server::{ServerCounts, ServerOfTrial};
@@ -86,12 +85,11 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, ScaleErro
     let bed = Bed::build(&plan.bed)?;
     let kernel_before = KernelMemory::take();
     let mut server = ServerOfTrial::start(plan, shape, &experiment.program, &bed.server)?;
-    let processes = server.processes();
+    let processes = server.processes;
     let server_memory_before = processes.family()?.memory_bytes();
     let begun = Readings::take(&bed, processes)?;
-    let generator = ClientOfTrial::start(load, &experiment.program, &bed.client)?;
-    let pid = generator.pid();
-    let steering = (shape.server == Server::Exact).then_some(&plan.request.steering);
+    let generator = load(&experiment.program, &bed.client)?;
+    let pid = generator.pid;
     let (mut opened, mut sent) = (None, None);
     let middle = Duration::from_secs_f64(plan.request.duration_s / 2.0);
     let (loaded, memory) = thread::scope(|scope| {
@@ -99,7 +97,7 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, ScaleErro
         let mut has_ended = Some(has_ended);
         let mut reading = None;
         let (bed, kernel_before) = (&bed, &kernel_before);
-        let loaded = generator.run(steering, trying.interrupt, |moment| match moment {
+        let loaded = (generator.run)(trying.interrupt, &mut |moment| match moment {
             Moment::Opened => {
                 opened = Some(Readings::take(bed, processes));
                 // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
@@ -139,10 +137,10 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, ScaleErro
 /// Waits until the server's counts stand still, and returns them.
 fn settle(server: &mut ServerOfTrial) -> Result<ServerCounts, ChildError> {
     let started = Instant::now();
-    let (mut counts, mut changed) = (server.counts()?, started);
+    let (mut counts, mut changed) = ((server.counts)()?, started);
     while counts.is_told() && changed.elapsed() < SETTLED_AFTER && started.elapsed() < LONGEST_SETTLING {
         thread::sleep(SETTLING_LOOK);
-        let now = server.counts()?;
+        let now = (server.counts)()?;
         if !now.stands_at(&counts) {
             changed = Instant::now();
         }

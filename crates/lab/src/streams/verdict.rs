@@ -62,32 +62,32 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     Some(Limit {
         cause,
         sentence: format!("{growth}; the limit was {because}."),
-        evidence: Vec::new(),
         suspects: suspects(step, cause, lags),
+        ..Limit::default()
     })
 }
 
 /// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` where that is not so.
 fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
     let all = report.trials.iter().map(|trial| &trial.tried);
-    let own = all.filter(|tried| tried.step == index && tried.status != TrialStatus::Spoilt);
+    let mut own = all.filter(|tried| tried.step == index && tried.status != TrialStatus::Spoilt);
     if own
         .clone()
         .any(|tried| tried.status != TrialStatus::GeneratorLimited)
     {
         return None;
     }
-    let why = own.last()?.why.clone().unwrap_or_default();
+    let why = own.next_back()?.why.clone().unwrap_or_default();
     let who = who(&report.steps[index]);
     Some(Limit {
         cause: LimitCause::Generator,
         sentence: format!("{who} cannot be judged; the limit was the generator in every trial: {why}."),
-        evidence: Vec::new(),
         suspects: vec![Suspect {
             name: SuspectName::Client,
             is_limit: true,
             evidence: why,
         }],
+        ..Limit::default()
     })
 }
 

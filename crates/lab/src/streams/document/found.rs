@@ -46,7 +46,7 @@ impl Found {
             server_user_bytes: median(|each| each.server_user_bytes),
             kernel_bytes: median(|each| each.kernel_bytes),
         };
-        self.memory = memories().last().cloned();
+        self.memory = memories().next_back().cloned();
     }
 
     /// What went wrong and what the kernel counted, with how often, where it was. Segments sent again are left out where they
