@@ -151,13 +151,13 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
     let queues = (!request.answers.is_empty()).then_some(buckets as u32);
     let bed = build_bed(arguments.bed, buckets, arguments.size as u32, queues)?;
     let snapshot = snapshot(&bed);
-    let mut experiment = Scale::new(
-        ScalePlan::new(request, &bed, PORT),
+    let mut experiment = Scale {
+        plan: ScalePlan::new(request, &bed, PORT),
         bed,
-        std::env::current_exe().context("finding the program's own file")?,
-        shell::facts(&snapshot),
-        limits::open_descriptors()?,
-    );
+        program: std::env::current_exe().context("finding the program's own file")?,
+        facts: shell::facts(&snapshot),
+        descriptor_limit: limits::open_descriptors()?,
+    };
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;
     shell::run(
         &arguments.shell,

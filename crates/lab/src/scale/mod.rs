@@ -1,4 +1,4 @@
-//! `lab scale`: does it grow with the buckets that are active, and what stops it?
+//! `lab scale udp`: does it grow with the buckets that are active, and what stops it?
 //!
 //! In: a [`ScalePlan`]. Out: a `corelane/scale/1` report. A server with all its buckets configured stands still while 1, 2,
 //! … N of them are loaded; every step is repeated, interleaved with the others; and controls run beside: the models that
@@ -12,13 +12,13 @@ mod observe;
 mod page;
 mod places;
 mod plan;
-mod run;
 mod trial;
 mod verdict;
 
-pub use document::{Placement, ScaleReport, Step, UnknownPlacement, Variation};
+pub use crate::placing::Placement;
+pub use crate::trials::ScaleError;
+pub use document::{ScaleReport, Step};
 pub use metrics::METRICS;
 pub use observe::Observe;
-pub(crate) use page::figures;
-pub use plan::{PlannedStep, ScalePlan, ScaleRequest};
-pub use run::{Scale, ScaleError};
+pub use plan::{ScalePlan, ScaleRequest};
+pub use trial::Scale;

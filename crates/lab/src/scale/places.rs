@@ -278,8 +278,8 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scale::document::Unexplained;
-    use crate::steps::Tried;
+    use crate::scale::document::unexplained;
+    use crate::steps::{Trial as _, Tried};
 
     fn trial() -> Trial {
         Trial {
@@ -309,7 +309,7 @@ mod tests {
         ];
         attribute(&mut trial, causes);
         assert_eq!(trial.drops["full_buffers"], 200, "what the mailbox did not take");
-        assert_eq!(Unexplained::of(&trial).received_to_seen, Some(0));
+        assert_eq!(unexplained(&trial)[&Gap::ReceivedToSeen], Some(0));
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
                 dropped(Cause::Memory, 1, true),
             ],
         );
-        assert_eq!(Unexplained::of(&trial).received_to_seen, Some(294));
+        assert_eq!(unexplained(&trial)[&Gap::ReceivedToSeen], Some(294));
         assert!(trial.tried.unknown["drops"].contains("merged frames"));
     }
 
@@ -330,7 +330,7 @@ mod tests {
     fn what_was_counted_in_datagrams_hides_no_other_loss() {
         let mut trial = trial();
         attribute(&mut trial, vec![dropped(Cause::FullBuffers, 299, false)]);
-        assert_eq!(Unexplained::of(&trial).received_to_seen, Some(1));
+        assert_eq!(unexplained(&trial)[&Gap::ReceivedToSeen], Some(1));
         assert!(trial.tried.unknown.is_empty());
     }
 

@@ -1,9 +1,10 @@
 //! What the scaling experiment is to do: its steps as data.
 
+use super::document::Shape;
 use super::observe::{Observe, crossed_sink};
-use crate::placing::{active_counts, distinct, other_cpus};
+use crate::placing::{ONE_CPU, active_counts, sorted};
 use crate::scale::Placement;
-use crate::scale::Variation;
+use crate::steps::Shape as _;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::memory::MemoryPolicy;
@@ -16,7 +17,6 @@ use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_serve::udp::{Answers, Mode, Model};
 use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::SocketAddr;
 
 /// Length of the traffic before each trial that is not counted: it faults memory in and fills the kernel's caches.
@@ -97,38 +97,9 @@ pub struct ScalePlan {
     #[serde(default)]
     pub transmit_queues: Option<u32>,
     /// Every step.
-    pub steps: Vec<PlannedStep>,
+    pub steps: Vec<Shape>,
     /// Controls that cannot run here, and why.
     pub left_out: Vec<String>,
-}
-
-/// One step.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct PlannedStep {
-    /// Echo or sink.
-    pub mode: Mode,
-    /// How the server's sockets are chosen.
-    pub model: Model,
-    /// On which CPUs the clients run.
-    pub placement: Placement,
-    /// Buckets that are loaded.
-    pub buckets_active: usize,
-    /// What is done otherwise than in the plain experiment.
-    #[serde(flatten)]
-    pub variation: Variation,
-}
-
-impl fmt::Display for PlannedStep {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            mode,
-            model,
-            placement,
-            buckets_active,
-            variation,
-        } = self;
-        write!(out, "{mode} {model} {placement} x{buckets_active} {variation}")
-    }
 }
 
 impl ScaleRequest {
@@ -158,24 +129,14 @@ impl ScalePlan {
     #[must_use]
     pub fn new(request: ScaleRequest, bed: &Bed, port: u16) -> Self {
         let buckets = request.steering.table.buckets();
-        let mut left_out = Vec::new();
-        let mut steps = Vec::new();
-        for (mode, model, placement) in request.series() {
-            if placement == Placement::Crossed && distinct(&request.steering.cpus) < 2 {
-                left_out.push("clients on the wrong CPU: needs two CPUs".to_owned());
-                continue;
+        let (mut left_out, mut steps) = (Vec::new(), Vec::new());
+        for series in request.series() {
+            if series.2.is_possible(&request.steering.cpus) {
+                let counts = active_counts(buckets).into_iter();
+                steps.extend(counts.map(|active| Shape::plain(series, active)));
+            } else {
+                left_out.push(ONE_CPU.to_owned());
             }
-            steps.extend(
-                active_counts(buckets)
-                    .into_iter()
-                    .map(|buckets_active| PlannedStep {
-                        mode,
-                        model,
-                        placement,
-                        buckets_active,
-                        variation: Variation::default(),
-                    }),
-            );
         }
         let mut plan = Self {
             request,
@@ -193,32 +154,28 @@ impl ScalePlan {
 
     /// Adds the steps that do something otherwise: each beside the plain step of its shape with all buckets active.
     fn vary(&mut self, bed: &Bed) {
-        let plain = Variation::default();
         let (skew, metadata) = (self.request.skew, self.request.metadata);
         if skew != Skew::None && self.request.steering.table.buckets() < 2 {
             self.left_out.push("skew: needs two buckets".to_owned());
         } else if skew != Skew::None {
-            self.beside(Variation { skew, ..plain }, |_| true);
+            self.beside(|step| Some(Shape { skew, ..step }));
         }
         for answers in self.answers_that_work(bed) {
-            let echo = |step: &PlannedStep| (step.mode, step.model) == (Mode::Echo, Model::Exact);
-            self.beside(Variation { answers, ..plain }, echo);
+            let is_echo = |step: Shape| (step.mode, step.model) == (Mode::Echo, Model::Exact);
+            self.beside(|step| is_echo(step).then_some(Shape { answers, ..step }));
         }
         if metadata {
-            let exact = |step: &PlannedStep| step.model == Model::Exact;
-            self.beside(Variation { metadata, ..plain }, exact);
+            self.beside(|step| (step.model == Model::Exact).then_some(Shape { metadata, ..step }));
         }
     }
 
-    /// Adds steps with a variation beside the plain ones that are `wanted`.
-    fn beside(&mut self, variation: Variation, wanted: impl Fn(&PlannedStep) -> bool) {
+    /// Adds the variations of plain steps with aligned clients and all buckets active.
+    fn beside(&mut self, vary: impl Fn(Shape) -> Option<Shape>) {
         let buckets = self.request.steering.table.buckets();
-        let beside = |step: &&PlannedStep| {
-            let shape = (step.buckets_active, step.placement, step.variation);
-            shape == (buckets, Placement::Aligned, Variation::default()) && wanted(step)
+        let full = |step: &&Shape| {
+            step.is_plain() && (step.buckets_active, step.placement) == (buckets, Placement::Aligned)
         };
-        let varied = |step: &PlannedStep| PlannedStep { variation, ..*step };
-        let all: Vec<_> = self.steps.iter().filter(beside).map(varied).collect();
+        let all: Vec<_> = self.steps.iter().filter(full).copied().filter_map(vary).collect();
         self.steps.extend(all);
     }
 
@@ -253,21 +210,21 @@ impl ScalePlan {
     ///
     /// # Errors
     /// See [`Side::give_transmit_queues`](corelane_host::bed::Side::give_transmit_queues).
-    pub(super) fn prepare(&self, step: PlannedStep, bed: &Bed) -> Result<(), HostError> {
+    pub(super) fn prepare(&self, step: &Shape, bed: &Bed) -> Result<(), HostError> {
         if self.transmit_queues.is_none() {
             return Ok(());
         }
-        let cpus = self.queue_cpus(step.variation.answers.queues_by_cpu());
+        let cpus = self.queue_cpus(step.answers.queues_by_cpu());
         match bed.server.give_transmit_queues(&cpus) {
             // Where it is refused, no step asks for anything but what there is.
-            Err(_) if !step.variation.answers.queues_by_cpu() => Ok(()),
+            Err(_) if !step.answers.queues_by_cpu() => Ok(()),
             set => set,
         }
     }
 
     /// The server of a step.
     #[must_use]
-    pub fn server(&self, step: PlannedStep) -> UdpServePlan {
+    pub fn server(&self, step: &Shape) -> UdpServePlan {
         let request = &self.request;
         UdpServePlan {
             mode: step.mode,
@@ -280,9 +237,9 @@ impl ScalePlan {
             buffer_memory: request.buffer_memory,
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
             device: Some(self.device.clone()),
-            answers: step.variation.answers,
+            answers: step.answers,
             transmit_queues: self.transmit_queues,
-            metadata: step.variation.metadata,
+            metadata: step.metadata,
             ..UdpServePlan::new(self.server, request.steering.clone())
         }
     }
@@ -291,7 +248,7 @@ impl ScalePlan {
     ///
     /// # Errors
     /// When the pool cannot reach a bucket, or the payload cannot be.
-    pub fn load(&self, step: PlannedStep, descriptor_limit: usize) -> Result<UdpLoadPlan, UdpLoadError> {
+    pub fn load(&self, step: &Shape, descriptor_limit: usize) -> Result<UdpLoadPlan, UdpLoadError> {
         let request = &self.request;
         let sources = SourceRequest {
             target: self.server,
@@ -302,7 +259,7 @@ impl ScalePlan {
         let workers = sources.udp(&WorkerRequest {
             steering: Some(request.steering.clone()),
             buckets: Some((0..step.buckets_active as u16).collect()),
-            cpus: self.client_cpus(step),
+            cpus: step.placement.client_cpus(&request.steering.cpus),
             descriptor_limit,
         })?;
         let plan = UdpLoadPlan {
@@ -312,10 +269,7 @@ impl ScalePlan {
                 },
                 Mode::Sink => Pace::Flood,
             },
-            until: Until {
-                duration_s: Some(request.duration_s),
-                datagrams: None,
-            },
+            until: lasting(request.duration_s),
             answers: step.mode == Mode::Echo,
             engine: request.engine,
             batch: request.batch,
@@ -325,34 +279,21 @@ impl ScalePlan {
             buffer_memory: request.buffer_memory,
             ..UdpLoadPlan::new(self.server, Probes::new(request.payload_bytes)?, workers)
         };
-        Ok(plan.skewed(step.variation.skew))
+        Ok(plan.skewed(step.skew))
     }
 
     /// `load`, shortened to what is not counted.
     #[must_use]
     pub fn warm_up(&self, load: &UdpLoadPlan) -> UdpLoadPlan {
-        let duration_s = Some(WARM_UP_S.min(self.request.duration_s));
         UdpLoadPlan {
-            until: Until {
-                duration_s,
-                datagrams: None,
-            },
+            until: lasting(WARM_UP_S.min(self.request.duration_s)),
             ..load.clone()
-        }
-    }
-
-    /// The CPU of each bucket's client: its worker's, or the next worker's that runs elsewhere.
-    fn client_cpus(&self, step: PlannedStep) -> Vec<u32> {
-        let own = &self.request.steering.cpus;
-        match step.placement {
-            Placement::Aligned => own.clone(),
-            Placement::Crossed => other_cpus(own),
         }
     }
 
     /// CPUs on which clients or workers of the step run.
     #[must_use]
-    pub fn cpus(&self, step: PlannedStep) -> Vec<u32> {
+    pub fn cpus(&self, step: &Shape) -> Vec<u32> {
         let (active, all) = (step.buckets_active, &self.request.steering.cpus);
         let workers = match step.model {
             Model::Single => 1,
@@ -365,9 +306,14 @@ impl ScalePlan {
             // The reader's.
             cpus.push(all[0]);
         }
-        cpus.extend(&self.client_cpus(step)[..active]);
-        cpus.sort_unstable();
-        cpus.dedup();
-        cpus
+        cpus.extend(&step.placement.client_cpus(all)[..active]);
+        sorted(cpus)
+    }
+}
+
+const fn lasting(seconds: f64) -> Until {
+    Until {
+        duration_s: Some(seconds),
+        datagrams: None,
     }
 }

@@ -3,18 +3,21 @@
 
 use super::account::{self, Evidence};
 use super::collect::{self, SideReading, Sides, Spent};
-use super::document::Trial;
-use super::observe::Observation;
-use super::run::{Scale, ScaleError};
+use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
+use super::observe::{self, Observation};
+use super::plan::ScalePlan;
+use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
-use crate::document::TrialStatus;
+use crate::document::{Head, RunFacts, TrialStatus, as_json};
 use crate::documents::observed::Observed;
 use crate::experiment::Trying;
+use crate::trials::{Outline, ScaleError, Trials};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_load::udp::UdpLoad;
 use corelane_observe::profile::Processes;
 use corelane_serve::udp::{UdpServed, UdpServer};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,14 +30,57 @@ const SETTLED_AFTER: Duration = Duration::from_millis(100);
 /// The longest that settling may take: 4 MiB of socket buffer a bucket is read within milliseconds.
 const LONGEST_SETTLING: Duration = Duration::from_secs(2);
 
+/// A scaling experiment, ready to run.
+pub struct Scale {
+    /// What to do.
+    pub plan: ScalePlan,
+    /// Where.
+    pub bed: Bed,
+    /// The program that servers and generators run as: this one.
+    pub program: PathBuf,
+    /// What its document says of the run.
+    pub facts: RunFacts,
+    /// Descriptors that one process may hold.
+    pub descriptor_limit: usize,
+}
+
+impl Trials for Scale {
+    type Kind = Datagrams;
+
+    fn outline(&self) -> Outline<'_, Datagrams> {
+        Outline {
+            head: Head::new(SCHEMA, &self.facts, Some(&self.bed)),
+            kind: Datagrams::default(),
+            plan: as_json(&self.plan),
+            steering: &self.plan.request.steering,
+            steps: &self.plan.steps,
+        }
+    }
+
+    fn check(&self, shape: &Shape) -> Result<(), ScaleError> {
+        self.plan.load(shape, self.descriptor_limit).map(drop)?;
+        Ok(())
+    }
+
+    fn measure(&mut self, trying: &mut Trying<'_>, report: &mut ScaleReport) -> Result<Trial, ScaleError> {
+        let (trial, seen) = run(self, trying)?;
+        if let Some(seen) = seen.filter(|_| trial.tried.is_valid()) {
+            report.steps[trying.turn.step].found.observed = Some(seen);
+            report.kind.lock_comparisons = observe::compare_locks(&report.steps);
+        }
+        Ok(trial)
+    }
+
+    fn judge(&self, report: &mut ScaleReport) {
+        report.limit = verdict::limit(report, &self.plan);
+    }
+}
+
 /// Runs one trial.
-pub(super) fn run(
-    experiment: &Scale,
-    trying: &mut Trying<'_>,
-) -> Result<(Trial, Option<Observed>), ScaleError> {
+fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Observed>), ScaleError> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
     let (turn, interrupt) = (trying.turn, trying.interrupt);
-    let step = plan.steps[turn.step];
+    let step = &plan.steps[turn.step];
     let load = plan.load(step, experiment.descriptor_limit)?;
     let program = &experiment.program;
     plan.prepare(step, bed)?;
@@ -75,7 +121,7 @@ pub(super) fn run(
     let mut trial = account::trial(plan, turn, &evidence);
     trying.clocked(&spent_before.cpus, &spent.cpus);
     if trying.interrupted() {
-        (trial.tried.status, trial.tried.why) = (TrialStatus::Interrupted, Some("ended early".to_owned()));
+        trial.tried.end(TrialStatus::Interrupted, "ended early");
     }
     Ok((trial, seen))
 }

@@ -12,14 +12,13 @@ pub mod metrics;
 mod page;
 mod peers;
 mod plan;
-mod run;
 mod server;
 mod trial;
 mod verdict;
 
 pub use document::{Protocol, Server, StreamsReport, Traffic};
 pub use plan::{StreamsPlan, StreamsRequest, SubjectRequest};
-pub use run::{Streams, StreamsError};
+pub use trial::Streams;
 
 use serde_json::Value;
 

@@ -1,18 +1,18 @@
 //! From a step to the server and the clients that carry it out: ours, or a subject.
 
-use super::client::ClientPlan;
+use super::client::{ClientPlan, of_http, of_tcp, planned};
 use super::document::{Server, Shape, Traffic};
 use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
-use super::run::StreamsError;
-use super::server::ServerPlan;
 use crate::child::SubjectPlan;
+use crate::placing::sorted;
+use crate::trials::ScaleError;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::{
-    Behaviour, GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest, PlannedBody,
-    PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
+    Behaviour, GATHER, HttpLoad, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest,
+    PlannedBody, PlannedPhase, PoolRequest, StatusRange, Timeouts, TlsSettings, Until,
 };
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
-use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
+use corelane_load::tcp::{Direction, TcpLoad, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
 use corelane_serve::http::HttpPlan as HttpServePlan;
@@ -50,39 +50,27 @@ impl StreamsPlan {
     /// The subject of a step.
     #[must_use]
     pub fn subject(&self, shape: &Shape) -> Option<SubjectPlan> {
-        let mut cpus = self.server_cpus(shape);
-        cpus.sort_unstable();
-        cpus.dedup();
         self.request.subject.as_ref().map(|subject| SubjectPlan {
             command: subject.command.clone(),
             address: self.server,
-            cpus,
+            cpus: sorted(self.server_cpus(shape)),
             ready_within_ms: SUBJECT_READY_MS,
         })
     }
 
-    /// The server of a step.
-    pub(super) fn serving(&self, shape: &Shape) -> ServerPlan {
-        if let Some(subject) = self.subject(shape) {
-            return ServerPlan::Subject(subject);
-        }
-        match shape.traffic {
-            Traffic::Requests => ServerPlan::Http(Box::new(self.http_server(shape))),
-            Traffic::Sink => ServerPlan::Tcp(Box::new(self.tcp_server(shape, TcpMode::Sink))),
-            Traffic::Source => ServerPlan::Tcp(Box::new(self.tcp_server(shape, TcpMode::Source))),
-            Traffic::Echo => ServerPlan::Tcp(Box::new(self.tcp_server(shape, TcpMode::Echo))),
-        }
-    }
-
     /// The clients of a step.
-    pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, StreamsError> {
+    pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, ScaleError> {
         let direction = match shape.traffic {
-            Traffic::Requests => return Ok(ClientPlan::Http(Box::new(self.http_load(shape)?))),
+            Traffic::Requests => return Ok(planned::<HttpLoad>(self.http_load(shape)?, of_http)),
             Traffic::Sink => Direction::Write,
             Traffic::Source => Direction::Read,
             Traffic::Echo => Direction::Both,
         };
-        Ok(ClientPlan::Tcp(Box::new(self.tcp_load(shape, direction)?)))
+        let steering = (shape.server == Server::Exact).then(|| self.request.steering.clone());
+        let plan = self.tcp_load(shape, direction)?;
+        Ok(planned::<TcpLoad>(plan, move |loaded| {
+            of_tcp(loaded, steering.as_ref())
+        }))
     }
 
     /// Whether the connections of a step are more than one descriptor table holds.
@@ -222,13 +210,8 @@ impl StreamsPlan {
 
     fn url(&self, shape: &Shape) -> Url {
         let size = shape.object_bytes.unwrap_or(0).to_string();
-        let path = self
-            .request
-            .subject
-            .as_ref()
-            .map(|subject| subject.path.as_deref());
-        let target = match path {
-            Some(path) => path.unwrap_or("/").replace("{size}", &size),
+        let target = match &self.request.subject {
+            Some(subject) => subject.path.as_deref().unwrap_or("/").replace("{size}", &size),
             None => format!("/size/{size}"),
         };
         Url {

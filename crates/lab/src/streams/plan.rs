@@ -2,8 +2,10 @@
 //! `peers.rs`.
 
 use super::document::{Protocol, Server, Shape, Traffic};
-use crate::placing::{active_counts, distinct, other_cpus};
+use crate::document::CpuShare;
+use crate::placing::{ONE_CPU, active_counts, sorted};
 use crate::scale::Placement;
+use crate::steps::mean_share;
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
@@ -98,6 +100,12 @@ pub struct StreamsPlan {
     pub descriptor_limit: usize,
 }
 
+/// Mean idle share of these CPUs.
+pub(super) fn idle_share(cpus: &[u32], shares: &[CpuShare]) -> Option<f64> {
+    let own = shares.iter().filter(|share| cpus.contains(&share.cpu));
+    mean_share(own, |share| share.idle_share)
+}
+
 impl StreamsRequest {
     /// Server and placement of every series, controls last.
     fn series(&self) -> Vec<(Server, Placement)> {
@@ -127,18 +135,16 @@ impl StreamsRequest {
                 Traffic::Source => true,
                 Traffic::Sink | Traffic::Echo => false,
             });
-            match traffic {
-                _ if is_subjects => loads.push((traffic, None, None)),
-                Traffic::Requests => {
-                    loads.extend(
-                        self.object_bytes
-                            .iter()
-                            .map(|bytes| (traffic, Some(*bytes), None)),
-                    );
-                }
-                Traffic::Sink | Traffic::Source | Traffic::Echo => {
-                    loads.extend(self.write_bytes.iter().map(|bytes| (traffic, None, Some(*bytes))));
-                }
+            if is_subjects {
+                loads.push((traffic, None, None));
+            } else if traffic == Traffic::Requests {
+                loads.extend(
+                    self.object_bytes
+                        .iter()
+                        .map(|bytes| (traffic, Some(*bytes), None)),
+                );
+            } else {
+                loads.extend(self.write_bytes.iter().map(|bytes| (traffic, None, Some(*bytes))));
             }
         }
         loads
@@ -169,15 +175,11 @@ impl StreamsPlan {
     }
 
     fn add_steps(&mut self) {
-        let buckets = self.request.steering.cpus.len();
-        let active = self
-            .request
-            .active
-            .clone()
-            .unwrap_or_else(|| active_counts(buckets));
+        let active = self.request.active.clone();
+        let active = active.unwrap_or_else(|| active_counts(self.buckets()));
         for (server, placement) in self.request.series() {
-            if placement == Placement::Crossed && distinct(&self.request.steering.cpus) < 2 {
-                self.leave_out("clients on the wrong CPU: needs two CPUs".to_owned());
+            if !placement.is_possible(&self.request.steering.cpus) {
+                self.leave_out(ONE_CPU.to_owned());
                 continue;
             }
             for (traffic, object_bytes, write_bytes) in self.request.loads() {
@@ -191,26 +193,22 @@ impl StreamsPlan {
                         connections,
                         buckets_active,
                     };
-                    self.add_growing(active.iter().map(|active| shape(*active)));
+                    // Those that cannot be are named together: they differ in buckets alone.
+                    let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
+                    for shape in active.iter().map(|active| shape(*active)) {
+                        match self.why_not(&shape) {
+                            None => self.steps.push(shape),
+                            Some(why) => refused
+                                .entry(why)
+                                .or_default()
+                                .push(shape.buckets_active.to_string()),
+                        }
+                    }
+                    for (reason, buckets) in refused {
+                        self.leave_out(format!("steps with {} active: {reason}", buckets.join(", ")));
+                    }
                 }
             }
-        }
-    }
-
-    /// Adds the steps of one series that can be. Those that cannot are named together: they differ in buckets alone.
-    fn add_growing(&mut self, shapes: impl Iterator<Item = Shape>) {
-        let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for shape in shapes {
-            match self.why_not(&shape) {
-                None => self.steps.push(shape),
-                Some(reason) => {
-                    let buckets = refused.entry(reason).or_default();
-                    buckets.push(shape.buckets_active.to_string());
-                }
-            }
-        }
-        for (reason, buckets) in refused {
-            self.leave_out(format!("steps with {} active: {reason}", buckets.join(", ")));
         }
     }
 
@@ -270,12 +268,12 @@ impl StreamsPlan {
     /// The CPU of the client of each active bucket.
     pub(super) fn client_cpus(&self, shape: &Shape) -> Vec<u32> {
         let own = &self.request.steering.cpus;
-        let all = match (&self.request.client_cpus, shape.placement) {
-            (Some(named), _) => named.iter().copied().cycle().take(own.len()).collect(),
-            (None, Placement::Aligned) => own.clone(),
-            (None, Placement::Crossed) => other_cpus(own),
+        let mut all = match &self.request.client_cpus {
+            Some(named) => named.iter().copied().cycle().take(own.len()).collect(),
+            None => shape.placement.client_cpus(own),
         };
-        all[..shape.buckets_active].to_vec()
+        all.truncate(shape.buckets_active);
+        all
     }
 
     /// The CPUs on which the server's share of a step may fall.
@@ -303,9 +301,7 @@ impl StreamsPlan {
     pub fn cpus(&self, shape: &Shape) -> Vec<u32> {
         let mut cpus = self.serving_cpus(shape);
         cpus.extend(self.client_cpus(shape));
-        cpus.sort_unstable();
-        cpus.dedup();
-        cpus
+        sorted(cpus)
     }
 }
 

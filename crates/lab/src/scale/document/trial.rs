@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// One trial of one step. Counts are frames within the trial; what was not counted is `None`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Which trial, and how it ended.
     #[serde(flatten)]
@@ -97,74 +97,27 @@ pub struct TrialBucket {
 
 /// Frames missing between two places, less those dropped there under a name. 0 where the account adds up, negative
 /// where more came than left, `None` where a place was not counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Unexplained {
-    /// From the generator to the server's device.
-    pub generated_to_received: Option<i64>,
-    /// From the server's device to its workers.
-    pub received_to_seen: Option<i64>,
-    /// Within the workers.
-    pub seen_to_answered: Option<i64>,
-    /// From the workers back to the generator.
-    pub answered_to_returned: Option<i64>,
-}
+pub type Unexplained = BTreeMap<Gap, Option<i64>>;
 
-impl Unexplained {
-    /// What the counts leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so shows.
-    #[must_use]
-    pub fn of(trial: &Trial) -> Self {
-        let places = [
-            Some(trial.generated),
-            trial.received,
-            Some(trial.seen),
-            trial.answered,
-            trial.returned,
-        ];
-        let gap = |gap: Gap| {
-            let (before, after) = (places[gap as usize]?, places[gap as usize + 1]?);
-            let named: i128 = trial
-                .drops
-                .iter()
-                .filter(|(key, _)| Cause::of_key(key).is_some_and(|(cause, side)| cause.gap(side) == gap))
-                .map(|(_, frames)| i128::from(*frames))
-                .sum();
-            let open = i128::from(before) - i128::from(after) - named;
-            Some(open.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
-        };
-        Self {
-            generated_to_received: gap(Gap::GeneratedToReceived),
-            received_to_seen: gap(Gap::ReceivedToSeen),
-            seen_to_answered: gap(Gap::SeenToAnswered),
-            answered_to_returned: gap(Gap::AnsweredToReturned),
-        }
-    }
-
-    /// The gaps with their counts.
-    #[must_use]
-    pub fn by_gap(&self) -> [(Gap, Option<i64>); 4] {
-        [
-            (Gap::GeneratedToReceived, self.generated_to_received),
-            (Gap::ReceivedToSeen, self.received_to_seen),
-            (Gap::SeenToAnswered, self.seen_to_answered),
-            (Gap::AnsweredToReturned, self.answered_to_returned),
-        ]
-    }
-
-    /// Both added; a gap counted in only one of them keeps that count.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        let add = |one: Option<i64>, two: Option<i64>| match (one, two) {
-            (Some(one), Some(two)) => Some(one.saturating_add(two)),
-            (one, two) => one.or(two),
-        };
-        Self {
-            generated_to_received: add(self.generated_to_received, other.generated_to_received),
-            received_to_seen: add(self.received_to_seen, other.received_to_seen),
-            seen_to_answered: add(self.seen_to_answered, other.seen_to_answered),
-            answered_to_returned: add(self.answered_to_returned, other.answered_to_returned),
-        }
-    }
+/// What the counts of a trial leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so shows.
+#[must_use]
+pub fn unexplained(trial: &Trial) -> Unexplained {
+    let places = [
+        Some(trial.generated),
+        trial.received,
+        Some(trial.seen),
+        trial.answered,
+        trial.returned,
+    ];
+    let open = |gap: Gap| {
+        let (before, after) = (places[gap as usize]?, places[gap as usize + 1]?);
+        let of_gap = |key: &str| Cause::of_key(key).is_some_and(|(cause, side)| cause.gap(side) == gap);
+        let drops = trial.drops.iter().filter(|(key, _)| of_gap(key));
+        let named: i128 = drops.map(|(_, frames)| i128::from(*frames)).sum();
+        let open = i128::from(before) - i128::from(after) - named;
+        Some(open.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
+    };
+    Gap::ALL.map(|gap| (gap, open(gap))).into()
 }
 
 impl steps::Trial for Trial {
@@ -175,39 +128,13 @@ impl steps::Trial for Trial {
     fn tried_mut(&mut self) -> &mut Tried {
         &mut self.tried
     }
+
+    fn cpu_shares(&self) -> &[CpuShare] {
+        &self.cpu_shares
+    }
 }
 
 impl Trial {
-    /// A trial that counted nothing, to be filled in.
-    #[must_use]
-    pub fn new(tried: Tried) -> Self {
-        Self {
-            tried,
-            generated: 0,
-            received: None,
-            seen: 0,
-            answered: None,
-            returned: None,
-            seen_bytes: None,
-            server_cpu_us: None,
-            locality: None,
-            steering: None,
-            tx_locality: None,
-            tx_on_cpu: None,
-            tx_on_queue: None,
-            imbalance: None,
-            reordered: None,
-            cpu_shares: Vec::new(),
-            context_switches: None,
-            effective_mhz: None,
-            round_trip: None,
-            drops: BTreeMap::new(),
-            unexplained: Unexplained::default(),
-            per_bucket: Vec::new(),
-            raw: Value::Null,
-        }
-    }
-
     /// A count as a rate a second.
     pub(crate) fn rate(&self, count: Option<u64>) -> Option<Sample<'_>> {
         number(count.map(|count| self.tried.per_second(count)))

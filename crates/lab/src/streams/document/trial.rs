@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// One trial. Counts are of the measured time alone, from when every connection was open.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Which trial, and how it ended.
     #[serde(flatten)]
@@ -134,34 +134,13 @@ impl steps::Trial for Trial {
     fn tried_mut(&mut self) -> &mut Tried {
         &mut self.tried
     }
+
+    fn cpu_shares(&self) -> &[CpuShare] {
+        &self.cpu_shares
+    }
 }
 
 impl Trial {
-    /// A trial that counted nothing, to be filled in.
-    #[must_use]
-    pub fn new(tried: Tried) -> Self {
-        Self {
-            tried,
-            requests_ok: 0,
-            served_requests: None,
-            errors: BTreeMap::new(),
-            received_bytes: 0,
-            sent_bytes: 0,
-            latency: None,
-            schedule_lag: None,
-            connections: Connections::default(),
-            segments: None,
-            per_bucket: Vec::new(),
-            cpu: CpuUse::default(),
-            cpu_shares: Vec::new(),
-            steering: None,
-            kernel: BTreeMap::new(),
-            memory: None,
-            limited_by: None,
-            raw: Value::Null,
-        }
-    }
-
     /// Bytes both ways, by the client's count.
     #[must_use]
     pub const fn bytes(&self) -> u64 {

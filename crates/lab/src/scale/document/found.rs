@@ -1,0 +1,91 @@
+//! What the valid trials of a step come to beside its metrics: what each bucket did, and where frames were dropped.
+
+use super::{Trial, TrialBucket, Unexplained};
+use crate::documents::observed::Observed;
+use crate::steps::summed;
+use corelane_measure::drops::Gap;
+use corelane_measure::share::Share;
+use corelane_measure::statistics;
+use corelane_worker::worker_memory::WorkerMemory;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What only steps of datagrams have.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Found {
+    /// Frames dropped, by the keys of [`Cause`](corelane_measure::drops::Cause), summed over the valid trials.
+    pub drops: BTreeMap<String, u64>,
+    /// Frames missing without a cause, by gap, summed over the valid trials.
+    pub unexplained: Unexplained,
+    /// What each bucket did.
+    pub per_bucket: Vec<PerBucket>,
+    /// What was observed in the last valid trial; `None` where nothing was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
+}
+
+/// What one bucket did in a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PerBucket {
+    /// The bucket.
+    pub bucket: u16,
+    /// Its worker's CPU.
+    pub cpu: u32,
+    /// Frames its worker read, summed over the valid trials.
+    pub seen: u64,
+    /// Frames it answered; `None` for a sink.
+    pub answered: Option<u64>,
+    /// Frames that its socket dropped.
+    pub dropped: u64,
+    /// Frames it read a second, median.
+    pub seen_pps: Option<f64>,
+    /// Share of its sampled frames that arrived on its CPU.
+    pub locality: Option<f64>,
+    /// Share of its sampled frames whose hash names it.
+    pub steering_ok: Option<f64>,
+    /// Where its worker's memory lay at the end of the last valid trial; `None` in documents of versions that did not
+    /// ask.
+    #[serde(default)]
+    pub memory: Option<WorkerMemory>,
+}
+
+impl Found {
+    pub(super) fn fill(&mut self, valid: &[&Trial]) {
+        self.drops = summed(valid.iter().flat_map(|trial| &trial.drops));
+        // A gap that was counted in only some trials keeps their count.
+        self.unexplained = Gap::ALL.map(|gap| (gap, None)).into();
+        for (gap, frames) in valid.iter().flat_map(|trial| &trial.unexplained) {
+            if let Some(frames) = frames {
+                let sum = self.unexplained.entry(*gap).or_default().get_or_insert(0);
+                *sum = sum.saturating_add(*frames);
+            }
+        }
+        let mut by_bucket: BTreeMap<u16, Vec<(&Trial, &TrialBucket)>> = BTreeMap::new();
+        for trial in valid {
+            for bucket in &trial.per_bucket {
+                by_bucket.entry(bucket.bucket).or_default().push((trial, bucket));
+            }
+        }
+        self.per_bucket = by_bucket.into_values().map(|parts| per_bucket(&parts)).collect();
+    }
+}
+
+/// One bucket over the trials.
+fn per_bucket(parts: &[(&Trial, &TrialBucket)]) -> PerBucket {
+    let buckets = || parts.iter().map(|(_, bucket)| *bucket);
+    let pooled =
+        |of: fn(&TrialBucket) -> Option<Share>| buckets().filter_map(of).reduce(Share::plus)?.value();
+    let rate = |(trial, bucket): &(&Trial, &TrialBucket)| trial.tried.per_second(bucket.seen);
+    PerBucket {
+        bucket: parts[0].1.bucket,
+        cpu: parts[0].1.cpu,
+        seen: buckets().map(|bucket| bucket.seen).sum(),
+        answered: buckets().map(|bucket| bucket.answered).sum(),
+        dropped: buckets().map(|bucket| bucket.dropped).sum(),
+        seen_pps: statistics::median(&parts.iter().map(rate).collect::<Vec<_>>()),
+        locality: pooled(|bucket| bucket.locality),
+        steering_ok: pooled(|bucket| bucket.steering),
+        memory: buckets().rev().find_map(|bucket| bucket.memory.clone()),
+    }
+}
