@@ -204,7 +204,7 @@ UdpLite6InDatagrams             \t2
         assert_eq!(read.lite.in_datagrams, 3);
         assert_eq!(read.total().in_datagrams, 180);
         assert_eq!(read.total().rcvbuf_errors, 15);
-        assert_eq!((read.ip_v4.in_receives, read.ip_v4.in_delivers), (3038, 2287));
+        assert_eq!((read.ip_v4.in_receives, read.ip_v4.in_delivers), (3038, 6));
         assert_eq!((read.ip_v6.in_receives, read.ip_v6.in_header_errors), (100, 8));
         assert_eq!(read.ip_total().in_receives, 3138);
     }
