@@ -107,7 +107,7 @@ fn datagrams_have_every_form() {
     ];
     let failed = ("returned < 1M", "'returned < 1M': returned is");
     has_every_form(&load, "p99 < 0ns", failed, "from 1 sockets in");
-    let loaded = run_json(&[&load[..], &["--fail-if", "sent < 200"]].concat());
+    let loaded = run_json(&[&load[..], &["--json", "--fail-if", "sent < 200"]].concat());
     assert_eq!(loaded["total"]["sent"], 200);
 }
 

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
-/// The document of an experiment; implemented by [`document!`].
+/// The document of an experiment; implemented by `document!`.
 pub trait Document: Rendered + Serialize + DeserializeOwned {
     /// The schemas of such documents.
     const SCHEMAS: &'static [&'static str];

@@ -2,6 +2,7 @@
 //! which says whether the generator was the limit.
 
 use corelane_measure::histogram::{Histogram, Summary};
+use std::collections::BTreeMap;
 
 /// How far a worker with a CPU of its own may lag behind at the 99th percentile: what the kernel's timers and one time slice of
 /// another thread explain.
@@ -15,6 +16,13 @@ pub(crate) fn merge<'a>(
     histograms.for_each(|histogram| merged.merge(histogram));
     let summary = merged.summary();
     (summary.is_some().then_some(merged), summary)
+}
+
+/// Adds counts by name.
+pub(crate) fn add_named(sum: &mut BTreeMap<String, u64>, other: &BTreeMap<String, u64>) {
+    for (name, count) in other {
+        *sum.entry(name.clone()).or_default() += count;
+    }
 }
 
 /// Says how late `what` left ("requests left ... behind their schedule"), where that is more than one time slice of each

@@ -22,3 +22,4 @@ pub use failure::{Failure, Failures};
 pub use generate::{Generator, Moment};
 pub use needs::{Need, Needs};
 pub use showing::Seen;
+pub use streams::{StreamLoad, StreamLoaded, StreamPlan};

@@ -64,18 +64,6 @@ impl Schedule {
         }
     }
 
-    /// The schedule of a worker that sends a share of `per_second`, in its own even spacing; the place among all workers
-    /// keeps them from starting in one burst.
-    #[must_use]
-    pub fn of_share(start: Time, per_second: f64, share: f64, worker: usize, workers: usize) -> Self {
-        Self {
-            start,
-            ramp: Ramp::steady(per_second * share),
-            offset: worker as f64 / workers.max(1) as f64,
-            issued: 0,
-        }
-    }
-
     /// When the next request is due; [`Time::NEVER`] when the rate has ended.
     #[must_use]
     pub fn due(&self) -> Time {

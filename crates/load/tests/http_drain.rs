@@ -74,9 +74,6 @@ fn who_stops_the_wait_for_the_last_answers_has_waited_enough() {
         );
     }
     load.stop();
-    let loaded = load.finish().unwrap();
-    assert_eq!(
-        (loaded.counts.requests.begun, loaded.counts.requests.unfinished),
-        (3, 3)
-    );
+    let requests = load.finish().unwrap().counts.requests;
+    assert_eq!((requests.begun, requests.unfinished), (3, 3));
 }

@@ -385,11 +385,8 @@ impl Values {
     /// Fills in every metric that trials give, from valid ones.
     pub fn fill<T>(&mut self, metrics: &[&Metric<T>], valid: &[&T]) {
         for metric in metrics {
-            match metric.read {
-                Some(_) => self.set(metric.name, metric.combine(valid)),
-                // Set by the conclusion, from several steps; null until then.
-                None => self.set(metric.name, None),
-            }
+            // One that the conclusion sets, from several steps, is null until then.
+            self.set(metric.name, metric.combine(valid));
             if let Some(field) = metric.spread {
                 let spread = Spread::of(&metric.numbers(valid.iter().copied()));
                 self.set(field, spread.map(Value::Spread));

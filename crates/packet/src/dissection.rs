@@ -312,6 +312,16 @@ pub enum Fragment {
     Part(FragmentPart),
 }
 
+impl Fragment {
+    pub(crate) fn marks(self) -> Marks {
+        match self {
+            Fragment::Whole | Fragment::Atomic { .. } => Marks::NONE,
+            Fragment::Part(FragmentPart { offset: 0, .. }) => Marks::PART,
+            Fragment::Part(_) => Marks::PART.with(Marks::LATER),
+        }
+    }
+}
+
 /// Which part of which datagram a fragment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentPart {

@@ -51,7 +51,7 @@ pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
         upper,
         end: if total == 0 { frame.len() } else { at + total },
         protocol: IpProtocol(fixed[9]),
-        marks: part(&fixed),
+        marks: fragment(frame, at).marks(),
         ..Headers::default()
     };
     if headers.protocol == IpProtocol::AUTHENTICATION && !headers.marks.has(Marks::LATER) {
@@ -96,15 +96,6 @@ pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
         offset: (field & FRAGMENT_OFFSET) << 3,
         more: field & MORE_FRAGMENTS != 0,
     })
-}
-
-fn part(fixed: &[u8; HEADER]) -> Marks {
-    let field = u16::from_be_bytes([fixed[6], fixed[7]]);
-    match (field & FRAGMENT_OFFSET, field & MORE_FRAGMENTS) {
-        (0, 0) => Marks::NONE,
-        (0, _) => Marks::PART,
-        _ => Marks::PART.with(Marks::LATER),
-    }
 }
 
 /// Skips authentication headers.

@@ -107,7 +107,7 @@ fn note(frame: &[u8], headers: &mut Headers) {
         IpProtocol::AUTHENTICATION => headers.marks = headers.marks.with(Marks::AUTHENTICATED),
         IpProtocol::FRAGMENT if whole => {
             headers.fragment = at;
-            headers.marks = headers.marks.with(part(fragment(frame, at)));
+            headers.marks = headers.marks.with(fragment(frame, at).marks());
         }
         IpProtocol::DESTINATION_OPTIONS if whole && headers.home == 0 => {
             headers.home = home_address(frame, at + 2).unwrap_or(0);
@@ -149,14 +149,6 @@ pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
             offset,
             more,
         }),
-    }
-}
-
-fn part(fragment: Fragment) -> Marks {
-    match fragment {
-        Fragment::Whole | Fragment::Atomic { .. } => Marks::NONE,
-        Fragment::Part(FragmentPart { offset: 0, .. }) => Marks::PART,
-        Fragment::Part(_) => Marks::PART.with(Marks::LATER),
     }
 }
 

@@ -129,7 +129,10 @@ impl<'frame> RssInput<'frame> {
     #[must_use]
     #[inline(always)]
     pub fn hash(&self, toeplitz: &Toeplitz) -> Hash {
-        Hash::new(toeplitz.hash_input(self.as_bytes()), self.hash_type)
+        Hash {
+            value: toeplitz.hash_input(self.as_bytes()),
+            hash_type: self.hash_type,
+        }
     }
 
     /// `parts` one after the other, no longer than an IPv6 4-tuple.

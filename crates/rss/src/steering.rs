@@ -131,16 +131,13 @@ impl Steerer {
         for tuples in tuples.chunks(DESCRIBED_AT_ONCE) {
             self.toeplitz.hash_batch(tuples, fields, &mut hashes);
             flows.extend(tuples.iter().zip(hashes).map(|(tuple, value)| FlowMetadata {
-                hash: Hash::new(value, HashType::of(tuple, fields, protocol)),
+                hash: Hash {
+                    value,
+                    hash_type: HashType::of(tuple, fields, protocol),
+                },
                 bucket: self.table.bucket(value),
             }));
         }
-    }
-
-    /// Which fields are hashed.
-    #[must_use]
-    pub fn hash_fields(&self) -> HashFields {
-        self.hash_fields
     }
 
     /// From hash to bucket.
@@ -236,17 +233,17 @@ mod tests {
         steerer.describe(&tuples, Protocol::Udp, &mut flows);
         assert_eq!(flows.len(), tuples.len());
         for (flow, tuple) in flows.iter().zip(&tuples) {
-            assert_eq!(flow.hash.value(), steerer.hash_of(tuple));
+            assert_eq!(flow.hash.value, steerer.hash_of(tuple));
             assert_eq!(flow.bucket, steerer.bucket_of(tuple));
             let hash_type = match tuple {
                 Tuple::V4 { .. } => HashType::UDP_IPV4,
                 Tuple::V6 { .. } => HashType::UDP_IPV6,
             };
-            assert_eq!(flow.hash.hash_type(), hash_type);
+            assert_eq!(flow.hash.hash_type, hash_type);
         }
         steerer.describe(&tuples[..1], Protocol::Other, &mut flows);
         assert_eq!(flows.len(), 1);
-        assert_eq!(flows[0].hash.hash_type(), HashType::IPV6);
+        assert_eq!(flows[0].hash.hash_type, HashType::IPV6);
     }
 
     #[test]

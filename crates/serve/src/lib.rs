@@ -16,4 +16,4 @@ mod words;
 
 pub use server::{ServeError, Server, TableError};
 pub use streams::{ConnectionCounts, Listening, StreamServer, StreamsServed};
-pub use words::UnknownWord;
+pub use words::{UnknownWord, read_word};

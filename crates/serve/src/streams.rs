@@ -176,12 +176,8 @@ pub trait Protocol: Sized {
     /// Opens what the workers share.
     fn open(plan: &Self::Plan, address: SocketAddr) -> Result<Self, ServeError>;
 
-    fn bucket(
-        &self,
-        plan: &Arc<Self::Plan>,
-        index: usize,
-        counters: Arc<CachePadded<Self::Counters>>,
-    ) -> Self::Bucket;
+    /// What the next worker runs, in bucket order.
+    fn bucket(&mut self, plan: &Arc<Self::Plan>, counters: Arc<CachePadded<Self::Counters>>) -> Self::Bucket;
 
     fn bucket_served(counters: &Self::Counters, bucket: u16, cpu: u32) -> Self::BucketServed;
 
@@ -251,7 +247,7 @@ impl<P: Protocol> Server for StreamServer<P> {
                 ..WorkerSettings::new(format!("bucket {index}"), listening.steering.cpus[index])
             };
             let counters = Arc::<CachePadded<P::Counters>>::default();
-            let bucket = server.protocol.bucket(&server.plan, index, Arc::clone(&counters));
+            let bucket = server.protocol.bucket(&server.plan, Arc::clone(&counters));
             server.counters.push(counters);
             let engine = (server.engine.kind, settings.clone());
             service::start(&mut server.crew, thread, engine, vec![listener.into()], bucket)?;

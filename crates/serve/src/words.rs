@@ -22,7 +22,11 @@ impl Error for UnknownWord {
     }
 }
 
-/// The variant that serde names so.
-pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, UnknownWord> {
+/// The variant of a plain enum that serde names so, such as a [`Model`](crate::udp::Model) or a
+/// [`Verdict`](crate::bridge::Verdict).
+///
+/// # Errors
+/// When none is; the error names those that there are.
+pub fn read_word<T: DeserializeOwned>(text: &str) -> Result<T, UnknownWord> {
     T::deserialize(text.into_deserializer())
 }

@@ -1,7 +1,7 @@
 //! The limit that lookups are measured against: random keys enter, one word of a random line for each leaves, summed.
 
 use crate::batch::{Prefetch, blocks};
-use crate::memory::{GrantedPages, Line, MemoryError, Placement, Region, Word, prefetch};
+use crate::memory::{Line, MemoryError, Placement, Region, Word, prefetch};
 use std::net::Ipv4Addr;
 
 /// Memory that is read one random line a key, and nothing else: what no table of one line a lookup can beat on this
@@ -58,12 +58,6 @@ impl RandomLines {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.lines.bytes()
-    }
-
-    /// The pages that hold it.
-    #[must_use]
-    pub fn pages(&self) -> GrantedPages {
-        self.lines.pages()
     }
 
     #[inline(always)]

@@ -43,7 +43,7 @@ impl<T> fmt::Debug for Reader<T> {
 /// Used as [`ExactMap`](crate::ExactMap), [`PrefixMap`](crate::PrefixMap), [`AddressMap`](crate::AddressMap) and
 /// [`FlowMap`](crate::FlowMap).
 pub struct Map<W: Writer> {
-    writer: W,
+    pub(crate) writer: W,
     current: Arc<ArcSwap<W::Table>>,
     /// Replaced tables that readers may still hold. The writer frees them, because giving back much memory takes longer
     /// than a reader of packets may pause.
@@ -149,10 +149,6 @@ impl<W: Writer> Map<W> {
         // A count of one cannot rise again: nobody else has a way to the table.
         self.retired.retain(|table| Arc::strong_count(table) > 1);
         self.retired.len()
-    }
-
-    pub(crate) fn writer(&self) -> &W {
-        &self.writer
     }
 
     /// Lets the writer change its table, and publishes the one that it has then, if it is another.

@@ -65,6 +65,7 @@ pub struct Session<S> {
     tail: Vec<u8>,
     shaking_hands: bool,
     ended: bool,
+    failed: bool,
 }
 
 /// What the sessions of a worker use in turn.
@@ -94,6 +95,7 @@ impl<S: Side> Session<S> {
             tail: Vec::new(),
             shaking_hands: true,
             ended: false,
+            failed: false,
         }
     }
 
@@ -101,17 +103,22 @@ impl<S: Side> Session<S> {
     /// bytes before the failure, and an alert for the peer.
     ///
     /// # Errors
-    /// What is wrong with the bytes; the session is of no more use then.
+    /// What is wrong with the bytes; what comes after them is ignored.
     pub fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<News, Error> {
+        // rustls must not be driven on: it would send its alert again, which it takes for a mistake of its own.
+        if self.failed {
+            return Ok(News::default());
+        }
         buffers.incoming.clear();
         buffers.incoming.append(&mut self.tail);
         buffers.incoming.extend_from_slice(bytes);
         let before = self.ended;
-        let (used, received) = self.drive(buffers);
-        if received.is_err() {
+        let mut used = 0;
+        if let Err(error) = self.drive(&mut used, buffers) {
+            self.failed = true;
             self.put_alert(used, buffers);
+            return Err(error);
         }
-        received?;
         // What follows the peer's end is not for us (RFC 8446 6.1).
         self.tail = if self.ended {
             Vec::new()
@@ -126,17 +133,16 @@ impl<S: Side> Session<S> {
         })
     }
 
-    /// Has the state machine go on as far as it can; how many of the incoming bytes were used.
-    fn drive(&mut self, buffers: &mut Buffers) -> (usize, Result<(), Error>) {
+    /// Has the state machine go on as far as it can; `used` says how many of the incoming bytes were used.
+    fn drive(&mut self, used: &mut usize, buffers: &mut Buffers) -> Result<(), Error> {
         let Buffers {
             incoming,
             outgoing,
             plain,
         } = buffers;
-        let mut used = 0;
         loop {
             let UnbufferedStatus { mut discard, state } =
-                self.connection.process_tls_records(&mut incoming[used..]);
+                self.connection.process_tls_records(&mut incoming[*used..]);
             let mut more = true;
             let mut failed = None;
             match state {
@@ -157,18 +163,17 @@ impl<S: Side> Session<S> {
                 Ok(_) => more = false,
                 Err(error) => failed = Some(error),
             }
-            used += discard;
+            *used += discard;
             match failed {
-                Some(error) => return (used, Err(error)),
+                Some(error) => return Err(error),
                 None if more => {}
-                None => return (used, Ok(())),
+                None => return Ok(()),
             }
         }
     }
 
     /// Puts what a failed session still has to send into the buffers.
-    fn put_alert(&mut self, used: usize, buffers: &mut Buffers) {
-        let mut used = used;
+    fn put_alert(&mut self, mut used: usize, buffers: &mut Buffers) {
         while self.connection.wants_write() {
             let status = self.connection.process_tls_records(&mut buffers.incoming[used..]);
             let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else {

@@ -42,11 +42,11 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/link/src/system/device.rs",
     "crates/link/src/system/mapping.rs",
     "crates/link/src/system/mod.rs",
+    "crates/link/src/system/ring.rs",
     "crates/link/src/system/socket.rs",
     "crates/link/src/tap.rs",
     "crates/link/src/xdp/attach.rs",
     "crates/link/src/xdp/mod.rs",
-    "crates/link/src/xdp/ring.rs",
     "crates/link/src/xdp/socket.rs",
     "crates/rss/src/toeplitz/carryless.rs",
     "crates/rss/src/toeplitz/gfni.rs",
@@ -66,10 +66,8 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/worker/src/system/message.rs",
     "crates/worker/src/system/option.rs",
     "crates/worker/src/system/placement.rs",
-    "crates/worker/src/system/poll/epoll.rs",
-    "crates/worker/src/system/poll/few.rs",
+    "crates/worker/src/system/poll.rs",
     "crates/worker/src/system/signal.rs",
-    "crates/worker/src/system/stream.rs",
 ];
 
 fn rank(room: &str) -> Option<u32> {

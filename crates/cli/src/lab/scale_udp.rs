@@ -13,28 +13,28 @@ use corelane_load::sources::SourceError;
 use corelane_load::udp::{Skew, UdpLoadError};
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, Key};
-use corelane_serve::UnknownWord;
 use corelane_serve::udp::{Answers, Mode, Model};
-use std::str::FromStr;
+use corelane_serve::{UnknownWord, read_word};
+use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// A list without repetition, or all that there is.
 #[derive(Debug, Clone)]
 pub struct Choice<T>(pub Vec<T>);
 
-/// Reads `all`, or a list of names.
-fn choice<T: FromStr + Copy + PartialEq>(text: &str, all: &[T]) -> Result<Choice<T>, T::Err> {
+/// Reads `all`, or a list of words.
+fn choice<T: DeserializeOwned + Copy + PartialEq>(text: &str, all: &[T]) -> Result<Choice<T>, UnknownWord> {
     if text == "all" {
         return Ok(Choice(all.to_vec()));
     }
-    let mut chosen = Vec::new();
-    for name in text.split(',') {
-        let one = name.trim().parse()?;
-        if !chosen.contains(&one) {
-            chosen.push(one);
+    let mut words = Vec::new();
+    for word in text.split(',') {
+        let word = read_word(word.trim())?;
+        if !words.contains(&word) {
+            words.push(word);
         }
     }
-    Ok(Choice(chosen))
+    Ok(Choice(words))
 }
 
 fn models(text: &str) -> Result<Choice<Model>, UnknownWord> {
@@ -58,7 +58,7 @@ pub struct ScaleUdpArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placements: Option<Vec<Placement>>,
     /// What the server does, for every model: echo, sink or both [default: echo, and exact as a sink too]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Mode>)]
     pub modes: Option<Vec<Mode>>,
     /// Length of one trial
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]

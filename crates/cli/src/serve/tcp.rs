@@ -8,8 +8,8 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
-use corelane_serve::ServeError;
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
+use corelane_serve::{ServeError, read_word};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct ServeTcpArguments {
     #[command(flatten)]
     pub buckets: BucketArguments,
     /// What is done with each connection: sink, source or echo
-    #[arg(long, value_name = "MODE", default_value = "sink")]
+    #[arg(long, value_name = "MODE", default_value = "sink", value_parser = read_word::<TcpMode>)]
     pub mode: TcpMode,
     /// Bytes of each write of a source, at most 1 MiB; the next one follows when the kernel took them all
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]

@@ -14,7 +14,7 @@ use corelane_report::table::Rows;
 use corelane_report::text::WIDTH;
 use corelane_rss::{Protocol, Steering};
 use corelane_serve::udp::{Answers, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
-use corelane_serve::{ServeError, Server};
+use corelane_serve::{ServeError, Server, read_word};
 use signal_hook::consts::SIGUSR1;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -28,11 +28,11 @@ pub struct ServeUdpArguments {
     #[arg(long)]
     pub sink: bool,
     /// How a datagram finds its worker: single, shared, farm, reuseport, incoming_cpu or exact
-    #[arg(long, value_name = "NAME", default_value = "exact")]
+    #[arg(long, value_name = "NAME", default_value = "exact", value_parser = read_word::<Model>)]
     pub model: Model,
     /// How it answers: per_send (the kernel hashes each answer), received (the worker that the received hash chose, as
     /// it is), caller (on the socket that the worker's own hash names) or connected (a socket a flow)
-    #[arg(long, value_name = "WAY", default_value = "per_send")]
+    #[arg(long, value_name = "WAY", default_value = "per_send", value_parser = read_word::<Answers>)]
     pub answers: Answers,
     /// Give the application hash, hash type and bucket of each datagram
     #[arg(long)]

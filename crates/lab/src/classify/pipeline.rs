@@ -6,7 +6,7 @@ use corelane_host::HostError;
 use corelane_host::counters::{ThreadClock, ThreadTime};
 use corelane_observe::misses::CacheMisses;
 use corelane_packet::Dissection;
-use corelane_table::post::{PostLock, PostOrder, PostPrefetch, PostTable};
+use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{ExactTable, Lookup, Prefetch, Reader, Value, prefetch};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub enum Searched<'a> {
     /// The post's table.
     Post {
         table: &'a PostTable,
-        order: PostOrder,
+        order: Order,
         lock: PostLock<'a>,
     },
     /// The exact table, as a reader beside a writer sees it.
@@ -27,6 +27,15 @@ pub enum Searched<'a> {
         reader: Reader<ExactTable<Ipv4Addr>>,
         prefetch: Prefetch,
     },
+}
+
+/// How the post's table is searched.
+#[derive(Clone, Copy)]
+pub enum Order {
+    /// A batch at a time, as in the post.
+    Batch(PostPrefetch),
+    /// Rolling through the batch.
+    Rolling(usize),
 }
 
 /// When headers are asked for.
@@ -171,8 +180,10 @@ impl<'a> Pipeline<'a> {
         match &mut self.searched {
             Searched::Nothing => {}
             Searched::Post { table, order, lock } => match *order {
-                PostOrder::Batches { prefetch, .. } => table.lookup_batch(keys, prefetch, *lock, answers),
-                rolling @ PostOrder::Rolling { .. } => table.lookup(keys, rolling, *lock, answers),
+                Order::Batch(prefetch) => table.lookup_batch(keys, prefetch, *lock, answers),
+                Order::Rolling(distance) => {
+                    table.lookup_rolling(keys, distance, *lock, answers);
+                }
             },
             Searched::Exact { reader, prefetch } => reader.table().lookup(keys, *prefetch, answers),
         }
@@ -192,18 +203,12 @@ fn addresses(frame: &[u8]) -> Option<[Ipv4Addr; 2]> {
 }
 
 /// How a setting searches the post's table.
-pub fn post_order(setting: &Setting) -> PostOrder {
-    let prefetch = match setting.prefetch {
-        PrefetchKind::BucketAndArray => PostPrefetch::HeadAndArray,
-        kind if kind.bucket() => PostPrefetch::Head,
-        _ => PostPrefetch::None,
-    };
-    match setting.prefetch_distance {
-        Some(distance) => PostOrder::Rolling { distance },
-        None => PostOrder::Batches {
-            batch: 2 * setting.batch,
-            prefetch,
-        },
+pub fn post_order(setting: &Setting) -> Order {
+    match (setting.prefetch_distance, setting.prefetch) {
+        (Some(distance), _) => Order::Rolling(distance),
+        (None, PrefetchKind::BucketAndArray) => Order::Batch(PostPrefetch::HeadAndArray),
+        (None, kind) if kind.bucket() => Order::Batch(PostPrefetch::Head),
+        (None, _) => Order::Batch(PostPrefetch::None),
     }
 }
 

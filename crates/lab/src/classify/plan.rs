@@ -146,38 +146,26 @@ fn check(request: &Request) -> Result<(), Refusal> {
 
 /// The tables: none, the post's with one empty bucket, empty and full, the exact one.
 fn tables(request: &Request) -> Vec<Setting> {
-    let base = Setting {
+    let post = |table_buckets, entries| Setting {
         burst: request.burst,
-        entries: 0,
+        table_buckets,
+        entries,
         ..Setting::POST
     };
+    let nothing = Setting {
+        table: TableKind::None,
+        batch: request.burst,
+        ..post(None, 0)
+    };
     let full = request.entries as u64;
-    let mut tables = vec![
-        Setting {
-            table: TableKind::None,
-            table_buckets: None,
-            batch: request.burst,
-            ..base
-        },
-        Setting {
-            table_buckets: Some(1),
-            ..base
-        },
-    ];
-    for &buckets in &request.lists.buckets {
-        tables.extend([0, full].map(|entries| Setting {
-            table_buckets: Some(buckets),
-            entries,
-            ..base
-        }));
-    }
-    tables.push(Setting {
+    let exact = Setting {
         table: TableKind::Exact,
-        table_buckets: None,
-        entries: full,
-        ..base
-    });
-    tables
+        ..post(None, full)
+    };
+    let sizes = request.lists.buckets.iter();
+    let posts = sizes.flat_map(|buckets| [0, full].map(|entries| post(Some(*buckets), entries)));
+    let probes = [nothing, post(Some(1), 0)];
+    probes.into_iter().chain(posts).chain([exact]).collect()
 }
 
 /// Every combination of the lists; without a table only strides differ.
@@ -218,28 +206,18 @@ fn combinations(request: &Request) -> Vec<Setting> {
 
 /// Whether a setting is one of the post's rows or of what surrounds them: one or two things vary at a time.
 fn surrounds_the_post(setting: &Setting, lists: &Lists) -> bool {
-    let Setting {
-        table,
-        table_buckets,
-        entries,
-        batch,
-        prefetch,
-        prefetch_distance: distance,
-        stride,
-        threads,
-        lock,
-        ..
-    } = *setting;
-    let alone = (threads, lock) == (1, LockKind::None);
+    let (table, batch, prefetch) = (setting.table, setting.batch, setting.prefetch);
+    let (table_buckets, distance) = (setting.table_buckets, setting.prefetch_distance);
+    let alone = (setting.threads, setting.lock) == (1, LockKind::None);
     let unaided = alone && (prefetch, distance) == (PrefetchKind::None, None);
     if table == TableKind::None || table_buckets == Some(1) {
         return table == TableKind::None || unaided && batch == 1;
     }
     // An empty table's buckets are all alike: one size of it will do.
-    if entries == 0 && table_buckets != lists.buckets.first().copied() {
+    if setting.entries == 0 && table_buckets != lists.buckets.first().copied() {
         return false;
     }
-    if stride != STRIDES[1] {
+    if setting.stride != STRIDES[1] {
         return unaided && [1, 2, 4].contains(&batch);
     }
     let within_a_batch = alone && distance.is_none() && prefetch != PrefetchKind::BucketAndArray;
@@ -254,7 +232,7 @@ fn surrounds_the_post(setting: &Setting, lists: &Lists) -> bool {
     let last = distance.is_some() && distance == lists.distances.last().copied();
     let rolling = table == TableKind::Exact && last;
     let shared = prefetch == PrefetchKind::Bucket && (rolling || (distance, batch) == (None, 4));
-    within_a_batch || entries > 0 && (further || shared)
+    within_a_batch || setting.entries > 0 && (further || shared)
 }
 
 /// Whether there is such a step: the exact table has neither arrays nor a lock, and to prefetch at a distance takes something

@@ -1,7 +1,8 @@
 //! One request over HTTP/1.1 and its answer: the request is written piece by piece, and the answer is read as it comes.
 
 use super::body::Body;
-use super::plan::{Http, Prepared, Requests};
+use super::plan::Http;
+use super::prepared::{Prepared, Requests};
 use crate::failure::Failure;
 use crate::streams::{Ask, Context, Step, StreamLoadError, StreamProtocol, Transport};
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
@@ -84,7 +85,7 @@ impl StreamProtocol for Http {
     type Shared = LastHead;
 
     fn prepare(&self) -> Result<Requests, StreamLoadError> {
-        self.prepare()
+        Requests::prepare(self)
     }
 
     fn choose(requests: &Requests, random: &mut fastrand::Rng) -> u16 {
@@ -277,7 +278,13 @@ impl Exchange {
         let Some(before) = self.written else {
             return Ok(Written::All);
         };
-        let head = request.head(self.last);
+        let planned = &request.planned;
+        let head = if self.last {
+            &planned.last_head
+        } else {
+            &planned.head
+        }
+        .as_bytes();
         let (head_bytes, out) = (head.len() as u64, &mut *context.out);
         let piece = if before < head_bytes {
             let left = &head[before as usize..];
@@ -293,7 +300,7 @@ impl Exchange {
         self.written = Some(written);
         context.counts.bytes.sent += piece as u64;
         // A body that is waited for begins after the wait, also where it is empty.
-        if request.expect_continue && before < head_bytes && written == head_bytes {
+        if planned.expect_continue && before < head_bytes && written == head_bytes {
             return Ok(Written::Head);
         }
         if written < head_bytes + request.body.as_ref().map_or(0, Body::length) {
@@ -342,7 +349,7 @@ impl Exchange {
                     }
                 }
                 Some(Item::Body(part)) => {
-                    if !asked.promise.holds(self.body, part, asked.body.as_ref()) {
+                    if !asked.planned.promise.holds(self.body, part, asked.body.as_ref()) {
                         self.verdict.get_or_insert(Failure::WrongBody);
                     }
                     self.body += part.len() as u64;
@@ -366,7 +373,7 @@ impl Exchange {
     /// Compares the length of a complete answer with what was promised.
     fn check_length(&mut self, context: &Context<'_, Http, impl Transport>) {
         let asked = context.terms.requests.request(self.request);
-        if !asked.promise.is_whole(self.body, asked.body.as_ref()) {
+        if !asked.planned.promise.is_whole(self.body, asked.body.as_ref()) {
             self.verdict.get_or_insert(Failure::WrongBody);
         }
     }

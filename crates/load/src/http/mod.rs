@@ -7,6 +7,7 @@
 mod body;
 mod exchange;
 mod plan;
+mod prepared;
 mod report;
 mod resolve;
 pub mod scenario;

@@ -1,7 +1,5 @@
 //! What is asked over HTTP: requests as bytes, and what their answers must be.
 
-use super::body::Body;
-use crate::streams::StreamLoadError;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -108,84 +106,5 @@ impl StatusRange {
             (200 <= first && first <= last && last <= 999).then_some(Self { first, last })
         };
         text.split(',').map(range).collect()
-    }
-}
-
-/// The requests of a pool as they are sent.
-#[derive(Debug)]
-pub struct Requests {
-    all: Vec<Prepared>,
-    statuses: Vec<StatusRange>,
-}
-
-/// A request as it is sent.
-#[derive(Debug)]
-pub(super) struct Prepared {
-    head: Vec<u8>,
-    last_head: Vec<u8>,
-    pub(super) body: Option<Body>,
-    pub(super) promise: Promise,
-    /// Whether the body waits until the server asks for it.
-    pub(super) expect_continue: bool,
-    /// Whether the answer has no body.
-    pub(super) to_head: bool,
-    /// The weights up to this one, as a part of all.
-    cumulative: f64,
-}
-
-impl Prepared {
-    /// The head, for the last request of a connection or for any other.
-    pub(super) fn head(&self, last: bool) -> &[u8] {
-        if last { &self.last_head } else { &self.head }
-    }
-}
-
-impl Http {
-    /// Reads bodies.
-    pub(super) fn prepare(&self) -> Result<Requests, StreamLoadError> {
-        let all: f64 = self.requests.iter().map(|request| request.weight).sum();
-        let mut weight = 0.0;
-        let prepare = |request: &PlannedRequest| {
-            weight += request.weight;
-            Ok(Prepared {
-                head: request.head.clone().into_bytes(),
-                last_head: request.last_head.clone().into_bytes(),
-                body: Body::load(&request.body, request.chunked)?,
-                promise: request.promise,
-                expect_continue: request.expect_continue,
-                to_head: request.method == "HEAD",
-                cumulative: weight / all,
-            })
-        };
-        Ok(Requests {
-            all: self
-                .requests
-                .iter()
-                .map(prepare)
-                .collect::<Result<_, StreamLoadError>>()?,
-            statuses: self.statuses.clone(),
-        })
-    }
-}
-
-impl Requests {
-    /// Which request comes next.
-    pub(super) fn choose(&self, random: &mut fastrand::Rng) -> u16 {
-        if self.all.len() == 1 {
-            return 0;
-        }
-        let drawn = random.f64();
-        let chosen = self.all.partition_point(|request| request.cumulative <= drawn);
-        chosen.min(self.all.len() - 1) as u16
-    }
-
-    pub(super) fn request(&self, index: u16) -> &Prepared {
-        &self.all[usize::from(index)]
-    }
-
-    /// Whether a status is one that counts as success.
-    pub(super) fn expects(&self, status: u16) -> bool {
-        let holds = |range: &StatusRange| (range.first..=range.last).contains(&status);
-        self.statuses.iter().any(holds)
     }
 }

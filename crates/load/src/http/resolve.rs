@@ -133,44 +133,37 @@ impl PoolRequest {
             self.requests.iter().map(OneRequest::plan).collect();
         let (requests, count) = (requests?, servers.len());
         let tls = self.tls()?;
-        let planned =
-            servers
-                .into_iter()
-                .zip(shares(self.connections, count))
-                .map(|(target, connections)| {
-                    let part = connections as f64 / self.connections as f64;
-                    PlannedPool {
-                        name: self.name.clone(),
-                        target,
-                        tls: tls.clone(),
-                        model: match self.model {
-                            Model::Open { per_second } => Model::Open {
-                                per_second: per_second * part,
-                            },
-                            closed => closed,
-                        },
-                        connections,
-                        requests_a_connection: self.requests_a_connection,
-                        behaviour: self.behaviour,
-                        protocol: Http {
-                            requests: requests.clone(),
-                            statuses: self.statuses.clone(),
-                        },
-                    }
-                });
+        let shares = shares(self.connections, count);
+        let planned = servers.into_iter().zip(shares).map(|(target, connections)| {
+            let part = connections as f64 / self.connections as f64;
+            PlannedPool {
+                name: self.name.clone(),
+                target,
+                tls: tls.clone(),
+                model: match self.model {
+                    Model::Open { per_second } => Model::Open {
+                        per_second: per_second * part,
+                    },
+                    closed => closed,
+                },
+                connections,
+                requests_a_connection: self.requests_a_connection,
+                behaviour: self.behaviour,
+                protocol: Http {
+                    requests: requests.clone(),
+                    statuses: self.statuses.clone(),
+                },
+            }
+        });
         Ok(planned.filter(|pool| pool.connections > 0).collect())
     }
-}
 
-impl PoolRequest {
     /// How connections are encrypted: those of https, by the name that their first request has for the host.
     fn tls(&self) -> Result<Option<PlannedTls>, StreamLoadError> {
-        let Some(first) = self.requests.first() else {
+        let first = self.requests.first();
+        let Some(first) = first.filter(|first| first.url.scheme == Scheme::Https) else {
             return Ok(None);
         };
-        if first.url.scheme == Scheme::Http {
-            return Ok(None);
-        }
         let server_name = first.host_name();
         tls::server_name(&server_name)?;
         Ok(Some(PlannedTls {
@@ -259,11 +252,9 @@ fn address_of(url: &Url) -> Result<SocketAddr, StreamLoadError> {
     if let Some(address) = url.address() {
         return Ok(SocketAddr::new(address, url.port));
     }
-    let first = (host.as_str(), url.port).to_socket_addrs().and_then(|mut found| {
-        found
-            .next()
-            .ok_or_else(|| io::Error::other("the name has no address"))
-    });
+    let none = || io::Error::other("the name has no address");
+    let found = (host.as_str(), url.port).to_socket_addrs();
+    let first = found.and_then(|mut found| found.next().ok_or_else(none));
     first.map_err(|error| StreamLoadError::Host { host, error })
 }
 

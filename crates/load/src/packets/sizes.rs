@@ -66,29 +66,23 @@ impl FromStr for Sizes {
     type Err = SizesError;
 
     fn from_str(text: &str) -> Result<Sizes, SizesError> {
-        let wrong = || SizesError(text.to_owned());
         if text.eq_ignore_ascii_case("imix") {
             return Ok(Sizes::Imix);
         }
         let bytes = |text: &str| {
-            let bytes: usize = text.trim().parse().map_err(|_| wrong())?;
-            if (SHORTEST..=LONGEST).contains(&bytes) {
-                Ok(bytes)
-            } else {
-                Err(wrong())
-            }
+            text.trim()
+                .parse()
+                .ok()
+                .filter(|bytes| (SHORTEST..=LONGEST).contains(bytes))
         };
-        match text.split_once('-') {
-            None => Ok(Sizes::One { bytes: bytes(text)? }),
-            Some((first, last)) => {
-                let (first, last) = (bytes(first)?, bytes(last)?);
-                if first > last {
-                    Err(wrong())
-                } else {
-                    Ok(Sizes::Range { first, last })
-                }
-            }
-        }
+        let sizes = match text.split_once('-') {
+            None => bytes(text).map(|bytes| Sizes::One { bytes }),
+            Some((first, last)) => bytes(first)
+                .zip(bytes(last))
+                .filter(|(first, last)| first <= last)
+                .map(|(first, last)| Sizes::Range { first, last }),
+        };
+        sizes.ok_or_else(|| SizesError(text.to_owned()))
     }
 }
 

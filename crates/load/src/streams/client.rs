@@ -4,9 +4,9 @@
 use super::connection::{Connection, Input, Next, Outcome, Settled};
 use super::group::Group;
 use super::loaded::Counts;
-use super::protocol::{Ask, Context, StreamProtocol, Transport};
-use super::terms::Terms;
+use super::protocol::{Ask, Context, StreamProtocol, Terms};
 use super::tls::Session;
+use super::transport::Transport;
 use crate::failure::Failure;
 use crate::sources::{Release, Source};
 use corelane_worker::Time;

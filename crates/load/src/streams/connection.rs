@@ -1,12 +1,13 @@
 //! One connection of the generator, as a state machine without I/O: from its opening to its end, whatever is said on it.
 //!
 //! In: requests to make, bytes, ends and passed deadlines, each with the time at which it came. Out: bytes into a
-//! [`Transport`](super::protocol::Transport); an [`Outcome`], which says how the request under way was settled and what the
+//! [`Transport`](super::transport::Transport); an [`Outcome`], which says how the request under way was settled and what the
 //! owner does next; and the [`deadline`](Connection::deadline) by which the connection is to be looked at again.
 //!
 //! Sized for a million: no allocation but those of the protocol.
 
-use super::protocol::{Ask, Context, Step, StreamProtocol, Transport};
+use super::protocol::{Ask, Context, Step, StreamProtocol};
+use super::transport::Transport;
 use crate::failure::Failure;
 use crate::sources::Release;
 use corelane_worker::Time;

@@ -2,8 +2,7 @@
 
 use super::loaded::Tally;
 use super::plan::{Model, PlannedPhase, StreamPlan};
-use super::protocol::StreamProtocol;
-use super::terms::Terms;
+use super::protocol::{StreamProtocol, Terms};
 use super::tls::Encryption;
 use crate::pace::{Ramp, Schedule};
 use crate::sources::PortPool;

@@ -15,8 +15,8 @@ mod plan;
 mod protocol;
 mod run;
 mod sum;
-mod terms;
 pub(crate) mod tls;
+mod transport;
 
 pub use error::StreamLoadError;
 pub use loaded::{
@@ -26,9 +26,10 @@ pub use loaded::{
 pub use plan::{
     Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
 };
-pub use protocol::{Ask, Context, Step, StreamProtocol, Transport};
+pub use protocol::{Ask, Context, Step, StreamProtocol};
 pub use run::{StreamLoad, StreamProgress};
 pub use tls::{PlannedTls, TlsLoadError, TlsLoaded, TlsSettings};
+pub use transport::Transport;
 
 pub(crate) use generator::Outcome;
 pub(crate) use plan::lease;
@@ -39,5 +40,5 @@ pub(crate) use {
     connection::{Connection, Ended, Input, Next, Outcome as ConnectionOutcome, Settled},
     generator::{Common, Generator, LiveCounters},
     phases::PhaseTimes,
-    terms::Terms,
+    protocol::Terms,
 };

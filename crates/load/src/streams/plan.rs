@@ -200,13 +200,10 @@ impl<P> StreamPlan<P> {
             .pools
             .iter()
             .filter_map(|pool| pool.behaviour.read_bytes_per_second);
-        let piece = rates
-            .min()
-            .map(|rate| usize::try_from(rate / 50).unwrap_or(usize::MAX));
+        let piece = rates.min().and_then(|rate| usize::try_from(rate / 50).ok());
+        let most = usual.stream_buffer_bytes;
         EngineSettings {
-            stream_buffer_bytes: piece.map_or(usual.stream_buffer_bytes, |piece| {
-                piece.clamp(SMALLEST_PIECE, usual.stream_buffer_bytes)
-            }),
+            stream_buffer_bytes: piece.map_or(most, |piece| piece.clamp(SMALLEST_PIECE, most)),
             ..usual
         }
     }

@@ -6,9 +6,8 @@ use super::generator::{Common, Generator as WorkerGenerator, LiveCounters, Outco
 use super::loaded::{PhaseLoaded, StreamLoaded};
 use super::phases::PhaseTimes;
 use super::plan::StreamPlan;
-use super::protocol::StreamProtocol;
+use super::protocol::{StreamProtocol, Terms};
 use super::sum::Run;
-use super::terms::Terms;
 use crate::generate::start_workers;
 use crate::showing::Seen;
 use crate::{Generator, Moment, Needs};

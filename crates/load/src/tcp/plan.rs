@@ -1,16 +1,14 @@
 //! What a TCP generator is to do, and how that is made from what a user asked for.
 
-use super::transfer::Bytes;
 use crate::needs::Needs;
 use crate::sources::PlannedWorker;
-use crate::streams::{self, Behaviour, Model, PlannedPhase, PlannedPool, Share, StreamPlan, Timeouts, Until};
+use crate::streams::StreamLoadError;
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
-use std::time::Duration;
 use thiserror::Error;
 
 /// Which way bytes go.
@@ -108,54 +106,7 @@ impl TcpPlan {
     pub fn connections(&self) -> usize {
         self.workers.iter().map(PlannedWorker::sockets).sum()
     }
-
-    /// The same as a plan over streams: one pool, and one phase.
-    pub(super) fn streams(&self) -> StreamPlan<Bytes> {
-        let pool = PlannedPool {
-            name: "main".to_owned(),
-            target: self.target,
-            tls: None,
-            model: Model::Closed { think_s: 0.0 },
-            connections: self.connections(),
-            requests_a_connection: None,
-            behaviour: Behaviour::default(),
-            protocol: Bytes {
-                direction: self.direction,
-                write_bytes: self.write_bytes,
-                write_bytes_per_second: self.write_bytes_per_second,
-                stall: Duration::from_secs_f64(self.stall_s),
-                drains: self.drain_s.is_some(),
-            },
-        };
-        let workers = self.workers.iter().map(|worker| streams::PlannedWorker {
-            cpu: worker.cpu,
-            bucket: worker.bucket,
-            own_descriptors: worker.own_descriptors,
-            shares: vec![Share {
-                leases: worker.leases.clone(),
-            }],
-        });
-        StreamPlan {
-            pools: vec![pool],
-            phases: vec![PlannedPhase::hold(Until {
-                duration_s: Some(self.duration_s),
-                ..Until::default()
-            })],
-            requests: None,
-            timeouts: Timeouts {
-                connect_s: self.connect_timeout_s,
-                continue_s: 0.0,
-                first_byte_s: 0.0,
-                request_s: 0.0,
-                drain_s: self.drain_s.unwrap_or(0.0),
-            },
-            engine: self.engine,
-            memory: self.memory,
-            gather_us: 0,
-            workers: workers.collect(),
-        }
-    }
 }
 
 /// Why a generator could not be planned, started or finished.
-pub type TcpLoadError = streams::StreamLoadError;
+pub type TcpLoadError = StreamLoadError;

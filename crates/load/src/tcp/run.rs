@@ -5,7 +5,10 @@ use super::plan::{TcpLoadError, TcpPlan};
 use super::transfer::{Bytes, Transfers};
 use crate::account::{late, merge};
 use crate::showing::Seen;
-use crate::streams::{Outcome, StreamLoad, StreamProgress};
+use crate::streams::{
+    self, Behaviour, Model, Outcome, PlannedPhase, PlannedPool, Share, StreamLoad, StreamPlan,
+    StreamProgress, Timeouts, Until,
+};
 use crate::{Generator, Moment, Needs};
 use std::time::Duration;
 
@@ -133,6 +136,55 @@ impl TcpLoad {
             stalled,
             workers,
             plan: self.plan,
+        }
+    }
+}
+
+impl TcpPlan {
+    /// The same as a plan over streams: one pool, and one phase.
+    fn streams(&self) -> StreamPlan<Bytes> {
+        let pool = PlannedPool {
+            name: "main".to_owned(),
+            target: self.target,
+            tls: None,
+            model: Model::Closed { think_s: 0.0 },
+            connections: self.connections(),
+            requests_a_connection: None,
+            behaviour: Behaviour::default(),
+            protocol: Bytes {
+                direction: self.direction,
+                write_bytes: self.write_bytes,
+                write_bytes_per_second: self.write_bytes_per_second,
+                stall: Duration::from_secs_f64(self.stall_s),
+                drains: self.drain_s.is_some(),
+            },
+        };
+        let workers = self.workers.iter().map(|worker| streams::PlannedWorker {
+            cpu: worker.cpu,
+            bucket: worker.bucket,
+            own_descriptors: worker.own_descriptors,
+            shares: vec![Share {
+                leases: worker.leases.clone(),
+            }],
+        });
+        StreamPlan {
+            pools: vec![pool],
+            phases: vec![PlannedPhase::hold(Until {
+                duration_s: Some(self.duration_s),
+                ..Until::default()
+            })],
+            requests: None,
+            timeouts: Timeouts {
+                connect_s: self.connect_timeout_s,
+                continue_s: 0.0,
+                first_byte_s: 0.0,
+                request_s: 0.0,
+                drain_s: self.drain_s.unwrap_or(0.0),
+            },
+            engine: self.engine,
+            memory: self.memory,
+            gather_us: 0,
+            workers: workers.collect(),
         }
     }
 }

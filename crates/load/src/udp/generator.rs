@@ -39,6 +39,9 @@ pub(super) struct LiveCounters {
     pub(super) shown: Showing<Shown>,
 }
 
+/// What all workers publish, each at its place.
+pub(super) type Lives = Arc<[CachePadded<LiveCounters>]>;
+
 /// One worker's generator.
 pub(super) struct Generator<P: DatagramProtocol> {
     pub(super) plan: Arc<UdpPlan<P>>,
@@ -46,7 +49,7 @@ pub(super) struct Generator<P: DatagramProtocol> {
     protocol: P,
     stop: Arc<AtomicBool>,
     /// What all workers publish, this one at its place.
-    lives: Arc<[CachePadded<LiveCounters>]>,
+    lives: Lives,
     /// This worker's place among all, which its share of the schedule depends on.
     place: usize,
     pub(super) flows: Vec<Flow<P::Sent>>,
@@ -76,10 +79,7 @@ pub(super) struct Tally {
 
 impl<P: DatagramProtocol> Generator<P> {
     /// The generator of worker `place`, without sockets.
-    pub(super) fn new(
-        place: usize,
-        (plan, stop, lives): (Arc<UdpPlan<P>>, Arc<AtomicBool>, Arc<[CachePadded<LiveCounters>]>),
-    ) -> Self {
+    pub(super) fn new(place: usize, (plan, stop, lives): (Arc<UdpPlan<P>>, Arc<AtomicBool>, Lives)) -> Self {
         Self {
             protocol: plan.protocol.clone(),
             stop,
@@ -206,10 +206,9 @@ impl<P: DatagramProtocol> Generator<P> {
         per_second: f64,
     ) -> io::Result<()> {
         let (place, workers) = (self.place, self.plan.workers.len());
-        let mut schedule = match &mix {
-            Some(mix) => Schedule::of_share(start, per_second, mix.share(), place, workers),
-            None => Schedule::new(start, per_second, place, workers),
-        };
+        // Under skew a worker has its own even spacing; its place keeps all from starting in one burst.
+        let own = mix.as_ref().map_or(1.0, |mix| mix.share() * workers as f64);
+        let mut schedule = Schedule::new(start, per_second * own, place, workers);
         while self.goes_on(engine.now(), end) {
             let now = engine.now();
             for _ in 0..BURST {

@@ -1,5 +1,6 @@
 //! What a UDP generator sent and got back: the document that `load udp` ends with.
 
+use crate::account::add_named;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
@@ -80,15 +81,9 @@ impl Counts {
         self.corrupted += other.corrupted;
         self.too_late += other.too_late;
         self.unsent += other.unsent;
-        add_causes(&mut self.errors, &other.errors);
-        add_causes(&mut self.refused, &other.refused);
-        add_causes(&mut self.network_errors, &other.network_errors);
-    }
-}
-
-fn add_causes(sum: &mut BTreeMap<String, u64>, other: &BTreeMap<String, u64>) {
-    for (cause, count) in other {
-        *sum.entry(cause.clone()).or_default() += count;
+        add_named(&mut self.errors, &other.errors);
+        add_named(&mut self.refused, &other.refused);
+        add_named(&mut self.network_errors, &other.network_errors);
     }
 }
 

@@ -7,13 +7,13 @@
 //!
 //! In: the plan's weights, and what the other workers publish. Out: datagrams, through the generator.
 
-use super::generator::{Generator, LiveCounters};
+use super::generator::{Generator, Lives};
 use super::plan::UdpPlan;
 use super::protocol::DatagramProtocol;
 use super::weights::Turns;
 use crate::sources::PlannedWorker;
+use corelane_worker::Time;
 use corelane_worker::engine::{Engine, Ops};
-use corelane_worker::{CachePadded, Time};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) struct Mix {
     place: usize,
     /// Each worker's share of everything.
     shares: Vec<f64>,
-    lives: Arc<[CachePadded<LiveCounters>]>,
+    lives: Lives,
     issued: u64,
 }
 
@@ -54,11 +54,7 @@ enum Pause {
 
 impl Mix {
     /// The part of worker `place`; `None` where all flows are alike.
-    pub(super) fn new<P>(
-        plan: &UdpPlan<P>,
-        place: usize,
-        lives: &Arc<[CachePadded<LiveCounters>]>,
-    ) -> Option<Self> {
+    pub(super) fn new<P>(plan: &UdpPlan<P>, place: usize, lives: &Lives) -> Option<Self> {
         let weights = &plan.workers.get(place)?.weights;
         let share = |worker: &PlannedWorker| worker.weights.iter().sum();
         (!weights.is_empty()).then(|| Self {

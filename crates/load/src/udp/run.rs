@@ -1,6 +1,6 @@
 //! The running UDP generator: starts its workers together, tells their progress, and adds up what they found.
 
-use super::generator::{Generator as WorkerGenerator, LiveCounters, Tally};
+use super::generator::{Generator as WorkerGenerator, Lives, Tally};
 use super::loaded::{Counts, SourceLoaded, UdpLoaded, WorkerLoaded};
 use super::plan::{UdpLoadError, UdpPlan};
 use super::protocol::{DatagramProtocol, Probes};
@@ -22,7 +22,7 @@ pub struct UdpLoad<P: DatagramProtocol = Probes> {
     plan: Arc<UdpPlan<P>>,
     engine: Chosen,
     /// What each worker publishes.
-    lives: Arc<[CachePadded<LiveCounters>]>,
+    lives: Lives,
     crew: Crew<Tally>,
     /// Of each worker, where its memory is.
     ready: Vec<ReadyCell>,

@@ -24,7 +24,7 @@ pub enum Cause {
     ChangedTable,
     /// Flows of one entry came by different queues: something steers flow by flow.
     FlowRule,
-    /// The hash names the entry, the frame came by another queue, and too little was seen to tell a changed table from a
+    /// The hash names the entry, the frame came by another queue, and too little was seen to distinguish a changed table from a
     /// rule for the flow.
     TableOrFlowRule,
 }

@@ -4,7 +4,6 @@
 use corelane_rss::audit::Family;
 use corelane_rss::infer::{Relation, Transform};
 use corelane_rss::{HashInput, Key, Toeplitz};
-use std::fmt;
 
 /// A way of hashing that some device has in place of plain Toeplitz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,12 +56,6 @@ impl Dialect {
     }
 }
 
-impl fmt::Display for Dialect {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
 /// A key compiled for every dialect.
 #[derive(Debug)]
 pub(super) struct Dialects([Toeplitz; Dialect::ALL.len()]);
@@ -103,8 +96,8 @@ mod tests {
         let or_xor = [7, 7, 11, 13, 7, 5, 11, 13, 0, 15, 0, 15];
         for (dialect, bytes) in [(Dialect::SymmetricXor, xor), (Dialect::SymmetricOrXor, or_xor)] {
             let expected = oracle::toeplitz(&Key::VERIFICATION, &bytes);
-            assert_eq!(dialects.hash(dialect, &INPUT), expected, "{dialect}");
-            assert_eq!(dialects.hash(dialect, &answer), expected, "{dialect}");
+            assert_eq!(dialects.hash(dialect, &INPUT), expected, "{dialect:?}");
+            assert_eq!(dialects.hash(dialect, &answer), expected, "{dialect:?}");
         }
     }
 

@@ -51,13 +51,6 @@ impl Suspects {
     pub fn fits(self, alternative: usize) -> bool {
         self.fitting >> alternative & 1 == 1
     }
-
-    fn note(&mut self, cause: Cause, applicable: bool, fitting: bool) {
-        let place = ALTERNATIVES.iter().position(|alternative| *alternative == cause);
-        let bit = 1 << place.expect("every alternative stands in the list");
-        self.applicable |= if applicable { bit } else { 0 };
-        self.fitting |= if applicable && fitting { bit } else { 0 };
-    }
 }
 
 /// Tries the alternatives under one key.
@@ -110,19 +103,22 @@ impl Examiner {
             .hash
             .map_or(observed.queue == Some(Queue(0)), |hash| hash == 0);
         let part = matches!(dissection.fragment(), Fragment::Part(_));
-        if part {
-            let fitting = any_fits(&with_whatever_stands_for_ports(dissection)) || not_hashed;
-            suspects.note(Cause::Fragment, true, fitting);
-        }
+        let as_whole = part && any_fits(&with_whatever_stands_for_ports(dissection));
         let inside = tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner.dissection));
-        suspects.note(Cause::Tunnel, !inside.is_empty(), any_fits(&inside));
         let others = other_fields(dissection, input);
-        suspects.note(Cause::Fields, !others.is_empty(), any_fits(&others));
-        // By its queue alone such a frame cannot be told from one whose entry names the first queue.
-        suspects.note(Cause::NotHashed, !part && suspects.certain, not_hashed);
-        for dialect in Dialect::ALL {
-            let hash = self.dialects.hash(dialect, input.as_bytes());
-            suspects.note(Cause::Dialect(dialect), true, fits(hash));
+        // Whether there is such an alternative, and whether it fits, in the order of the list.
+        let of_frame = [
+            (part, as_whole || not_hashed),
+            (!inside.is_empty(), any_fits(&inside)),
+            (!others.is_empty(), any_fits(&others)),
+            // By its queue alone such a frame cannot be told from one whose entry names the first queue.
+            (!part && suspects.certain, not_hashed),
+        ];
+        let dialects =
+            Dialect::ALL.map(|dialect| (true, fits(self.dialects.hash(dialect, input.as_bytes()))));
+        for (at, (applicable, fitting)) in of_frame.into_iter().chain(dialects).enumerate() {
+            suspects.applicable |= u16::from(applicable) << at;
+            suspects.fitting |= u16::from(applicable && fitting) << at;
         }
         suspects
     }

@@ -22,18 +22,18 @@ impl Fit {
     /// its fields is not hashed; of one that never varies nothing is known.
     pub fn simplest(samples: &KindSamples) -> Vec<Fit> {
         let simplest = Transform::ALL.into_iter().filter_map(|transform| {
-            let telling = samples.telling(transform);
+            let informative = samples.informative(transform);
             let models = Model::all(transform, samples.kind);
             models
                 .into_iter()
-                .find_map(|model| Fit::new(samples, &telling, model))
+                .find_map(|model| Fit::new(samples, &informative, model))
         });
         simplest.collect()
     }
 
-    fn new(samples: &KindSamples, telling: &[Observation], model: Model) -> Option<Fit> {
+    fn new(samples: &KindSamples, informative: &[Observation], model: Model) -> Option<Fit> {
         let mut system = System::new();
-        let agree = telling
+        let agree = informative
             .iter()
             .all(|observation| observe(&mut system, samples, model, observation));
         let fit = Fit { model, system };
@@ -81,9 +81,9 @@ pub(super) fn solution(system: &System, kind: usize) -> (Key, u32) {
     let solution = system.solution();
     let mut bytes = [0; Key::MINIMUM];
     for bit in 0..8 * Key::MINIMUM {
-        bytes[bit / 8] |= u8::from(solution.value(Unknown::Key(bit))) << (7 - bit % 8);
+        bytes[bit / 8] |= u8::from(solution(Unknown::Key(bit))) << (7 - bit % 8);
     }
-    let initial = (0..32).map(|bit| u32::from(solution.value(Unknown::Initial(kind, bit))) << bit);
+    let initial = (0..32).map(|bit| u32::from(solution(Unknown::Initial(kind, bit))) << bit);
     let key = Key::from_bytes(&bytes).expect("40 bytes are a key");
     (key, initial.sum())
 }

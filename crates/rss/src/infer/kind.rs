@@ -125,12 +125,12 @@ impl KindSamples {
             .any(|one| &one.input[bytes.clone()] != first)
     }
 
-    /// The observations that tell something new of inputs so transformed, each sum of an odd number of others left out, and
+    /// The observations that say something new of inputs so transformed, each sum of an odd number of others left out, and
     /// some of those others for a check. What holds for these holds for sums of them.
-    pub fn telling(&self, transform: Transform) -> Vec<Observation> {
+    pub fn informative(&self, transform: Transform) -> Vec<Observation> {
         let mut span = System::new();
         let mut checks = CHECKS;
-        let mut telling = Vec::new();
+        let mut informative = Vec::new();
         for observation in &self.observations {
             // The bits of the input, and a one behind them, which makes sums affine.
             let mut row = contribution(&transform.apply(&observation.input, self.kind.family), 31);
@@ -138,17 +138,17 @@ impl KindSamples {
             let before = span.rank;
             span.take(row);
             if span.rank > before {
-                telling.push(*observation);
+                informative.push(*observation);
             } else if checks > 0 {
                 checks -= 1;
-                telling.push(*observation);
+                informative.push(*observation);
             }
         }
-        telling
+        informative
     }
 }
 
-/// Observations beyond those that tell something new: with one known bit each they are still evidence enough.
+/// Observations beyond those that say something new: with one known bit each they are still evidence enough.
 const CHECKS: usize = 64;
 
 fn input(tuple: &Tuple) -> Input {

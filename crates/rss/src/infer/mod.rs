@@ -86,7 +86,7 @@ pub struct Inference {
 pub enum Verdict {
     /// All that can be told of the kinds of packets sampled is.
     Settled,
-    /// What is told is certain, and more samples would tell more.
+    /// What is reported is certain, and more samples would show more.
     #[default]
     NotEnough,
     /// Nothing that is tried explains the samples.
@@ -162,7 +162,7 @@ pub fn infer_tolerating(samples: &[Sample], configured: Option<&Key>, most: usiz
     }
 }
 
-/// What samples with known bits of their hash tell.
+/// What samples with known bits of their hash show.
 fn of_hashes(inference: &mut Inference, kinds: &[KindSamples], configured: Option<&Key>) {
     let fits: Vec<Vec<Fit>> = kinds.iter().map(Fit::simplest).collect();
     let established = |fits: &[Fit]| !fits.is_empty() && fits.iter().all(Fit::is_established);

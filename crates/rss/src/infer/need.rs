@@ -73,7 +73,7 @@ pub(super) fn of_fields(kinds: &[InferredKind]) -> impl Iterator<Item = String> 
     unknown.map(|(kind, field)| format!("samples of {kind} that differ in the {field}: it never varies"))
 }
 
-/// What tells transforms apart that fit so far.
+/// What distinguishes transforms that fit so far.
 pub(super) fn of_transforms(kinds: &[KindSamples], fitting: &[Transform]) -> String {
     let names: Vec<_> = fitting.iter().map(ToString::to_string).collect();
     let constant = kinds

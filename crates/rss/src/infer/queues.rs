@@ -1,4 +1,4 @@
-//! Of queues alone: samples without hashes enter; what they tell leaves.
+//! Of queues alone: samples without hashes enter; what they show leaves.
 //!
 //! With the key that the device was given, every dialect, field and table size is tried: a wrong one gives some entry two
 //! queues. Without it, queues that the table gives out in turn, as drivers set it up, are the low bits of the hash where

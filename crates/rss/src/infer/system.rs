@@ -125,14 +125,14 @@ impl System {
     }
 
     /// One solution: unknowns that are free are zero.
-    pub fn solution(&self) -> Solution {
+    pub fn solution(&self) -> impl Fn(Unknown) -> bool + use<> {
         let mut values = vec![false; UNKNOWNS];
         for (position, pivot) in self.pivots.iter().enumerate().rev() {
             let Some(equation) = pivot else { continue };
             let rest = (position + 1..UNKNOWNS).filter(|other| equation.has(*other) && values[*other]);
             values[position] = equation.value() ^ (rest.count() % 2 == 1);
         }
-        Solution(values)
+        move |unknown: Unknown| values[unknown.position()]
     }
 
     fn reduced(&self, mut equation: Equation) -> Equation {
@@ -148,15 +148,6 @@ impl System {
             }
         }
         equation
-    }
-}
-
-/// A value for every unknown.
-pub(super) struct Solution(Vec<bool>);
-
-impl Solution {
-    pub fn value(&self, unknown: Unknown) -> bool {
-        self.0[unknown.position()]
     }
 }
 
@@ -207,7 +198,7 @@ mod tests {
         ] {
             let sum = unknowns
                 .iter()
-                .filter(|bit| solution.value(Unknown::Key(**bit)))
+                .filter(|bit| solution(Unknown::Key(**bit)))
                 .count();
             assert_eq!(sum % 2 == 1, value);
         }

@@ -36,9 +36,7 @@ pub fn addresses(
         Some((address, steerer.bucket_of(&tuple.ok()?)))
     });
     let limit = limit_per_bucket.unwrap_or(usize::MAX);
-    let buckets = by_bucket(steerer.table(), limit, members);
-    let mut unreached = named_buckets(steerer.table().entries());
-    unreached.retain(|bucket| buckets[bucket.index()].is_empty());
+    let (buckets, unreached) = by_bucket(steerer.table(), limit, members);
     AddressPlan {
         buckets,
         unreached,
@@ -46,18 +44,16 @@ pub fn addresses(
     }
 }
 
-/// By bucket, the first `limit` members that land on it; no more are asked for when every bucket named has as many.
+/// By bucket, the first `limit` members that land on it, and the named buckets that none lands on; no more are asked for
+/// when every bucket named has as many.
 pub(super) fn by_bucket<T>(
     table: &IndirectionTable,
     limit: usize,
     mut members: impl Iterator<Item = (T, Bucket)>,
-) -> Vec<Vec<T>> {
+) -> (Vec<Vec<T>>, Vec<Bucket>) {
     let mut buckets: Vec<Vec<T>> = (0..table.buckets()).map(|_| Vec::new()).collect();
-    let mut wanting = if limit == 0 {
-        0
-    } else {
-        named_buckets(table.entries()).len()
-    };
+    let mut named = named_buckets(table.entries());
+    let mut wanting = if limit == 0 { 0 } else { named.len() };
     while wanting > 0
         && let Some((member, bucket)) = members.next()
     {
@@ -67,7 +63,8 @@ pub(super) fn by_bucket<T>(
             wanting -= usize::from(found.len() == limit);
         }
     }
-    buckets
+    named.retain(|bucket| buckets[bucket.index()].is_empty());
+    (buckets, named)
 }
 
 /// The buckets that at least one entry names, in order.

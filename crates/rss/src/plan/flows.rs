@@ -78,8 +78,8 @@ impl Ends<'_> {
 /// does not name.
 pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<FlowPlan, FlowsError> {
     check(steering, ends, wanted)?;
-    let pairs = Pairs::of(ends);
-    if pairs.count == 0 {
+    let count = count_pairs(ends);
+    if count == 0 {
         return Err(FlowsError::Families);
     }
     let mut plan = FlowPlan {
@@ -87,8 +87,8 @@ pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<F
         short: Vec::new(),
     };
     match steering.hash_fields {
-        HashFields::TwoTuple => by_pair(steering, &pairs, wanted, &mut plan),
-        HashFields::FourTuple => by_port(steering, &pairs, wanted, &mut plan),
+        HashFields::TwoTuple => by_pair(steering, ends, wanted, &mut plan),
+        HashFields::FourTuple => by_port(steering, ends, count, wanted, &mut plan),
     }
     let missing = plan.buckets.iter().zip(wanted).enumerate();
     let short = missing.filter(|(_, (flows, wanted))| flows.len() < **wanted);
@@ -98,42 +98,34 @@ pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<F
     Ok(plan)
 }
 
-/// Pairs of client and server that can talk to each other.
-struct Pairs<'a> {
-    ends: &'a Ends<'a>,
-    count: usize,
+/// How many pairs of client and server can talk to each other.
+fn count_pairs(ends: &Ends<'_>) -> usize {
+    let clients_v4 = ends.clients.iter().filter(|client| is_v4(client)).count();
+    let of_server = |server: &SocketAddr| match is_v4(&server.ip()) {
+        true => clients_v4,
+        false => ends.clients.len() - clients_v4,
+    };
+    ends.servers.iter().map(of_server).sum()
 }
 
-impl<'a> Pairs<'a> {
-    fn of(ends: &'a Ends<'a>) -> Pairs<'a> {
-        let v4 = |ip: &IpAddr| ip.to_canonical().is_ipv4();
-        let clients_v4 = ends.clients.iter().filter(|client| v4(client)).count();
-        let of_server = |server: &SocketAddr| match v4(&server.ip()) {
-            true => clients_v4,
-            false => ends.clients.len() - clients_v4,
-        };
-        Pairs {
-            ends,
-            count: ends.servers.iter().map(of_server).sum(),
-        }
-    }
+/// The flow from port 0 of each of them, every client's first server before any client's second.
+fn pairs<'a>(ends: &'a Ends<'_>) -> impl Iterator<Item = PlannedFlow> + 'a {
+    let servers = (0_u16..).zip(ends.servers);
+    servers.flat_map(move |(server, to)| {
+        let to_v4 = is_v4(&to.ip());
+        let clients = (0_u32..).zip(ends.clients);
+        clients
+            .filter(move |(_, client)| is_v4(client) == to_v4)
+            .map(move |(client, _)| PlannedFlow {
+                client,
+                server,
+                port: 0,
+            })
+    })
+}
 
-    /// The flow from port 0 of each, every client's first server before any client's second.
-    fn iter(&self) -> impl Iterator<Item = PlannedFlow> + 'a {
-        let ends = self.ends;
-        let servers = (0_u16..).zip(ends.servers);
-        servers.flat_map(move |(server, to)| {
-            let to_v4 = to.ip().to_canonical().is_ipv4();
-            let clients = (0_u32..).zip(ends.clients);
-            clients
-                .filter(move |(_, client)| client.to_canonical().is_ipv4() == to_v4)
-                .map(move |(client, _)| PlannedFlow {
-                    client,
-                    server,
-                    port: 0,
-                })
-        })
-    }
+fn is_v4(ip: &IpAddr) -> bool {
+    ip.to_canonical().is_ipv4()
 }
 
 /// Flows from which on a plan is large: below, nobody waits for it.
@@ -161,8 +153,8 @@ fn share(remaining: usize, turns: usize, fewest: usize) -> usize {
 }
 
 /// Plans where addresses alone decide: every pair has one bucket, and all ports are alike.
-fn by_pair(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut FlowPlan) {
-    let (ends, steerer, fewest) = (pairs.ends, steering.steerer(), fewest(wanted, FEWEST_BY_ADDRESS));
+fn by_pair(steering: &Steering, ends: &Ends<'_>, wanted: &[usize], plan: &mut FlowPlan) {
+    let (steerer, fewest) = (steering.steerer(), fewest(wanted, FEWEST_BY_ADDRESS));
     let (first, last) = (
         u32::from(*ends.ports.start()).max(1),
         u32::from(*ends.ports.end()),
@@ -177,7 +169,7 @@ fn by_pair(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut 
     let enough: Vec<usize> = wanted.iter().map(pairs_for).collect();
     let mut of_bucket: Vec<Vec<PlannedFlow>> = vec![Vec::new(); wanted.len()];
     let mut wanting = enough.iter().filter(|enough| **enough > 0).count();
-    for pair in pairs.iter() {
+    for pair in pairs(ends) {
         if wanting == 0 {
             break;
         }
@@ -206,22 +198,19 @@ fn left_out(ends: &Ends<'_>, pair: PlannedFlow) -> Option<u16> {
 }
 
 /// Plans where ports decide too.
-fn by_port(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut FlowPlan) {
+fn by_port(steering: &Steering, ends: &Ends<'_>, count: usize, wanted: &[usize], plan: &mut FlowPlan) {
     let fewest = fewest(wanted, FEWEST_A_PAIR);
-    let most = wanted
-        .iter()
-        .map(|wanted| share(*wanted, pairs.count, fewest))
-        .max();
-    let mut planner = ByPort::new(steering, pairs.ends, most.unwrap_or(0));
-    for (turn, pair) in pairs.iter().enumerate() {
-        if !planner.pair(pair, pairs.count - turn, fewest, wanted, plan) {
+    let most = wanted.iter().map(|wanted| share(*wanted, count, fewest)).max();
+    let mut planner = ByPort::new(steering, ends, most.unwrap_or(0));
+    for (turn, pair) in pairs(ends).enumerate() {
+        if !planner.pair(pair, count - turn, fewest, wanted, plan) {
             return;
         }
     }
     // Pairs that had too few ports for their share left it to others: those with more ports give what they have.
-    let mut planner = ByPort::new(steering, pairs.ends, usize::MAX);
+    let mut planner = ByPort::new(steering, ends, usize::MAX);
     planner.used = plan.buckets.iter().flatten().copied().collect();
-    for pair in pairs.iter() {
+    for pair in pairs(ends) {
         if !planner.pair(pair, 1, fewest, wanted, plan) {
             return;
         }
@@ -258,10 +247,7 @@ impl<'a> ByPort<'a> {
         let mask = period.len() as u32 - 1;
         let enough = most.saturating_add(PORTS_TO_BEGIN_FROM);
         let ports = [true, false].map(|v4| {
-            let mut families = ends
-                .servers
-                .iter()
-                .map(|server| server.ip().to_canonical().is_ipv4());
+            let mut families = ends.servers.iter().map(|server| is_v4(&server.ip()));
             match families.any(|server| server == v4) {
                 true => ports_by_entry(steering, ends.ports.clone(), mask, v4, enough),
                 false => Vec::new(),

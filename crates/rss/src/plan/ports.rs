@@ -3,7 +3,7 @@
 //! The hash is linear over GF(2) in the port's bits, so what a port adds to the entry of port 0 is the sum of what its bits
 //! add: no port takes a hash of its own.
 
-use super::addresses::{by_bucket, named_buckets};
+use super::addresses::by_bucket;
 use crate::hash::HashFields;
 use crate::steering::Steering;
 use crate::table::Bucket;
@@ -140,9 +140,7 @@ impl Flows {
             return Err(PlanError::PortsNotHashed);
         }
         let ports = self.buckets(steering, hashed);
-        let buckets = by_bucket(&steering.table, self.limit, ports);
-        let mut unreached = named_buckets(steering.table.entries());
-        unreached.retain(|bucket| buckets[bucket.index()].is_empty());
+        let (buckets, unreached) = by_bucket(&steering.table, self.limit, ports);
         Ok(PortPlan { buckets, unreached })
     }
 

@@ -74,18 +74,6 @@ pub(super) mod code {
 }
 
 impl Instruction {
-    /// How many instructions of its own machine the kernel makes of this one, at most (`bpf_convert_filter` in
-    /// `net/core/filter.c`): a load from the packet checks its place first and may call for help, and a conditional jump may
-    /// become two.
-    pub(super) fn translated(self) -> usize {
-        let (class, mode) = (self.code & 0x07, self.code & 0xe0);
-        match (class, mode) {
-            (0x00, 0x20 | 0x40) | (0x01, 0xa0) => 16,
-            (0x05, _) => 2,
-            _ => 1,
-        }
-    }
-
     /// The instruction of this code and operand.
     pub(super) const fn new(code: u16, k: u32) -> Instruction {
         Instruction {

@@ -46,6 +46,10 @@ pub enum Families {
 }
 
 /// A classic BPF program that returns the bucket of the packet it is run on.
+///
+/// The kernel compares its own translation of the program with `net.core.optmem_max` when the program is attached, and
+/// refuses a larger one with `ENOMEM`. The default is 131,072 bytes since Linux 6.7 and 20,480 before, which programs of
+/// about 2,000 instructions reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     instructions: Vec<Instruction>,
@@ -56,18 +60,6 @@ impl Program {
     #[must_use]
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
-    }
-
-    /// Bytes that the kernel compares with `net.core.optmem_max` when the program is attached, at most; where they exceed
-    /// it, the kernel refuses with `ENOMEM`. Its default is 131,072 since Linux 6.7 and 20,480 before, which programs of
-    /// about 2,000 instructions reach.
-    #[must_use]
-    pub fn option_memory(&self) -> usize {
-        // `struct bpf_prog` and the code that saves the packet and clears the registers took 120 bytes on Linux 6.18.
-        const PROLOGUE: usize = 256;
-        const TRANSLATED: usize = 8;
-        let translated = self.instructions.iter().map(|one| one.translated());
-        PROLOGUE + TRANSLATED * translated.sum::<usize>()
     }
 }
 

@@ -114,10 +114,10 @@ impl Classify for Classifier {
             let tables = rule.reader.table();
             let dropped = self
                 .v4
-                .ask(tables.v4(), rule.sides, rule.on_match, counts, &mut self.dropped)
+                .ask(&tables.v4, rule.sides, rule.on_match, counts, &mut self.dropped)
                 + self
                     .v6
-                    .ask(tables.v6(), rule.sides, rule.on_match, counts, &mut self.dropped);
+                    .ask(&tables.v6, rule.sides, rule.on_match, counts, &mut self.dropped);
             self.counts.dropped_by_table.add(dropped);
         }
         if self.otherwise == Verdict::Drop {

@@ -108,11 +108,6 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
             }
         }
         self.classify.rest();
-        self.publish();
-    }
-
-    /// Publishes what the links count.
-    pub fn publish(&self) {
         for (link, counts) in self.links.iter().zip(&self.counts.links) {
             counts.publish(link.tally());
         }

@@ -44,7 +44,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Runs until it is told to stop.
+    /// Runs until it is asked to stop.
     pub(super) fn run(self) {
         // Of each lost link, how many workers still have its queues; none: it is up.
         let mut holding: Vec<Option<usize>> = vec![None; self.openers.len()];

@@ -4,9 +4,7 @@
 use super::classify::Rule;
 use super::document::Known;
 use super::plan::{BridgePlan, TablePlan};
-use corelane_table::{
-    self as table, AddressMap, BadLines, ListOptions, LoadError, Placement, Seed, SnapshotMemory,
-};
+use corelane_table::{AddressMap, BadLines, ListOptions, LoadError, Loaded, Placement, Seed, SnapshotMemory};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -40,25 +38,13 @@ struct List {
     seen: Option<Stamp>,
 }
 
-/// What tells one content of a file from another, without reading it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
+/// What distinguishes one content of a file from another, without reading it: device, inode, length and time of the last change.
+type Stamp = (u64, u64, u64, i64, i64);
 
-impl Stamp {
-    fn of(path: &Path) -> Option<Stamp> {
-        let found = fs::metadata(path).ok()?;
-        Some(Stamp {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.len(),
-            modified: (found.mtime(), found.mtime_nsec()),
-        })
-    }
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = fs::metadata(path).ok()?;
+    let (seconds, nanoseconds) = (found.mtime(), found.mtime_nsec());
+    Some((found.dev(), found.ino(), found.len(), seconds, nanoseconds))
 }
 
 impl Lists {
@@ -70,12 +56,11 @@ impl Lists {
             skip_bad: plan.skip_bad,
         };
         for (number, table) in plan.tables.iter().enumerate() {
-            let used = Stamp::of(&table.file);
-            let loaded = load(&table.file, plan.skip_bad)?;
-            lists.note(number, &loaded);
+            let used = stamp(&table.file);
+            let map = lists.read(number, &table.file)?;
             lists.lists.push(List {
                 plan: table.clone(),
-                map: loaded.map,
+                map,
                 used,
                 seen: used,
             });
@@ -115,18 +100,16 @@ impl Lists {
             let list = &mut self.lists[number];
             // Replaced tables live until no worker holds them.
             list.map.reclaim();
-            let now = Stamp::of(&list.plan.file);
+            let now = stamp(&list.plan.file);
             let rests = now == list.seen;
             list.seen = now;
             if !all && (!rests || now == list.used) {
                 continue;
             }
             list.used = now;
-            match load(&list.plan.file, self.skip_bad) {
-                Ok(loaded) => {
-                    self.note(number, &loaded);
-                    self.lists[number].map.replace(loaded.map);
-                }
+            let file = list.plan.file.clone();
+            match self.read(number, &file) {
+                Ok(map) => self.lists[number].map.replace(map),
                 Err(error) => {
                     let table = &mut self.known.lock().tables[number];
                     table.refused += 1;
@@ -136,48 +119,34 @@ impl Lists {
         }
     }
 
-    fn note(&self, number: usize, loaded: &Loaded) {
+    /// Reads a snapshot, or else a list, for a table.
+    fn read(&self, number: usize, path: &Path) -> Result<AddressMap, ListFileError> {
+        let started = Instant::now();
+        let refused = |source| ListFileError {
+            file: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(|error| refused(error.into()))?;
+        let options = ListOptions {
+            bad_lines: if self.skip_bad {
+                BadLines::Skip
+            } else {
+                BadLines::Refuse
+            },
+            ..ListOptions::default()
+        };
+        // Copied, because whoever replaces the file may cut it short under a mapping.
+        let memory = SnapshotMemory::Copied(Placement::default());
+        let (map, of) = AddressMap::load(&file, &options, Seed::default(), memory).map_err(refused)?;
         let table = &mut self.known.lock().tables[number];
-        table.entries = loaded.map.len() as u64;
-        table.memory_bytes = loaded.map.memory_bytes() as u64;
+        table.entries = map.len() as u64;
+        table.memory_bytes = map.memory_bytes() as u64;
         table.loads += 1;
-        table.skipped_lines = loaded.skipped;
-        table.load_s = loaded.took.as_secs_f64();
+        table.skipped_lines = match of {
+            Loaded::Snapshot => 0,
+            Loaded::List(summary) => summary.skipped,
+        };
+        table.load_s = started.elapsed().as_secs_f64();
+        Ok(map)
     }
-}
-
-/// A file that was read.
-struct Loaded {
-    map: AddressMap,
-    skipped: u64,
-    took: Duration,
-}
-
-/// Reads a snapshot, or else a list.
-fn load(path: &Path, skip_bad: bool) -> Result<Loaded, ListFileError> {
-    let started = Instant::now();
-    let refused = |source| ListFileError {
-        file: path.to_owned(),
-        source,
-    };
-    let file = File::open(path).map_err(|error| refused(error.into()))?;
-    let options = ListOptions {
-        bad_lines: if skip_bad {
-            BadLines::Skip
-        } else {
-            BadLines::Refuse
-        },
-        ..ListOptions::default()
-    };
-    // Copied, because whoever replaces the file may cut it short under a mapping.
-    let memory = SnapshotMemory::Copied(Placement::default());
-    let (map, of) = AddressMap::load(&file, &options, Seed::default(), memory).map_err(refused)?;
-    Ok(Loaded {
-        map,
-        skipped: match of {
-            table::Loaded::Snapshot => 0,
-            table::Loaded::List(summary) => summary.skipped,
-        },
-        took: started.elapsed(),
-    })
 }

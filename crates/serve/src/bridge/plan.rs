@@ -1,10 +1,8 @@
 //! What a bridge is to do: links, tables in order, and what becomes of frames that no table decided.
 
-use crate::words::{self, UnknownWord};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Frames taken from a link at once: the post's burst ("Intel DDIO, LLC cache, buffer alignment, prefetching, shared locks
@@ -102,30 +100,6 @@ pub enum Verdict {
     Drop,
 }
 
-impl FromStr for Sides {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        words::read(text)
-    }
-}
-
-impl FromStr for OnMatch {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        words::read(text)
-    }
-}
-
-impl FromStr for Verdict {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        words::read(text)
-    }
-}
-
 impl fmt::Display for Sides {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(formatter)
@@ -133,12 +107,6 @@ impl fmt::Display for Sides {
 }
 
 impl fmt::Display for OnMatch {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
-}
-
-impl fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(formatter)
     }

@@ -23,7 +23,7 @@ pub(super) struct BridgeWorker {
 }
 
 impl BridgeWorker {
-    /// Runs until it is told to stop, or no link can have another frame.
+    /// Runs until it is asked to stop, or no link can have another frame.
     pub(super) fn run(mut self) {
         let mut idle = 0;
         let mut rested = Instant::now();

@@ -1,4 +1,4 @@
-//! The connections of one bucket: what the engine tells of them goes in, each goes on with its own part of it.
+//! The connections of one bucket: what the engine reports of them goes in, each goes on with its own part of it.
 
 use super::access::Lines;
 use super::connection::Connection;
@@ -182,9 +182,6 @@ impl Service for Bucket {
                 connection.fired(&mut context);
                 context.add_to_line();
             }
-        }
-        if let Some(log) = &mut self.parts.log {
-            log.hand_over();
         }
     }
 

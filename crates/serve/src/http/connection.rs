@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Bytes of answers queued on a connection before its next request is looked at.
 const PAUSE: u64 = 256 << 10;
 
-/// How long a connection that was told to close may go on sending: until the client has seen the answer (RFC 9112 9.6).
+/// How long a connection that was asked to close may go on sending: until the client has seen the answer (RFC 9112 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
 /// One connection.
@@ -266,18 +266,18 @@ impl Connection {
                 terms.keep_alive &= head.framing == Framing::None;
                 let left = match files.find(head.path_and_query(), context.now) {
                     Ok(found) => context.begin_file(head, &found, terms),
-                    Err(status) => context.begin_answer(&Object::refusal(status), terms, Framing::None),
+                    Err(status) => context.begin_answer(&Object::plain(status), terms, Framing::None),
                 };
                 return self.send(left, terms, context);
             }
-            (b"POST" | b"PUT", Some(_)) => Some(Object::refusal(405)),
+            (b"POST" | b"PUT", Some(_)) => Some(Object::plain(405)),
             (b"GET" | b"HEAD" | b"POST" | b"PUT", None) => Object::read(head.path_and_query()),
-            (b"OPTIONS", _) => Some(Object::options()),
+            (b"OPTIONS", _) => Some(Object::plain(204)),
             // Methods of RFC 9110 and RFC 5789: not allowed here, but known.
-            (b"DELETE" | b"CONNECT" | b"TRACE" | b"PATCH", _) => Some(Object::refusal(405)),
-            _ => Some(Object::refusal(501)),
+            (b"DELETE" | b"CONNECT" | b"TRACE" | b"PATCH", _) => Some(Object::plain(405)),
+            _ => Some(Object::plain(501)),
         };
-        let object = object.unwrap_or(Object::refusal(404));
+        let object = object.unwrap_or(Object::plain(404));
         let delay = object.delay;
         if head.framing == Framing::None && delay.is_zero() {
             let left = context.begin_answer(&object, terms, Framing::None);

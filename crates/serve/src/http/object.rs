@@ -63,25 +63,16 @@ impl Object {
         content: Content::Pattern,
     };
 
-    /// An answer of that status, without a body. 405 says which methods there are, as it has to (RFC 9110 15.5.6).
-    pub(super) fn refusal(status: u16) -> Self {
-        let content = if status == 405 {
-            Content::Methods
-        } else {
-            Content::Pattern
+    /// An answer of that status, without a body. 405 says which methods there are, as it has to (RFC 9110 15.5.6), and so does
+    /// 204, which OPTIONS is answered.
+    pub(super) fn plain(status: u16) -> Self {
+        let content = match status {
+            204 | 405 => Content::Methods,
+            _ => Content::Pattern,
         };
         Self {
             status,
             content,
-            ..Self::PLAIN
-        }
-    }
-
-    /// What OPTIONS is answered.
-    pub(super) fn options() -> Self {
-        Self {
-            status: 204,
-            content: Content::Methods,
             ..Self::PLAIN
         }
     }

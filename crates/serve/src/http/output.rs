@@ -133,7 +133,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Ends this side after what is queued. A client with TLS is told only of an answer that is whole.
+    /// Ends this side after what is queued. A client with TLS is notified only of an answer that is whole.
     pub(super) fn shutdown(&mut self, is_whole: bool) {
         if is_whole {
             self.notify_end();

@@ -1,6 +1,6 @@
 //! HTTP as one of the protocols that servers of connections speak: what its workers share, what is counted per bucket.
 
-use super::access::{AccessLog, AccessLogged};
+use super::access::{AccessLog, AccessLogged, Lines};
 use super::bucket::Bucket;
 use super::context::HttpCounters;
 use super::output::QUEUE_BYTES;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::vec;
 
 /// An HTTP server that is running. Dropping it stops it.
 pub type HttpServer = StreamServer<Http>;
@@ -92,6 +93,8 @@ impl HttpServer {
 pub struct Http {
     tls: Option<Arc<ServerConfig>>,
     log: Option<AccessLog>,
+    /// Of each worker that is still to start, where a log is kept.
+    lines: vec::IntoIter<Lines>,
 }
 
 impl Protocol for Http {
@@ -120,17 +123,21 @@ impl Protocol for Http {
         let tls = plan.tls.as_ref();
         let workers = plan.listening.steering.table.buckets();
         let log = plan.access_log.as_deref();
+        let (log, lines) = log
+            .map(|path| AccessLog::open(path, workers))
+            .transpose()?
+            .unzip();
         Ok(Self {
             tls: tls
                 .map(|tls| tls::configuration(tls, address.ip(), write))
                 .transpose()?,
-            log: log.map(|path| AccessLog::open(path, workers)).transpose()?,
+            log,
+            lines: lines.unwrap_or_default().into_iter(),
         })
     }
 
-    fn bucket(&self, plan: &Arc<HttpPlan>, index: usize, counters: Arc<CachePadded<HttpCounters>>) -> Bucket {
-        let lines = self.log.as_ref().map(|log| log.lines(index));
-        Bucket::new(Arc::clone(plan), self.tls.clone(), counters, lines)
+    fn bucket(&mut self, plan: &Arc<HttpPlan>, counters: Arc<CachePadded<HttpCounters>>) -> Bucket {
+        Bucket::new(Arc::clone(plan), self.tls.clone(), counters, self.lines.next())
     }
 
     fn bucket_served(counters: &HttpCounters, bucket: u16, cpu: u32) -> BucketHttp {

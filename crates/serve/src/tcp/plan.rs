@@ -1,12 +1,9 @@
 //! What a TCP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
 
 use crate::streams::Listening;
-use crate::words::{self, UnknownWord};
 use corelane_rss::Steering;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::SocketAddr;
-use std::str::FromStr;
 
 /// What is done with each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,21 +17,7 @@ pub enum TcpMode {
     Echo,
 }
 
-impl fmt::Display for TcpMode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
-}
-
-impl FromStr for TcpMode {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        words::read(text)
-    }
-}
-
-/// What a source hands the kernel at once, unless told otherwise: enough that the size costs nothing.
+/// What a source hands the kernel at once, unless asked otherwise: enough that the size costs nothing.
 pub const SOURCE_WRITE_BYTES: u32 = 1 << 20;
 
 const fn source_write_bytes() -> u32 {

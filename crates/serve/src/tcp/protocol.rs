@@ -64,7 +64,7 @@ impl Protocol for Tcp {
         Ok(Self)
     }
 
-    fn bucket(&self, plan: &Arc<TcpPlan>, _index: usize, counters: Arc<CachePadded<TcpCounters>>) -> Bucket {
+    fn bucket(&mut self, plan: &Arc<TcpPlan>, counters: Arc<CachePadded<TcpCounters>>) -> Bucket {
         Bucket::new(plan, counters)
     }
 

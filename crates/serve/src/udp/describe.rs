@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Different hashes that a worker counts; datagrams of more are counted together.
 const MOST_HASHES: usize = 65_536;
 
-/// How often one flow, as far as its hash tells flows apart, was seen.
+/// How often one flow, as far as its hash distinguishes flows, was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowCount {
     /// The hash, `0x` and eight hexadecimal digits.
@@ -107,7 +107,7 @@ impl FlowCounts {
             let mut own: Vec<FlowCount> = (counted.flows.iter())
                 .map(|(FlowMetadata { hash, bucket }, count)| FlowCount {
                     hash: hash.to_string(),
-                    hash_type: hash.hash_type().to_string(),
+                    hash_type: hash.hash_type.to_string(),
                     bucket: bucket.index() as u16,
                     worker: worker as u16,
                     count: *count,

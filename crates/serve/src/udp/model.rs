@@ -2,10 +2,8 @@
 //!
 //! Vocabulary only: names as documents and flags spell them, and words for people.
 
-use crate::words::{self, UnknownWord};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::str::FromStr;
 
 /// How a datagram finds its worker. All but the last are rivals that exact steering is measured against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,14 +54,6 @@ impl Model {
     }
 }
 
-impl FromStr for Model {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        words::read(text)
-    }
-}
-
 impl fmt::Display for Model {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(formatter)
@@ -88,14 +78,6 @@ impl Mode {
             Self::Echo => "answered",
             Self::Sink => "seen",
         }
-    }
-}
-
-impl FromStr for Mode {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        words::read(text)
     }
 }
 
@@ -134,14 +116,6 @@ impl Answers {
     }
 }
 
-impl FromStr for Answers {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        words::read(text)
-    }
-}
-
 impl fmt::Display for Answers {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(formatter)
@@ -151,14 +125,15 @@ impl fmt::Display for Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::read_word;
 
     #[test]
     fn flags_and_documents_spell_a_model_alike() {
         for model in Model::ALL {
-            assert_eq!(model.to_string().parse(), Ok(model));
+            assert_eq!(read_word(&model.to_string()), Ok(model));
             assert_eq!(serde_json::to_value(model).unwrap(), model.to_string());
         }
-        let unknown = "steered".parse::<Model>().unwrap_err().to_string();
+        let unknown = read_word::<Model>("steered").unwrap_err().to_string();
         assert!(
             unknown.contains("'steered'") && unknown.contains("incoming_cpu"),
             "{unknown}"
@@ -168,17 +143,16 @@ mod tests {
     #[test]
     fn modes_and_answers_are_read_as_they_are_written() {
         for mode in [Mode::Echo, Mode::Sink] {
-            assert_eq!(mode.to_string().parse(), Ok(mode));
+            assert_eq!(read_word(&mode.to_string()), Ok(mode));
         }
         assert!(
-            "tee"
-                .parse::<Mode>()
+            read_word::<Mode>("tee")
                 .unwrap_err()
                 .to_string()
                 .contains("echo or sink")
         );
         for answers in Answers::ALL {
-            assert_eq!(answers.to_string().parse(), Ok(answers));
+            assert_eq!(read_word(&answers.to_string()), Ok(answers));
             assert_eq!(serde_json::to_value(answers).unwrap(), answers.to_string());
         }
     }

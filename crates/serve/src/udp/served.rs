@@ -65,7 +65,7 @@ pub struct BucketServed {
     pub steering_samples: u64,
     /// Those whose hash names this bucket.
     pub steering_right: u64,
-    /// Datagrams of this bucket's flows for which the device tap told the receiving CPU.
+    /// Datagrams of this bucket's flows for which the device tap saw the receiving CPU.
     pub locality_samples: u64,
     /// Those received on this worker's CPU.
     pub locality_right: u64,

@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 /// What readers see of one family of an [`AddressMap`](super::AddressMap).
 pub struct FamilyTable<A: Address> {
-    hosts: Option<Arc<ExactTable<A>>>,
-    prefixes: Option<Arc<PrefixTable<A>>>,
+    /// The single addresses, unless there never were any.
+    pub hosts: Option<Arc<ExactTable<A>>>,
+    /// The prefixes of more than one address, unless there never were any.
+    pub prefixes: Option<Arc<PrefixTable<A>>>,
 }
 
 impl<A: Address> Default for FamilyTable<A> {
@@ -30,18 +32,6 @@ impl<A: Address> FamilyTable<A> {
     pub fn get(&self, address: A) -> Option<Value> {
         let host = self.hosts.as_ref().and_then(|hosts| hosts.get(address));
         host.or_else(|| self.prefixes.as_ref()?.get(address))
-    }
-
-    /// The single addresses, unless there never were any.
-    #[must_use]
-    pub fn hosts(&self) -> Option<&ExactTable<A>> {
-        self.hosts.as_deref()
-    }
-
-    /// The prefixes of more than one address, unless there never were any.
-    #[must_use]
-    pub fn prefixes(&self) -> Option<&PrefixTable<A>> {
-        self.prefixes.as_deref()
     }
 }
 

@@ -32,22 +32,10 @@ pub type AddressMap = Map<AddressWriter>;
 /// What readers of an [`AddressMap`] see: a table for each family.
 #[derive(Default)]
 pub struct AddressTables {
-    v4: FamilyTable<Ipv4Addr>,
-    v6: FamilyTable<Ipv6Addr>,
-}
-
-impl AddressTables {
     /// The IPv4 table.
-    #[must_use]
-    pub fn v4(&self) -> &FamilyTable<Ipv4Addr> {
-        &self.v4
-    }
-
+    pub v4: FamilyTable<Ipv4Addr>,
     /// The IPv6 table.
-    #[must_use]
-    pub fn v6(&self) -> &FamilyTable<Ipv6Addr> {
-        &self.v6
-    }
+    pub v6: FamilyTable<Ipv6Addr>,
 }
 
 impl AddressMap {

@@ -88,7 +88,7 @@ impl AddressMap {
     /// # Errors
     /// What writing the file fails with.
     pub fn save(&self, file: &File) -> Result<(), SnapshotError> {
-        let writer = self.writer();
+        let writer = &self.writer;
         let mut sections = SectionWriter::new(file, writer.v4.seed)?;
         sections.write_family(&writer.v4)?;
         sections.write_family(&writer.v6)?;

@@ -55,7 +55,7 @@ pub struct ListOptions {
 }
 
 /// What was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListSummary {
     /// The format: never [`ListFormat::Detect`].
     pub format: ListFormat,
@@ -149,10 +149,7 @@ pub fn read_list(
         take,
         summary: ListSummary {
             format,
-            elements: 0,
-            prefixes: 0,
-            skipped: 0,
-            first_skipped: None,
+            ..ListSummary::default()
         },
     };
     match format {

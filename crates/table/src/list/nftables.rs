@@ -32,65 +32,42 @@ fn read_elements<F: Take>(
     wanted: bool,
     collector: &mut Collector<'_, F>,
 ) -> Result<(), ListError> {
-    let mut element = ElementText::default();
+    let mut words: Vec<(u64, &[u8])> = Vec::new();
     for (line, token) in tokens.by_ref() {
         match token {
             Token::Mark(b',' | b'}') => {
-                if wanted && let Some((line, key)) = element.key {
-                    element.give(line, key, collector)?;
+                if wanted {
+                    give(&words, collector)?;
                 }
-                element = ElementText::default();
+                words.clear();
                 if token == Token::Mark(b'}') {
                     return Ok(());
                 }
             }
             Token::Mark(_) | Token::Text => {}
-            Token::Word(word) => element.take(line, word),
+            Token::Word(word) => words.push((line, word)),
         }
     }
     collector.bad(tokens.line, b"elements = {", BadReason::CutOff)
 }
 
-/// The words of one element that mean something here.
-#[derive(Default)]
-struct ElementText<'a> {
-    key: Option<(u64, &'a [u8])>,
-    joined: bool,
-    colon: bool,
-    value: Option<&'a [u8]>,
-}
-
-impl<'a> ElementText<'a> {
-    fn take(&mut self, line: u64, word: &'a [u8]) {
-        match word {
-            b":" => self.colon = true,
-            b"." => self.joined = true,
-            _ if self.key.is_none() => self.key = Some((line, word)),
-            _ if self.colon => {
-                self.value.get_or_insert(word);
-            }
-            _ => {}
-        }
+/// Gives the element of these words, each with its line, to the collector, if there are any.
+fn give<F: Take>(words: &[(u64, &[u8])], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
+    let Some(&(line, key)) = words.first() else {
+        return Ok(());
+    };
+    if words.iter().any(|(_, word)| *word == b".") {
+        return collector.bad(line, key, BadReason::Concatenation);
     }
-
-    fn give<F: Take>(
-        &self,
-        line: u64,
-        key: &[u8],
-        collector: &mut Collector<'_, F>,
-    ) -> Result<(), ListError> {
-        if self.joined {
-            return collector.bad(line, key, BadReason::Concatenation);
-        }
-        if key == b"*" {
-            return collector.bad(line, key, BadReason::Wildcard);
-        }
-        let value = match self.value.filter(|value| value[0].is_ascii_digit()) {
-            None => Ok(collector.options.value),
-            Some(value) => utf8(value).and_then(|value| Ok(integer(value)?)),
-        };
-        collector.text(line, key, value)
+    if key == b"*" {
+        return collector.bad(line, key, BadReason::Wildcard);
     }
+    let mut behind_colon = words.iter().skip_while(|(_, word)| *word != b":").skip(1);
+    let value = match behind_colon.next() {
+        Some((_, value)) if value[0].is_ascii_digit() => utf8(value).and_then(|value| Ok(integer(value)?)),
+        _ => Ok(collector.options.value),
+    };
+    collector.text(line, key, value)
 }
 
 /// A value in decimal, or in hexadecimal as nft writes marks: `0x0000001f`.

@@ -39,14 +39,6 @@ pub(crate) struct Trie<'a, C, N, const ROOT: u32, const NODE: u32> {
     reuses: &'a N,
 }
 
-impl<C, N, const ROOT: u32, const NODE: u32> Clone for Trie<'_, C, N, ROOT, NODE> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C, N, const ROOT: u32, const NODE: u32> Copy for Trie<'_, C, N, ROOT, NODE> {}
-
 /// Cells of a node.
 pub(crate) const fn cells_of_a_node(bits: u32) -> usize {
     1 << bits

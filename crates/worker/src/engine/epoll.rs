@@ -198,7 +198,7 @@ impl Driver for Readiness {
                 wakeable.wait(|mask| self.poll.sleep(until, mask))?;
             }
         }
-        for index in 0..self.poll.told() {
+        for index in 0..self.poll.reported() {
             self.note(ops, self.poll.event(index));
         }
         Ok(true)

@@ -33,8 +33,8 @@ pub use ops::{DatagramOptions, Ops};
 pub use output::{Output, Plain};
 pub use sends::Full;
 pub use settings::EngineSettings;
-pub use sockets::Socket;
-pub use streams::{ConnectOptions, Listener, StreamInformation};
+pub use sockets::{Listener, Socket, Source};
+pub use streams::{ConnectOptions, StreamInformation};
 pub use wake::Waker;
 
 use crate::memory::Buffers;

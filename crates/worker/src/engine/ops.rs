@@ -129,11 +129,11 @@ impl Ops {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
         let Some(entry) = self.sockets.open_mut(id) else {
-            self.counters.send_failed.closed += 1;
+            self.counters.send_failed.add(Cause::Asked, 1);
             return Ok(());
         };
         let Ok(length) = u16::try_from(length) else {
-            self.counters.send_failed.too_large += 1;
+            self.counters.send_failed.add(Cause::TooLarge, 1);
             self.notify(id, Notice::Failed(Cause::TooLarge));
             return Ok(());
         };
@@ -270,7 +270,8 @@ impl Ops {
         let entry = self.sockets.retire(slot);
         entry.socket = None;
         while let Some(run) = self.sends.pop(&mut entry.queue) {
-            self.counters.send_failed.closed += u64::from(run.datagrams);
+            let dropped = u64::from(run.datagrams);
+            self.counters.send_failed.add(Cause::Asked, dropped);
         }
     }
 

@@ -1,45 +1,57 @@
-//! The datagram sockets of one engine.
+//! What engines are given to serve, and the datagram sockets of one engine.
 
 use super::sends::Queue;
 #[cfg(feature = "simulated")]
 use super::simulated::SimulatedSocket;
 use super::slab::Tenant;
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What an engine can be given to send and receive datagrams: a socket of the kernel, or in tests of a simulated network.
+/// What an engine can be given: a socket or listener of the kernel, or in tests of a simulated network.
 #[derive(Debug)]
-pub enum Socket {
+pub enum Source<K> {
     /// For the engines over epoll and io_uring.
-    Kernel(UdpSocket),
+    Kernel(K),
     /// For the simulated engine.
     #[cfg(feature = "simulated")]
     Simulated(SimulatedSocket),
 }
 
+/// What datagrams are sent and received on.
+pub type Socket = Source<UdpSocket>;
+
+/// What connections are accepted from; they have the `TCP_NODELAY` and buffer sizes of a listener of the kernel.
+pub type Listener = Source<TcpListener>;
+
 impl From<UdpSocket> for Socket {
     fn from(socket: UdpSocket) -> Self {
-        Socket::Kernel(socket)
+        Source::Kernel(socket)
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Source::Kernel(listener)
     }
 }
 
 #[cfg(feature = "simulated")]
-impl From<SimulatedSocket> for Socket {
+impl<K> From<SimulatedSocket> for Source<K> {
     fn from(socket: SimulatedSocket) -> Self {
-        Socket::Simulated(socket)
+        Source::Simulated(socket)
     }
 }
 
-impl Socket {
+impl<K> Source<K> {
     /// The kernel's socket.
     ///
     /// # Panics
     /// For a simulated one, which [`Ops::datagrams`](super::Ops::datagrams) refuses on engines that ask this.
-    pub(crate) fn kernel(&self) -> &UdpSocket {
+    pub(crate) fn kernel(&self) -> &K {
         match self {
-            Socket::Kernel(socket) => socket,
+            Source::Kernel(socket) => socket,
             #[cfg(feature = "simulated")]
-            Socket::Simulated(_) => unreachable!("a real engine was given a simulated socket"),
+            Source::Simulated(_) => unreachable!("a real engine was given a simulated socket"),
         }
     }
 }

@@ -28,50 +28,37 @@ pub struct Choice {
     pub mattered: bool,
 }
 
-/// Two steps that may not have been measured.
-struct Pair {
-    factor: &'static str,
-    words: String,
-    from: Option<usize>,
-    to: Option<usize>,
-}
+/// Factor and words of a choice, and its two steps, which may not have been measured.
+type Pair = (&'static str, String, [Option<usize>; 2]);
 
-impl Pair {
-    fn new(factor: &'static str, words: String, [from, to]: [Option<usize>; 2]) -> Self {
-        Self {
-            factor,
-            words,
-            from,
-            to,
-        }
-    }
-
-    /// Compares the two in the rounds in which both were measured.
-    fn compared(self, trials: &[Trial]) -> Option<Choice> {
-        let (from, to) = (self.from?, self.to.filter(|to| Some(*to) != self.from)?);
-        let of = |step: usize| trials.iter().filter(move |trial| trial.step == step);
-        let ratio = |trial: &Trial| {
-            let mut same_round = of(from).filter(|other| other.round == trial.round);
-            Some(trial.frames_per_s()? / same_round.next()?.frames_per_s()?)
-        };
-        let ratios: Vec<f64> = of(to).filter_map(ratio).collect();
-        let ratio = Spread::of(&ratios)?;
-        Some(Choice {
-            factor: self.factor.to_owned(),
-            words: self.words,
-            from,
-            to,
-            mattered: (ratio.median >= 1.0 + LEAST && ratio.minimum > 1.0)
-                || (ratio.median <= 1.0 / (1.0 + LEAST) && ratio.maximum < 1.0),
-            ratio,
-        })
-    }
+/// Compares two steps in the rounds in which both were measured.
+fn compared((factor, words, steps): Pair, trials: &[Trial]) -> Option<Choice> {
+    let [Some(from), Some(to)] = steps else {
+        return None;
+    };
+    let of = |step: usize| trials.iter().filter(move |trial| trial.step == step);
+    let ratio = |trial: &Trial| {
+        let mut same_round = of(from).filter(|other| other.round == trial.round);
+        Some(trial.frames_per_s()? / same_round.next()?.frames_per_s()?)
+    };
+    let ratios: Vec<f64> = of(to).filter_map(ratio).collect();
+    let ratio = Spread::of(&ratios).filter(|_| from != to)?;
+    let faster = ratio.median >= 1.0 + LEAST && ratio.minimum > 1.0;
+    let slower = ratio.median <= 1.0 / (1.0 + LEAST) && ratio.maximum < 1.0;
+    Some(Choice {
+        factor: factor.to_owned(),
+        words,
+        from,
+        to,
+        ratio,
+        mattered: faster || slower,
+    })
 }
 
 /// Every choice for which both steps were measured; those that mattered first, the greatest difference before all.
 pub(super) fn choices(report: &ClassifyReport) -> Vec<Choice> {
     let pairs = report.of_one_thread().into_iter().chain(report.of_threads());
-    let mut choices: Vec<Choice> = pairs.filter_map(|pair| pair.compared(&report.trials)).collect();
+    let mut choices: Vec<Choice> = pairs.filter_map(|pair| compared(pair, &report.trials)).collect();
     let weight = |choice: &Choice| (choice.mattered, choice.ratio.median.ln().abs());
     choices.sort_by(|one, other| {
         let (one, other) = (weight(one), weight(other));
@@ -118,14 +105,14 @@ impl ClassifyReport {
                     ..post
                 })
             };
-            pairs.push(Pair::new("stride", words, [aligned, shifted].map(at)));
+            pairs.push(("stride", words, [aligned, shifted].map(at)));
         }
         let one = Setting { batch: 1, ..post };
         let batched =
             self.best(|setting| setting.batch > 1 && Setting { batch: 1, ..*setting }.repeats(&one));
         let batch = batched.map_or(0, |place| self.steps[place].setting.batch);
         let words = format!("batches of {batch} instead of 1, nothing prefetched, over the post's table");
-        pairs.push(Pair::new("batch", words, [self.find(one), batched]));
+        pairs.push(("batch", words, [self.find(one), batched]));
         for (kind, what) in [
             (PrefetchKind::Header, "headers"),
             (PrefetchKind::Bucket, "buckets"),
@@ -133,7 +120,7 @@ impl ClassifyReport {
         ] {
             let words = format!("{what} prefetched instead of nothing, batches of 4, over the post's table");
             let with = |prefetch| self.find(Setting { prefetch, ..post });
-            pairs.push(Pair::new("prefetch", words, [PrefetchKind::None, kind].map(with)));
+            pairs.push(("prefetch", words, [PrefetchKind::None, kind].map(with)));
         }
         let exact = |setting: &Setting| setting.table == TableKind::Exact && setting.threads == 1;
         let batched = self.best(|setting| exact(setting) && setting.prefetch_distance.is_none());
@@ -143,20 +130,20 @@ impl ClassifyReport {
             "prefetching {} lookups ahead through the burst instead of a batch at a time, over the exact table",
             distance.unwrap_or(0)
         );
-        pairs.push(Pair::new("distance", words, [batched, rolling]));
+        pairs.push(("distance", words, [batched, rolling]));
         let words = format!(
             "{} buckets instead of {}, buckets prefetched, batches of 4",
             count(many),
             count(few)
         );
         let of = |buckets| self.find(bucket_prefetching(post, buckets));
-        pairs.push(Pair::new("buckets", words, [few, many].map(of)));
+        pairs.push(("buckets", words, [few, many].map(of)));
         let words = "the exact table instead of the post's, each with its best settings".to_owned();
         let full = |table| {
             self.best(move |setting| setting.table == table && setting.entries > 0 && setting.threads == 1)
         };
         let tables = [TableKind::Post, TableKind::Exact].map(full);
-        pairs.push(Pair::new("table", words, tables));
+        pairs.push(("table", words, tables));
         pairs
     }
 
@@ -174,7 +161,7 @@ impl ClassifyReport {
         };
         let words = format!("{most} threads instead of 1, without a lock, over the post's table");
         let unlocked = [1, most].map(|threads| at(threads, LockKind::None));
-        let mut pairs = vec![Pair::new("threads", words, unlocked)];
+        let mut pairs = vec![("threads", words, unlocked)];
         let mut counts = vec![(1, "1 thread".to_owned()), (most, format!("{most} threads"))];
         counts.dedup_by_key(|(threads, _)| *threads);
         for (threads, on) in counts {
@@ -184,7 +171,7 @@ impl ClassifyReport {
             ] {
                 let words = format!("{what} instead of none, {on}, over the post's table");
                 let locks = [LockKind::None, lock].map(|lock| at(threads, lock));
-                pairs.push(Pair::new("lock", words, locks));
+                pairs.push(("lock", words, locks));
             }
         }
         pairs

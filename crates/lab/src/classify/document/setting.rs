@@ -156,13 +156,12 @@ impl Setting {
     /// Whether it is [`Self::STRIDE_PROBE`] of whatever stride and burst.
     #[must_use]
     pub fn is_stride_probe(&self) -> bool {
-        let Self { stride, burst, .. } = *self;
-        *self
-            == Self {
-                stride,
-                burst,
-                ..Self::STRIDE_PROBE
-            }
+        let (stride, burst) = (STRIDES[1], BURST);
+        Self {
+            stride,
+            burst,
+            ..*self
+        } == Self::STRIDE_PROBE
     }
 
     /// The table in words: `post 524 k, empty`, by its buckets.

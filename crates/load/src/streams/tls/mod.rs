@@ -5,6 +5,7 @@
 mod tickets;
 mod trust;
 
+use crate::account::add_named;
 use crate::failure::Failure;
 use corelane_worker::tls;
 use rustls::client::{Resumption, UnbufferedClientConnection};
@@ -108,12 +109,8 @@ impl TlsLoaded {
         self.verified &= other.verified;
         self.handshakes_full += other.handshakes_full;
         self.handshakes_resumed += other.handshakes_resumed;
-        for (suite, count) in &other.suites {
-            *self.suites.entry(suite.clone()).or_default() += count;
-        }
-        for (error, count) in &other.errors {
-            *self.errors.entry(error.clone()).or_default() += count;
-        }
+        add_named(&mut self.suites, &other.suites);
+        add_named(&mut self.errors, &other.errors);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
     }

@@ -258,6 +258,8 @@ fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
     let mut pair = Pair::new(&encryption, &server);
     let error = pair.hear(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
     assert_eq!(encryption.counts.count_error(&error), Failure::Tls);
+    pair.hear(b"and more of it").unwrap();
+    assert!(pair.buffers.plain.is_empty());
 
     let mut pair = Pair::new(&encryption, &server);
     pair.carry(0, usize::MAX).unwrap();

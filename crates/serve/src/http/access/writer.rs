@@ -1,6 +1,7 @@
 //! The thread that writes the log: what workers have handed over in, the file out.
 
 use super::lines::{Handed, Lines};
+use rtrb::Consumer;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -67,8 +68,8 @@ impl Shared {
 }
 
 impl AccessLog {
-    /// Opens the file, to append to it, for so many workers.
-    pub(in crate::http) fn open(path: &Path, workers: usize) -> Result<Self, AccessLogError> {
+    /// Opens the file, to append to it, for so many workers; and the lines of each.
+    pub(in crate::http) fn open(path: &Path, workers: usize) -> Result<(Self, Vec<Lines>), AccessLogError> {
         let failed = |error| AccessLogError {
             path: path.to_owned(),
             error,
@@ -77,27 +78,23 @@ impl AccessLog {
         let handed: Vec<Arc<Handed>> = (0..workers).map(|_| Arc::default()).collect();
         let shared = Arc::<Shared>::default();
         path.clone_into(&mut shared.logged().file);
+        let (lines, waiting) = handed.iter().cloned().map(Lines::new).unzip();
         let mut writer = Writer {
             path: path.to_owned(),
             file,
-            handed: handed.clone(),
+            waiting,
             shared: Arc::clone(&shared),
-            buffer: Vec::new(),
         };
         let thread = thread::Builder::new()
             .name("access log".to_owned())
             .spawn(move || writer.run())
             .map_err(failed)?;
-        Ok(Self {
+        let log = Self {
             handed,
             shared,
             thread: Some(thread),
-        })
-    }
-
-    /// The lines of one worker.
-    pub(in crate::http) fn lines(&self, worker: usize) -> Lines {
-        Lines::new(Arc::clone(&self.handed[worker]))
+        };
+        Ok((log, lines))
     }
 
     /// Has the file opened again: what it was called may be another's now.
@@ -142,10 +139,9 @@ impl Drop for AccessLog {
 struct Writer {
     path: PathBuf,
     file: Box<dyn Write + Send>,
-    handed: Vec<Arc<Handed>>,
+    /// What each worker has handed over.
+    waiting: Vec<Consumer<u8>>,
     shared: Arc<Shared>,
-    /// Swapped with what a worker has handed over.
-    buffer: Vec<u8>,
 }
 
 impl Writer {
@@ -165,17 +161,19 @@ impl Writer {
     }
 
     fn write(&mut self) {
-        for handed in &self.handed {
-            handed.take(&mut self.buffer);
-            if self.buffer.is_empty() {
+        for waiting in &mut self.waiting {
+            let Ok(chunk) = waiting.read_chunk(waiting.slots()) else {
                 continue;
+            };
+            let (first, second) = chunk.as_slices();
+            for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
+                if let Err(error) = self.file.write_all(part).and_then(|()| self.file.flush()) {
+                    let mut logged = self.shared.logged();
+                    logged.unwritten += part.iter().filter(|byte| **byte == b'\n').count() as u64;
+                    logged.last_error = Some(error.to_string());
+                }
             }
-            if let Err(error) = self.file.write_all(&self.buffer).and_then(|()| self.file.flush()) {
-                let mut logged = self.shared.logged();
-                logged.unwritten += self.buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
-                logged.last_error = Some(error.to_string());
-            }
-            self.buffer.clear();
+            chunk.commit_all();
         }
     }
 
@@ -207,8 +205,8 @@ mod tests {
 
     #[test]
     fn a_file_that_takes_nothing_is_told_and_the_workers_go_on() {
-        let mut log = AccessLog::open(Path::new("/dev/full"), 1).unwrap();
-        let mut lines = log.lines(0);
+        let (mut log, mut lines) = AccessLog::open(Path::new("/dev/full"), 1).unwrap();
+        let mut lines = lines.remove(0);
         lines.opened(0, "192.0.2.1".parse().unwrap());
         lines.status(0, 200, corelane_worker::Time::default());
         lines.end(0, corelane_worker::Time::default());

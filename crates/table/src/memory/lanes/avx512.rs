@@ -7,7 +7,6 @@ use std::arch::x86_64::{
     __m512i, _mm_cvtsi128_si32, _mm_cvtsi128_si64, _mm256_set1_epi64x, _mm512_and_si512,
     _mm512_castsi256_si512, _mm512_castsi512_si128, _mm512_cmpeq_epi32_mask, _mm512_cmpeq_epi64_mask,
     _mm512_inserti64x4, _mm512_maskz_compress_epi32, _mm512_maskz_compress_epi64, _mm512_set1_epi32,
-    _mm512_testn_epi32_mask,
 };
 
 /// Eight words.
@@ -64,12 +63,6 @@ unsafe impl Lanes for Avx512 {
             let masked = _mm512_and_si512(self.0, _mm512_set1_epi32(mask as i32));
             u32::from(_mm512_cmpeq_epi32_mask(masked, _mm512_set1_epi32(wanted as i32)))
         }
-    }
-
-    #[inline(always)]
-    fn any_half_zero(self) -> bool {
-        // SAFETY: as above.
-        unsafe { _mm512_testn_epi32_mask(self.0, self.0) != 0 }
     }
 
     #[inline(always)]

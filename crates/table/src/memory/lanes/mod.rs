@@ -39,7 +39,10 @@ pub unsafe trait Lanes: Copy {
     fn halves_equal(self, mask: u32, wanted: u32) -> u32;
 
     /// Whether any half word is zero.
-    fn any_half_zero(self) -> bool;
+    #[inline(always)]
+    fn any_half_zero(self) -> bool {
+        self.halves_equal(u32::MAX, 0) != 0
+    }
 
     /// One bit a word: its bits under the mask are what is wanted. The first mask and wanted word are for the first four
     /// words, the second for the last four.

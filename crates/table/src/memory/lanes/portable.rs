@@ -25,11 +25,6 @@ unsafe impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn any_half_zero(self) -> bool {
-        self.0.iter().any(|word| *word as u32 == 0 || word >> 32 == 0)
-    }
-
-    #[inline(always)]
     fn words_equal(self, masks: [u64; 2], wanted: [u64; 2]) -> u32 {
         (0..WORDS_PER_LINE).fold(0, |bits, word| {
             let of = word / (WORDS_PER_LINE / 2);

@@ -5,8 +5,7 @@ use crate::memory::Line;
 use std::arch::asm;
 use std::arch::x86_64::{
     __m128i, _mm_and_si128, _mm_castsi128_pd, _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_movemask_pd,
-    _mm_or_si128, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32, _mm_set1_epi64x, _mm_setzero_si128,
-    _mm_shuffle_epi32,
+    _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32, _mm_set1_epi64x, _mm_shuffle_epi32,
 };
 
 /// Eight words.
@@ -48,15 +47,6 @@ unsafe impl Lanes for Sse2 {
                 .0
                 .map(|part| _mm_cmpeq_epi32(_mm_and_si128(part, mask), wanted));
             _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d))) as u32
-        }
-    }
-
-    #[inline(always)]
-    fn any_half_zero(self) -> bool {
-        // SAFETY: every x86-64 CPU has SSE2.
-        unsafe {
-            let [a, b, c, d] = self.0.map(|part| _mm_cmpeq_epi32(part, _mm_setzero_si128()));
-            _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, d))) != 0
         }
     }
 

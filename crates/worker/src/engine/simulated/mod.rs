@@ -198,7 +198,7 @@ impl StreamDriver for Simulated {
     fn connect(&mut self, to: SocketAddr, binding: Binding) -> io::Result<Handle> {
         let end = self.seat.state().connect(to, binding.local);
         let end = end.map_err(io::Error::from_raw_os_error)?;
-        Ok(Handle::Simulated(self.seat.socket(end)))
+        Ok(Handle::Simulated(Box::new(self.seat.socket(end))))
     }
 
     fn watch(&mut self, ops: &mut Ops, slot: u32) -> io::Result<()> {
@@ -262,7 +262,8 @@ impl StreamDriver for Simulated {
             Some(News::Accepted(end, peer)) => {
                 let end = self.seat.socket(end);
                 if current {
-                    accepted(self, ops, id, (Handle::Simulated(end), peer), now, on);
+                    let end = Handle::Simulated(Box::new(end));
+                    accepted(self, ops, id, (end, peer), now, on);
                 } else {
                     self.seat.state().close(end.number(), true);
                 }

@@ -71,20 +71,6 @@ impl Network {
         self.alone(Kind::Listener, address)
     }
 
-    /// Listeners that share an address. `steer` names the one that a connection from a source to the address goes to;
-    /// out of range refuses it.
-    ///
-    /// # Errors
-    /// `AddrInUse`.
-    pub fn listeners(
-        &self,
-        address: SocketAddr,
-        buckets: usize,
-        steer: impl Fn(SocketAddr, SocketAddr) -> usize + Send + 'static,
-    ) -> io::Result<Vec<SimulatedSocket>> {
-        self.bind(Kind::Listener, address, buckets, Box::new(steer))
-    }
-
     fn alone(&self, kind: Kind, address: SocketAddr) -> io::Result<SimulatedSocket> {
         let mut sockets = self.bind(kind, address, 1, Box::new(|_, _| 0))?;
         sockets.pop().ok_or_else(|| io::ErrorKind::AddrInUse.into())

@@ -4,16 +4,17 @@
 //! segments of any length, drawn from the seed, and what an end has not read holds back what the other may send, as a receive
 //! window does.
 
+mod seats;
+
 use super::settings::{NetworkCounters, NetworkSettings};
 use crate::engine::id::Id;
 use crate::engine::sends::MOST_BYTES;
-use crate::engine::wake::Waker;
 use crate::time::Time;
+use seats::Seat;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::ThreadId;
 use std::time::Duration;
 
 /// Where the clock starts: not at zero, so that subtracting from it is harmless.
@@ -126,19 +127,6 @@ enum Travel {
     News(usize, News),
     /// So many bytes were read by the other end.
     Read(usize, usize),
-}
-
-/// One engine, or the place of one to come.
-#[derive(Default)]
-pub(super) struct Seat {
-    pub(super) thread: Option<ThreadId>,
-    pub(super) waker: Option<Waker>,
-    pub(super) started: bool,
-    /// Until when it waits; none while it goes on.
-    pub(super) parked: Option<Time>,
-    /// Datagram sockets, and streams, with news for it, in the order in which they came.
-    ready: [VecDeque<usize>; 2],
-    gone: bool,
 }
 
 struct Group {
@@ -480,68 +468,6 @@ impl State {
             }
         }
         None
-    }
-
-    pub(super) fn add_seat(&mut self) -> usize {
-        self.seats.push(Seat::default());
-        self.seats.len() - 1
-    }
-
-    pub(super) fn seat(&mut self, place: usize) -> &mut Seat {
-        &mut self.seats[place]
-    }
-
-    pub(super) fn remove_seat(&mut self, place: usize) {
-        self.seats[place].gone = true;
-        self.seats[place].ready = Default::default();
-    }
-
-    /// Whether a seat has something to do before its deadline.
-    pub(super) fn has_something(&self, place: usize) -> bool {
-        let seat = &self.seats[place];
-        seat.ready.iter().any(|ready| !ready.is_empty()) || seat.waker.as_ref().is_some_and(Waker::is_woken)
-    }
-
-    pub(super) fn all_parked(&self) -> bool {
-        self.present().all(|seat| seat.parked.is_some())
-    }
-
-    /// Whether an engine of a thread goes on.
-    pub(super) fn runs_on(&self, thread: ThreadId) -> bool {
-        self.present()
-            .any(|seat| seat.thread == Some(thread) && seat.parked.is_none())
-    }
-
-    /// Lets one engine go on, all being parked: the next in turn that has something to do, after moving the clock to when
-    /// one has. When nothing will ever happen, the seat that asks goes on, so that its owner can decide.
-    pub(super) fn schedule(&mut self, asks: usize) {
-        loop {
-            self.settle();
-            let due = |place: &usize| {
-                let seat = &self.seats[*place];
-                let deadline = seat.parked.is_some_and(|until| until <= self.now);
-                !seat.gone && (deadline || self.has_something(*place))
-            };
-            let after = (self.last + 1..self.seats.len()).chain(0..=self.last);
-            if let Some(place) = after.filter(|place| *place < self.seats.len()).find(due) {
-                self.seats[place].parked = None;
-                self.last = place;
-                return;
-            }
-            let deadlines = self.present().filter_map(|seat| seat.parked);
-            let arrivals = self.travelling.keys().next().map(|(due, _)| *due);
-            match deadlines.chain(arrivals).min() {
-                Some(next) if next != Time::NEVER => self.now = next,
-                _ => {
-                    self.seats[asks].parked = None;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn present(&self) -> impl Iterator<Item = &Seat> {
-        self.seats.iter().filter(|seat| !seat.gone)
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use drive::{
 pub(crate) use flush::flush_with;
 pub(crate) use flush::{FlushedStream, flush, refused, taken};
 pub use information::StreamInformation;
-pub use options::{ConnectOptions, Listener};
+pub use options::ConnectOptions;
 #[cfg(feature = "simulated")]
 pub(crate) use queue::Front;
 pub(crate) use queue::{Outgoing, Queue, Stable};
@@ -42,7 +42,7 @@ pub(crate) enum Handle {
     Kernel(OwnedFd),
     /// A listener, or an end of a connection, in the simulated network.
     #[cfg(feature = "simulated")]
-    Simulated(SimulatedSocket),
+    Simulated(Box<SimulatedSocket>),
 }
 
 /// How far a connection is.

@@ -1,14 +1,15 @@
 //! What a worker asks of its engine about TCP: listeners, connections to be opened, bytes to be sent, ends.
 
 use super::information::{self, StreamInformation};
-use super::options::{ConnectOptions, Listener};
-use super::queue::{Outgoing, Piece};
+use super::options::ConnectOptions;
+use super::queue::{Memory, Outgoing, Piece};
 use super::{Handle, Phase, Request, Stream};
 use crate::engine::cause::Cause;
 use crate::engine::id::Id;
 use crate::engine::ops::{Backend, Ops};
 use crate::engine::sends::Full;
 use crate::engine::slab::Slot;
+use crate::engine::sockets::Listener;
 use crate::system::stream::{self, Binding};
 use std::fs::File;
 use std::io;
@@ -36,7 +37,7 @@ impl Ops {
                 Handle::Kernel(listener.into())
             }
             #[cfg(feature = "simulated")]
-            Listener::Simulated(listener) => Handle::Simulated(listener),
+            Listener::Simulated(listener) => Handle::Simulated(Box::new(listener)),
         };
         let id = self.streams.insert(Stream::new(handle, Phase::Listening), true);
         self.streams.note_change(id.slot() as u32);
@@ -92,7 +93,7 @@ impl Ops {
 
     /// Queues bytes without a copy.
     pub fn write_static(&mut self, id: Id, bytes: &'static [u8]) {
-        self.refer(id, Piece::Static(bytes));
+        self.refer(id, Memory::Static(bytes), 0, bytes.len() as u64);
     }
 
     /// Queues a part of bytes that others may hold as well, without a copy.
@@ -101,16 +102,14 @@ impl Ops {
     /// When the range leaves the bytes.
     pub fn write_shared(&mut self, id: Id, bytes: &Arc<[u8]>, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= bytes.len());
-        let bytes = Arc::clone(bytes);
-        self.refer(id, Piece::Shared { bytes, range });
+        let memory = Memory::Shared(Arc::clone(bytes));
+        self.refer(id, memory, range.start as u64, range.len() as u64);
     }
 
     /// Queues `length` bytes of a file from `offset` on, without a copy (sendfile(2)). Should the file turn out shorter,
     /// the connection is closed with [`Cause::Truncated`](super::super::Cause::Truncated).
     pub fn write_file(&mut self, id: Id, file: &Arc<File>, offset: u64, length: u64) {
-        let file = Arc::clone(file);
-        let left = length;
-        self.refer(id, Piece::File { file, offset, left });
+        self.refer(id, Memory::File(Arc::clone(file)), offset, length);
     }
 
     /// Bytes queued that the kernel has not taken.
@@ -176,9 +175,9 @@ impl Ops {
         self.streams.note_change(id.slot() as u32);
     }
 
-    fn refer(&mut self, id: Id, piece: Piece) {
+    fn refer(&mut self, id: Id, memory: Memory, start: u64, left: u64) {
         if let Some((stream, outgoing)) = self.writable(id) {
-            outgoing.refer(&mut stream.queue, piece);
+            outgoing.refer(&mut stream.queue, Piece { memory, start, left });
             self.streams.note_waiting(id.slot() as u32);
         }
     }

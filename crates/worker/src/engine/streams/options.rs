@@ -1,35 +1,11 @@
-//! How streams are registered: listeners, and the options of connections to be opened.
+//! How connections are opened.
 
-#[cfg(feature = "simulated")]
-use crate::engine::simulated::SimulatedSocket;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::Duration;
-
-/// What an engine can be given to accept connections from: a listener of the kernel, or in tests of a simulated network.
-#[derive(Debug)]
-pub enum Listener {
-    /// For the engines over epoll and io_uring. Connections have its `TCP_NODELAY` and buffer sizes.
-    Kernel(TcpListener),
-    /// For the simulated engine.
-    #[cfg(feature = "simulated")]
-    Simulated(SimulatedSocket),
-}
-
-impl From<TcpListener> for Listener {
-    fn from(listener: TcpListener) -> Self {
-        Listener::Kernel(listener)
-    }
-}
-
-#[cfg(feature = "simulated")]
-impl From<SimulatedSocket> for Listener {
-    fn from(listener: SimulatedSocket) -> Self {
-        Listener::Simulated(listener)
-    }
-}
 
 /// How one connection is to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ConnectOptions {
     /// The local address; with port 0 the kernel chooses one with the peer known (`IP_BIND_ADDRESS_NO_PORT`), so that
     /// every local address has some 28,000 ports (`net.ipv4.ip_local_port_range`) for each address and port of a peer.

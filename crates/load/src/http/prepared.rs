@@ -1,0 +1,65 @@
+//! The requests of a pool as bytes, ready to be sent, and what their answers must be.
+
+use super::body::Body;
+use super::plan::{Http, PlannedRequest, StatusRange};
+use crate::streams::StreamLoadError;
+
+/// The requests of a pool as they are sent.
+#[derive(Debug)]
+pub struct Requests {
+    all: Vec<Prepared>,
+    statuses: Vec<StatusRange>,
+}
+
+/// A request as it is sent.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) planned: PlannedRequest,
+    pub(super) body: Option<Body>,
+    /// Whether the answer has no body.
+    pub(super) to_head: bool,
+    /// The weights up to this one, as a part of all.
+    cumulative: f64,
+}
+
+impl Requests {
+    /// Reads bodies.
+    pub(super) fn prepare(http: &Http) -> Result<Self, StreamLoadError> {
+        let sum: f64 = http.requests.iter().map(|request| request.weight).sum();
+        let mut weight = 0.0;
+        let prepare = |request: &PlannedRequest| {
+            weight += request.weight;
+            Ok(Prepared {
+                planned: request.clone(),
+                body: Body::load(&request.body, request.chunked)?,
+                to_head: request.method == "HEAD",
+                cumulative: weight / sum,
+            })
+        };
+        let all: Result<_, StreamLoadError> = http.requests.iter().map(prepare).collect();
+        Ok(Self {
+            all: all?,
+            statuses: http.statuses.clone(),
+        })
+    }
+
+    /// Which request comes next.
+    pub(super) fn choose(&self, random: &mut fastrand::Rng) -> u16 {
+        if self.all.len() == 1 {
+            return 0;
+        }
+        let drawn = random.f64();
+        let chosen = self.all.partition_point(|request| request.cumulative <= drawn);
+        chosen.min(self.all.len() - 1) as u16
+    }
+
+    pub(super) fn request(&self, index: u16) -> &Prepared {
+        &self.all[usize::from(index)]
+    }
+
+    /// Whether a status is one that counts as success.
+    pub(super) fn expects(&self, status: u16) -> bool {
+        let holds = |range: &StatusRange| (range.first..=range.last).contains(&status);
+        self.statuses.iter().any(holds)
+    }
+}
