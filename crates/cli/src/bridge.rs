@@ -1,23 +1,24 @@
 //! `corelane bridge`: frames from one link go out of the others, unless a table says no.
 
-use crate::faults;
-use crate::outcome::{CannotRun, Done, Outcome, usage};
+use crate::interrupt::Asked;
+use crate::links::{faults, refused_link};
+use crate::outcome::{Outcome, usage};
+use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines};
 use crate::shared::OutputArguments;
-use crate::steering::{self, Asking};
+use crate::steering;
 use crate::values::duration;
 use clap::Args;
-use corelane_link::LinkError;
 use corelane_measure::quantity;
-use corelane_report::table::{Column, Table};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
 use corelane_serve::bridge::{
     BURST, Bridge, BridgeError, BridgePlan, Bridged, Metrics, MetricsAddress, OnMatch, Sides, TablePlan,
     Verdict,
 };
 use corelane_serve::read_word;
+use signal_hook::consts::SIGHUP;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -86,7 +87,7 @@ pub fn run(arguments: &BridgeArguments) -> Outcome {
         stats: arguments.stats,
         metrics_at: arguments.metrics.clone(),
         metrics: None,
-        hangup: Arc::default(),
+        hangup: None,
     };
     foreground::serve(shown, plan, &arguments.output, arguments.duration, None)
 }
@@ -97,31 +98,78 @@ struct Shown {
     metrics_at: Option<MetricsAddress>,
     metrics: Option<Metrics>,
     /// Whether files are to be read again.
-    hangup: Arc<AtomicBool>,
+    hangup: Option<Asked>,
 }
 
 impl Foreground for Shown {
     type Server = Bridge;
 
     fn prepare(&mut self) -> Outcome {
-        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&self.hangup))?;
+        self.hangup = Some(Asked::catch(SIGHUP)?);
         if let Some(address) = &self.metrics_at {
             let refused = |error| usage("--metrics", format!("{address}: {error}"));
             self.metrics = Some(Metrics::listen(address).map_err(refused)?);
         }
-        Ok(Done)
+        Ok(())
     }
 
     fn refused(error: BridgeError) -> anyhow::Error {
-        refused(error)
+        match error {
+            BridgeError::Spec(error) => usage("--link", error),
+            BridgeError::Link(error) => refused_link("--link", &error),
+            BridgeError::List(error) => usage("--table", error),
+            BridgeError::Plan(what) => usage("--workers", what),
+            error => error.into(),
+        }
     }
 
     fn ready(&self, bridged: &Bridged) -> anyhow::Result<String> {
-        ready(bridged, self.metrics.as_ref())
+        let links: Vec<&str> = bridged.links.iter().map(|link| link.link.as_str()).collect();
+        let mut text = format!("bridging {}, {} workers\n", links.join(" and "), bridged.workers);
+        for table in &bridged.tables {
+            let [entries, skipped] = [table.entries, table.skipped_lines].map(quantity::count);
+            let (memory, took) = (
+                quantity::bytes(table.memory_bytes),
+                quantity::duration(table.load_s * 1e9),
+            );
+            text.push_str(&format!(
+                "{}: {entries} entries in {memory}, read in {took}, {skipped} lines skipped\n",
+                table.file.display()
+            ));
+        }
+        if let Some(metrics) = &self.metrics {
+            text.push_str(&format!("counts at {}\n", metrics.address()));
+        }
+        Ok(text)
     }
 
-    fn line(&self, bridged: &Bridged, last: &Bridged) -> String {
-        line(last, bridged)
+    fn line(&self, now: &Bridged, before: &Bridged) -> String {
+        let seconds = (now.duration_s - before.duration_s).max(1e-9);
+        let rates: [fn(&Bridged) -> u64; 4] = [
+            |bridged| bridged.received,
+            |bridged| bridged.passed,
+            |bridged| bridged.dropped.values().sum(),
+            |bridged| bridged.links.iter().flat_map(|link| link.not_sent.values()).sum(),
+        ];
+        let [received, passed, dropped, not_sent] =
+            rates.map(|of| quantity::rate((of(now) - of(before)) as f64 / seconds));
+        let mut line = format!(
+            "received {received:>11}  passed {passed:>11}  dropped {dropped:>11}  not sent {not_sent:>11}"
+        );
+        let down = now.links.iter().filter(|link| !link.up).count();
+        if down > 0 {
+            line.push_str(&format!("  links down {down}"));
+        }
+        let reads = |bridged: &Bridged| -> u64 { bridged.tables.iter().map(|table| table.loads).sum() };
+        if reads(now) > reads(before) {
+            line.push_str("  tables read");
+        }
+        let mut pairs = now.tables.iter().zip(&before.tables);
+        if let Some((table, _)) = pairs.find(|(now, before)| now.refused > before.refused) {
+            let why = table.last_refusal.as_deref().unwrap_or_default();
+            line.push_str(&format!("\n  refused: {why}"));
+        }
+        line
     }
 
     fn lines(&self, json: bool) -> Lines {
@@ -133,17 +181,43 @@ impl Foreground for Shown {
     }
 
     fn summary(bridged: &Bridged) -> String {
-        render(bridged)
+        let counts = [bridged.received, bridged.passed, bridged.dropped.values().sum()];
+        let [received, passed, dropped] = counts.map(quantity::count);
+        let links = Rows::of(&bridged.links)
+            .shrinking("link", |link| &link.link)
+            .count("received", |link| link.received)
+            .count("sent", |link| link.sent)
+            .count("lost", |link| link.lost)
+            .count("returned", |link| link.returned)
+            .count("ring full", |link| link.receive_dropped)
+            .count("not sent", |link| link.not_sent.values().sum())
+            .table();
+        let tables = Rows::of(&bridged.tables)
+            .shrinking("table", |table| table.file.display().to_string())
+            .right("match", |table| table.sides.to_string())
+            .right("then", |table| table.on_match.to_string())
+            .count("entries", |table| table.entries)
+            .count("asked", |table| table.asked)
+            .count("matched", |table| table.matched)
+            .count("read", |table| table.loads)
+            .count("refused", |table| table.refused)
+            .table();
+        let mut text = format!("received {received}, passed {passed}, dropped {dropped}\n");
+        text.push_str(&links.render(WIDTH));
+        if !bridged.tables.is_empty() {
+            text.push_str(&tables.render(WIDTH));
+        }
+        text + &remarks(bridged)
     }
 
     fn look(&mut self, bridge: &mut Bridge) -> Outcome {
-        if self.hangup.swap(false, Ordering::Relaxed) {
+        if self.hangup.as_ref().is_some_and(Asked::taken) {
             bridge.reload();
         }
         if let Some(metrics) = &self.metrics {
             metrics.answer(|| bridge.bridged());
         }
-        Ok(Done)
+        Ok(())
     }
 }
 
@@ -154,11 +228,7 @@ fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
     let tables = arguments.table.len();
     let sides = one_each("--match", &arguments.sides, tables)?;
     let on_match = one_each("--on-match", &arguments.on_match, tables)?;
-    let asking = arguments.workers.is_some() || arguments.cpus.is_some();
-    let cpus = match asking {
-        true => steering::place(arguments.cpus.as_deref(), arguments.workers, Asking::Workers)?,
-        false => steering::usable_cpus()?,
-    };
+    let cpus = steering::worker_cpus(arguments.cpus.as_deref(), arguments.workers)?;
     let files = arguments.table.iter().zip(sides.into_iter().zip(on_match));
     Ok(BridgePlan {
         tables: files
@@ -184,147 +254,22 @@ fn one_each<T: Copy + Default>(flag: &str, given: &[T], tables: usize) -> anyhow
         [] => Ok(vec![T::default(); tables]),
         [one] => Ok(vec![*one; tables]),
         given if given.len() == tables => Ok(given.to_vec()),
-        given => Err(usage(
-            flag,
-            format!(
-                "{} are given for {tables} tables: give one for all, or one for each",
-                given.len()
-            ),
-        )),
-    }
-}
-
-fn refused(error: BridgeError) -> anyhow::Error {
-    match error {
-        BridgeError::Spec(error) => usage("--link", error),
-        BridgeError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
-            CannotRun(format!("--link: {error}")).into()
+        given => {
+            let given = given.len();
+            let what = format!("{given} are given for {tables} tables: give one for all, or one for each");
+            Err(usage(flag, what))
         }
-        BridgeError::Link(error) => usage("--link", error),
-        BridgeError::List(error) => usage("--table", error),
-        BridgeError::Plan(what) => usage("--workers", what),
-        error => error.into(),
     }
-}
-
-fn ready(bridged: &Bridged, metrics: Option<&Metrics>) -> anyhow::Result<String> {
-    let links: Vec<&str> = bridged.links.iter().map(|link| link.link.as_str()).collect();
-    let mut text = format!("bridging {}, {} workers\n", links.join(" and "), bridged.workers);
-    for table in &bridged.tables {
-        text.push_str(&format!(
-            "{}: {} entries in {}, read in {}, {} lines skipped\n",
-            table.file.display(),
-            quantity::count(table.entries),
-            quantity::bytes(table.memory_bytes),
-            quantity::duration(table.load_s * 1e9),
-            quantity::count(table.skipped_lines),
-        ));
-    }
-    if let Some(metrics) = metrics {
-        text.push_str(&format!("counts at {}\n", metrics.address()));
-    }
-    Ok(text)
-}
-
-/// What happened in the last second.
-fn line(before: &Bridged, now: &Bridged) -> String {
-    let seconds = (now.duration_s - before.duration_s).max(1e-9);
-    let rate = |of: fn(&Bridged) -> u64| quantity::rate((of(now) - of(before)) as f64 / seconds);
-    let not_sent: fn(&Bridged) -> u64 =
-        |bridged| bridged.links.iter().flat_map(|link| link.not_sent.values()).sum();
-    let down = now.links.iter().filter(|link| !link.up).count();
-    let mut line = format!(
-        "received {:>11}  passed {:>11}  dropped {:>11}  not sent {:>11}",
-        rate(|bridged| bridged.received),
-        rate(|bridged| bridged.passed),
-        rate(|bridged| bridged.dropped.values().sum()),
-        rate(not_sent),
-    );
-    if down > 0 {
-        line.push_str(&format!("  links down {down}"));
-    }
-    let reads = |bridged: &Bridged| -> u64 { bridged.tables.iter().map(|table| table.loads).sum() };
-    if reads(now) > reads(before) {
-        line.push_str("  tables read");
-    }
-    let refused = now
-        .tables
-        .iter()
-        .zip(&before.tables)
-        .find(|(now, before)| now.refused > before.refused);
-    if let Some((table, _)) = refused {
-        line.push_str(&format!(
-            "\n  refused: {}",
-            table.last_refusal.as_deref().unwrap_or_default()
-        ));
-    }
-    line
-}
-
-fn render(bridged: &Bridged) -> String {
-    let mut text = format!(
-        "received {}, passed {}, dropped {}\n",
-        quantity::count(bridged.received),
-        quantity::count(bridged.passed),
-        quantity::count(bridged.dropped.values().sum()),
-    );
-    let headers = ["received", "sent", "lost", "returned", "ring full", "not sent"];
-    let columns = std::iter::once(Column::left("link").may_shrink());
-    let mut links = Table::new(columns.chain(headers.into_iter().map(Column::right)).collect());
-    for link in &bridged.links {
-        links.row([
-            link.link.clone(),
-            quantity::count(link.received),
-            quantity::count(link.sent),
-            quantity::count(link.lost),
-            quantity::count(link.returned),
-            quantity::count(link.receive_dropped),
-            quantity::count(link.not_sent.values().sum()),
-        ]);
-    }
-    text.push_str(&links.render(100));
-    if !bridged.tables.is_empty() {
-        let headers = ["match", "then", "entries", "asked", "matched", "read", "refused"];
-        let columns = std::iter::once(Column::left("table").may_shrink());
-        let mut tables = Table::new(columns.chain(headers.into_iter().map(Column::right)).collect());
-        for table in &bridged.tables {
-            tables.row([
-                table.file.display().to_string(),
-                table.sides.to_string(),
-                table.on_match.to_string(),
-                quantity::count(table.entries),
-                quantity::count(table.asked),
-                quantity::count(table.matched),
-                quantity::count(table.loads),
-                quantity::count(table.refused),
-            ]);
-        }
-        text.push_str(&tables.render(100));
-    }
-    text.push_str(&remarks(bridged));
-    text
 }
 
 /// What is worth a line of its own: why frames did not go on, and what was wrong with links and tables.
 fn remarks(bridged: &Bridged) -> String {
-    let mut text = String::new();
-    for (reason, count) in bridged.dropped.iter().filter(|(_, count)| **count > 0) {
-        text.push_str(&format!(
-            "dropped, {}: {}\n",
-            reason.replace('_', " "),
-            quantity::count(*count)
-        ));
-    }
+    let occurred = |(_, count): &(&String, &u64)| **count > 0;
+    let mut text = by_cause("dropped", bridged.dropped.iter().filter(occurred));
     for link in &bridged.links {
-        for (reason, count) in link.not_sent.iter().filter(|(_, count)| **count > 0) {
-            let reason = reason.replace('_', " ");
-            text.push_str(&format!(
-                "not sent to {}, {reason}: {}\n",
-                link.link,
-                quantity::count(*count)
-            ));
-        }
-        text.push_str(&faults::line(&link.link, link.faults.as_ref()));
+        let what = format!("not sent to {}", link.link);
+        text.push_str(&by_cause(&what, link.not_sent.iter().filter(occurred)));
+        text.push_str(&faults(&link.link, link.faults.as_ref()));
         if let Some(why) = &link.last_loss {
             text.push_str(&format!("{} was lost: {why}\n", link.link));
         }
@@ -334,11 +279,8 @@ fn remarks(bridged: &Bridged) -> String {
             text.push_str(&format!("refused: {why}\n"));
         }
         for (rule, count) in table.rules.iter().filter(|(rule, _)| **rule != 0) {
-            text.push_str(&format!(
-                "{}, rule {rule}: {}\n",
-                table.file.display(),
-                quantity::count(*count)
-            ));
+            let (file, count) = (table.file.display(), quantity::count(*count));
+            text.push_str(&format!("{file}, rule {rule}: {count}\n"));
         }
     }
     text

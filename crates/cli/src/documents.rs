@@ -1,7 +1,10 @@
-//! Documents that commands write: whole or not at all, with the command line that repeats them.
+//! Files that commands read line by line, and documents that they write: whole or not at all, with the command line that
+//! repeats them.
 
-use std::fs;
-use std::io;
+use crate::outcome::usage;
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 /// The command line as it was typed, the program by its plain name.
@@ -18,4 +21,44 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     beside.push(".part");
     fs::write(&beside, text)?;
     fs::rename(&beside, path)
+}
+
+/// A usage error about the file that a flag names.
+pub fn wrong_file(flag: &str, path: &Path, error: impl Display) -> anyhow::Error {
+    usage(flag, format!("{}: {error}", path.display()))
+}
+
+/// What the lines of a file say, read one by one. `read` gets a line and its number; lines of which it gives nothing are
+/// passed over.
+pub fn lines<'a, T, E: Display>(
+    flag: &'a str,
+    path: &'a Path,
+    read: impl Fn(usize, &str) -> Result<Option<T>, E> + 'a,
+) -> anyhow::Result<impl Iterator<Item = anyhow::Result<T>> + 'a>
+where
+    T: 'a,
+    E: 'a,
+{
+    let file = File::open(path).map_err(|error| wrong_file(flag, path, error))?;
+    let lines = (1..).zip(BufReader::new(file).lines());
+    Ok(lines.filter_map(move |(number, line)| {
+        let line = line.map_err(|error| wrong_file(flag, path, format!("line {number}: {error}")));
+        let item = line.and_then(|line| read(number, &line).map_err(|error| wrong_file(flag, path, error)));
+        item.transpose()
+    }))
+}
+
+/// As [`lines`], where empty lines and those that begin with `#` say nothing; errors name the line.
+pub fn entries<T>(
+    flag: &str,
+    path: &Path,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> anyhow::Result<Vec<T>> {
+    let entry = |number: usize, line: &str| match line.trim().is_empty() || line.starts_with('#') {
+        true => Ok(None),
+        false => read(line)
+            .map(Some)
+            .map_err(|error| format!("line {number}: {error}")),
+    };
+    lines(flag, path, entry)?.collect()
 }

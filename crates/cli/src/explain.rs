@@ -1,17 +1,16 @@
 //! `corelane explain`: where the packets of one flow go, both ways.
 
 use crate::machine;
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
+use crate::shared::print;
 use crate::values::{Endpoint, endpoint};
 use clap::{Args, ValueEnum};
-use corelane_host::explain::{
-    Confidence, Direction, Ends, ExplainError, Explanation, Flow, Role, Step, explain,
-};
+use corelane_host::explain::{Confidence, Direction, Ends, ExplainError, Flow, Role, explain};
 use corelane_host::inventory::{self, Inventory};
 use corelane_host::sockets::{self, Owner};
-use corelane_report::table::{Column, Table};
+use corelane_report::table::{Column, Rows, Table};
+use corelane_report::text::WIDTH;
 use corelane_rss::{Protocol, Tuple};
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Shown by `--help`.
@@ -92,13 +91,10 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
         ExplainError::NoDevice { .. } => usage("--dev", error),
         error => usage("SRC and DST", error),
     })?;
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&explanation)?)?;
-    } else {
-        write!(out, "{}", text(&explanation))?;
-    }
-    Ok(Done)
+    print(arguments.json, &explanation, |explanation| {
+        let parts: Vec<String> = explanation.directions.iter().map(direction).collect();
+        parts.join("\n")
+    })
 }
 
 /// The sockets at the ends that are here. Without sock_diag none is known, which the steps then say.
@@ -113,11 +109,6 @@ fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
     }
 }
 
-fn text(explanation: &Explanation) -> String {
-    let parts: Vec<String> = explanation.directions.iter().map(direction).collect();
-    parts.join("\n")
-}
-
 fn direction(direction: &Direction) -> String {
     let role = match direction.role {
         Role::Receives => "received here",
@@ -125,21 +116,13 @@ fn direction(direction: &Direction) -> String {
         Role::Keeps => "within this host",
     };
     let mut text = format!("{} -> {}, {role}\n", direction.from, direction.to);
-    let mut table = Table::new(vec![
-        Column::left("step"),
-        Column::left("value"),
-        Column::left("sure"),
-        Column::left("rule").may_shrink(),
-    ]);
-    for step in &direction.steps {
-        table.row([
-            step.step.clone(),
-            step.value.clone().unwrap_or_else(|| "?".to_owned()),
-            sure(step),
-            step.rule.clone(),
-        ]);
-    }
-    text.push_str(&table.render(100));
+    let table = Rows::of(&direction.steps)
+        .left("step", |step| &step.step)
+        .left("value", |step| step.value.as_deref().unwrap_or("?"))
+        .left("sure", |step| words(step.confidence))
+        .shrinking("rule", |step| &step.rule)
+        .table();
+    text.push_str(&table.render(WIDTH));
     for step in direction.steps.iter().filter(|step| !step.unless.is_empty()) {
         text.push_str(&format!("  {} unless {}\n", step.step, step.unless.join("; ")));
     }
@@ -179,11 +162,7 @@ fn members(sockets: &[Owner]) -> String {
             socket.cpu_by.clone().unwrap_or_default(),
         ]);
     }
-    table.render(100)
-}
-
-fn sure(step: &Step) -> String {
-    words(step.confidence).to_owned()
+    table.render(WIDTH)
 }
 
 fn words(confidence: Confidence) -> &'static str {

@@ -1,14 +1,14 @@
 //! `corelane hash`: the calculator.
 
-use crate::outcome::{Done, Outcome, usage};
-use crate::shared::RuleArguments;
+use crate::outcome::{Outcome, usage};
+use crate::shared::{RuleArguments, print};
 use crate::steering;
 use crate::values::{Endpoint, endpoint};
 use clap::Args;
 use corelane_report::table::{Column, Table};
+use corelane_report::text::WIDTH;
 use corelane_rss::{HashFields, Tuple};
 use serde::Serialize;
-use std::io::Write;
 
 #[derive(Debug, Args)]
 pub struct HashArguments {
@@ -45,7 +45,7 @@ struct HashDocument {
 
 /// Prints both hashes of a flow and where they lead.
 pub fn run(arguments: &HashArguments) -> Outcome {
-    let rule = steering::without_cpus(&arguments.rule, HashFields::TwoTuple)?;
+    let rule = steering::without_cpus(None, &arguments.rule, HashFields::TwoTuple)?;
     let (source, destination) = (arguments.source, arguments.destination);
     let tuple = Tuple::new(source.socket_address(), destination.socket_address())
         .map_err(|error| usage("SOURCE and DESTINATION", error))?;
@@ -70,48 +70,39 @@ pub fn run(arguments: &HashArguments) -> Outcome {
         entry_4tuple: four.map(|hash| rule.table.entry(hash)),
         bucket_4tuple: four.map(|hash| rule.table.bucket(hash).index()),
     };
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-        return Ok(Done);
-    }
-    writeln!(out, "{} -> {}", document.source, document.destination)?;
-    let columns = [
-        ("fields", false),
-        ("hash", false),
-        ("entry", true),
-        ("bucket", true),
-    ];
-    let columns = columns.map(|(name, right)| {
-        if right {
-            Column::right(name)
-        } else {
-            Column::left(name)
-        }
-    });
-    let mut table = Table::new(columns.to_vec());
-    table.row([
-        "2tuple",
-        &document.hash_2tuple,
-        &document.entry_2tuple.to_string(),
-        &document.bucket_2tuple.to_string(),
+    print(arguments.json, &document, text)
+}
+
+fn text(document: &HashDocument) -> String {
+    let two = Some((
+        document.hash_2tuple.as_str(),
+        document.entry_2tuple,
+        document.bucket_2tuple,
+    ));
+    let four = document.hash_4tuple.as_deref().zip(document.entry_4tuple);
+    let four = four
+        .zip(document.bucket_4tuple)
+        .map(|((hash, entry), bucket)| (hash, entry, bucket));
+    let mut table = Table::new(vec![
+        Column::left("fields"),
+        Column::left("hash"),
+        Column::right("entry"),
+        Column::right("bucket"),
     ]);
-    if let (Some(hash), Some(entry), Some(bucket)) = (
-        &document.hash_4tuple,
-        document.entry_4tuple,
-        document.bucket_4tuple,
-    ) {
-        table.row(["4tuple", hash, &entry.to_string(), &bucket.to_string()]);
+    for (fields, hashed) in [("2tuple", two), ("4tuple", four)] {
+        if let Some((hash, entry, bucket)) = hashed {
+            table.row([fields, hash, &entry.to_string(), &bucket.to_string()]);
+        }
     }
-    write!(out, "{}", table.render(100))?;
-    writeln!(
-        out,
-        "table of {} entries over {} buckets, key {}",
-        rule.table.size(),
-        rule.table.buckets(),
-        rule.key
-    )?;
-    Ok(Done)
+    format!(
+        "{} -> {}\n{}table of {} entries over {} buckets, key {}\n",
+        document.source,
+        document.destination,
+        table.render(WIDTH),
+        document.table_size,
+        document.buckets,
+        document.key
+    )
 }
 
 fn show(address: std::net::SocketAddr, port: Option<u16>) -> String {

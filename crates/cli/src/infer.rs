@@ -2,15 +2,18 @@
 //! fields, dialect and table leave, with what is not settled and which samples would settle it.
 
 use crate::capture;
-use crate::outcome::{Done, Outcome, usage};
+use crate::documents::entries;
+use crate::outcome::{Outcome, usage};
+use crate::shared::print;
 use clap::Args;
-use corelane_measure::quantity::count;
+use corelane_measure::quantity::{count, or_missing};
 use corelane_packet::{Dissection, Transport};
-use corelane_report::table::{Column, Table};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
 use corelane_rss::infer::{self, Field, Inference, InferredTable, Sample, Verdict};
 use corelane_rss::{Key, Protocol, Tuple};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -55,24 +58,20 @@ struct InferDocument<'a> {
 /// Infers, prints, and fails while not all is settled.
 pub fn run(arguments: &InferArguments) -> Outcome {
     let samples = match (&arguments.samples, &arguments.pcap) {
-        (Some(path), _) => of_list(path)?,
+        (Some(path), _) => entries("--samples", path, sample)?,
         (None, Some(path)) => of_capture(path, arguments.log.as_deref())?,
         (None, None) => return Err(usage("--samples", "give samples, or a capture with --pcap")),
     };
     let inference = infer::infer_tolerating(&samples, arguments.key.as_ref(), arguments.tolerate);
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        let document = InferDocument {
-            schema: "corelane/infer/1",
-            inference: &inference,
-        };
-        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-    } else {
-        print(&mut out, &inference)?;
-        print_set_aside(&mut out, &samples, &inference.set_aside)?;
-    }
+    let document = InferDocument {
+        schema: "corelane/infer/1",
+        inference: &inference,
+    };
+    print(arguments.json, &document, |_| {
+        text(&inference) + &set_aside(&samples, &inference.set_aside)
+    })?;
     match inference.verdict {
-        Verdict::Settled => Ok(Done),
+        Verdict::Settled => Ok(()),
         Verdict::NotEnough => anyhow::bail!("not enough: {}", inference.needed.join("; ")),
         Verdict::NothingFits => anyhow::bail!(
             "no key, fields and dialect explain these samples{}",
@@ -114,32 +113,16 @@ fn numbers(places: &[usize]) -> String {
     shown.join(", ")
 }
 
-fn print_set_aside(out: &mut impl Write, samples: &[Sample], places: &[usize]) -> io::Result<()> {
-    for place in places.iter().take(NAMED) {
-        let (sample, number) = (&samples[*place], place + 1);
-        writeln!(
-            out,
-            "set aside: sample {number}, {}, contradicts the others",
-            sample.tuple
-        )?;
+fn set_aside(samples: &[Sample], places: &[usize]) -> String {
+    let named = places.iter().take(NAMED).map(|place| {
+        let (number, tuple) = (place + 1, &samples[*place].tuple);
+        format!("set aside: sample {number}, {tuple}, contradicts the others\n")
+    });
+    let mut text: String = named.collect();
+    if let Some(more @ 1..) = places.len().checked_sub(NAMED) {
+        text.push_str(&format!("… and {} more (--json has them)\n", count(more as u64)));
     }
-    match places.len().saturating_sub(NAMED) {
-        0 => Ok(()),
-        more => writeln!(out, "… and {} more (--json has them)", count(more as u64)),
-    }
-}
-
-fn of_list(path: &Path) -> anyhow::Result<Vec<Sample>> {
-    let wrong = |error: &dyn std::fmt::Display| usage("--samples", format!("{}: {error}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    let lines = (1..).zip(text.lines());
-    lines
-        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
-        .map(|(number, line)| {
-            let read = sample(line);
-            read.map_err(|error| wrong(&format!("line {number}: {error}")))
-        })
-        .collect()
+    text
 }
 
 /// A line such as `66.9.149.187:2794 161.142.100.80:1766 tcp 0x51ccc178 3`; the queue may be left out.
@@ -207,91 +190,66 @@ fn protocol(dissection: &Dissection<'_>) -> Protocol {
     }
 }
 
-fn print(out: &mut impl Write, inference: &Inference) -> io::Result<()> {
-    let names = |fields: &[Field]| {
-        fields
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let mut kinds = Table::new(vec![
-        Column::left("packets"),
-        Column::right("samples"),
-        Column::left("hashed").may_shrink(),
-        Column::left("not hashed").may_shrink(),
-        Column::left("unknown").may_shrink(),
-    ]);
-    for kind in &inference.kinds {
-        let explained = if kind.explained {
-            names(&kind.hashed)
-        } else {
-            "not explained".to_owned()
-        };
-        kinds.row([
-            kind.kind.to_string(),
-            count(kind.samples as u64),
-            explained,
-            names(&kind.not_hashed),
-            names(&kind.unknown),
-        ]);
-    }
-    write!(out, "{}", kinds.render(100))?;
-    let transforms: Vec<_> = inference
-        .transforms_that_fit
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    if !transforms.is_empty() {
-        writeln!(out, "ends mixed: {}", transforms.join(" or "))?;
+fn text(inference: &Inference) -> String {
+    let names = |fields: &[Field]| words(fields).join(", ");
+    let kinds = Rows::of(&inference.kinds)
+        .left("packets", |kind| kind.kind.to_string())
+        .count("samples", |kind| kind.samples as u64)
+        .shrinking("hashed", |kind| match kind.explained {
+            true => names(&kind.hashed),
+            false => "not explained".to_owned(),
+        })
+        .shrinking("not hashed", |kind| names(&kind.not_hashed))
+        .shrinking("unknown", |kind| names(&kind.unknown))
+        .table();
+    let mut text = kinds.render(WIDTH);
+    let mut line = |words: String| text.push_str(&(words + "\n"));
+    if !inference.transforms_that_fit.is_empty() {
+        let transforms = words(&inference.transforms_that_fit);
+        line(format!("ends mixed: {}", transforms.join(" or ")));
     }
     if let Some(key) = &inference.key {
-        let settled: usize = inference
-            .key_bits_settled
-            .iter()
-            .map(|(first, last)| last - first + 1)
-            .sum();
-        writeln!(out, "key {key}")?;
-        writeln!(
-            out,
-            "  {settled} bits settled; {}",
-            if inference.key_is_enough {
-                "it hashes all such packets as the device does"
-            } else {
-                "zeros stand for the others"
-            }
-        )?;
+        let bits = inference.key_bits_settled.iter();
+        let settled: usize = bits.map(|(first, last)| last - first + 1).sum();
+        let worth = match inference.key_is_enough {
+            true => "it hashes all such packets as the device does",
+            false => "zeros stand for the others",
+        };
+        line(format!("key {key}"));
+        line(format!("  {settled} bits settled; {worth}"));
     }
     if let Some(relation) = inference.relation {
-        writeln!(out, "  of the key given: {relation}")?;
+        line(format!("  of the key given: {relation}"));
     }
     if let Some(value) = inference.initial_value {
-        writeln!(out, "initial value 0x{value:08x}")?;
+        line(format!("initial value 0x{value:08x}"));
     }
-    if let Some(table) = &inference.table {
-        print_table(out, table)?;
+    if let Some(InferredTable {
+        period,
+        unseen,
+        entries,
+    }) = &inference.table
+    {
+        line(format!(
+            "table of {period} entries, or as often repeated, {unseen} never seen:"
+        ));
+        for entries in entries.chunks(A_LINE) {
+            let entries = entries.iter();
+            let entries: Vec<String> = entries
+                .map(|entry| or_missing(*entry, |queue| queue.to_string()))
+                .collect();
+            line(format!("  {}", entries.join(" ")));
+        }
     }
     for needed in &inference.needed {
-        writeln!(out, "needed: {needed}")?;
+        line(format!("needed: {needed}"));
     }
-    Ok(())
+    text
+}
+
+fn words(values: &[impl Display]) -> Vec<String> {
+    values.iter().map(ToString::to_string).collect()
 }
 
 /// Entries shown on a line.
 const A_LINE: usize = 32;
-
-fn print_table(out: &mut impl Write, table: &InferredTable) -> io::Result<()> {
-    writeln!(
-        out,
-        "table of {} entries, or as often repeated, {} never seen:",
-        table.period, table.unseen
-    )?;
-    for line in table.entries.chunks(A_LINE) {
-        let entries: Vec<_> = line
-            .iter()
-            .map(|entry| entry.map_or("-".to_owned(), |queue| queue.to_string()))
-            .collect();
-        writeln!(out, "  {}", entries.join(" "))?;
-    }
-    Ok(())
-}

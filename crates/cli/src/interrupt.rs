@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM end a run early; it still reports. SIGUSR1 asks it to tell something meanwhile.
+//! SIGINT and SIGTERM end a run early; it still reports. Other signals ask it to do something meanwhile.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::io;
@@ -35,15 +35,15 @@ impl Interrupt {
     }
 }
 
-/// Whether the user asked to be told something.
+/// Whether the user asked for something by a signal.
 #[derive(Debug)]
 pub struct Asked(Arc<AtomicBool>);
 
 impl Asked {
-    /// From now on a SIGUSR1 is noted here.
-    pub fn catch() -> io::Result<Self> {
+    /// From now on this signal is noted here.
+    pub fn catch(signal: i32) -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&asked))?;
+        signal_hook::flag::register(signal, Arc::clone(&asked))?;
         Ok(Self(asked))
     }
 

@@ -1,9 +1,10 @@
 //! Whose devices a command goes by: this machine's, or those of another whose `corelane host --json` was saved. A file or
 //! nothing enters, and perhaps a device's name; an inventory and the device's name leave.
 
-use crate::outcome::usage;
+use crate::documents::wrong_file;
+use crate::outcome::{Outcome, usage};
 use anyhow::Context;
-use corelane_host::inventory::{self, Inventory};
+use corelane_host::inventory::{self, Device, Inventory};
 use std::path::Path;
 
 /// A device, and the machine that it is in.
@@ -27,36 +28,37 @@ impl MachineDevice {
             Some(name) => name.to_owned(),
             None => only_rss(&inventory)?,
         };
-        match inventory.device(&name) {
-            Some(_) => Ok(Self { inventory, name }),
-            None => {
-                let names: Vec<&str> = inventory
-                    .devices
-                    .iter()
-                    .map(|device| device.name.as_str())
-                    .collect();
-                let unknown = inventory.devices_unknown.clone();
-                let there = unknown.unwrap_or_else(|| format!("there are {}", names.join(", ")));
-                Err(usage("--dev", format!("there is no device {name}: {there}")))
-            }
-        }
+        check_device(&inventory, &name)?;
+        Ok(Self { inventory, name })
     }
 }
 
-/// The one device that tells its RSS.
+fn names<'a>(devices: impl Iterator<Item = &'a Device>) -> String {
+    let names: Vec<String> = devices.map(|device| device.name.clone()).collect();
+    names.join(", ")
+}
+
+/// Refuses a device that `--dev` names and the inventory does not have.
+pub fn check_device(inventory: &Inventory, name: &str) -> Outcome {
+    if inventory.device(name).is_some() {
+        return Ok(());
+    }
+    let unknown = inventory.devices_unknown.clone();
+    let there = unknown.unwrap_or_else(|| format!("there are {}", names(inventory.devices.iter())));
+    Err(usage("--dev", format!("there is no device {name}: {there}")))
+}
+
+/// The one device whose RSS is known.
 fn only_rss(inventory: &Inventory) -> anyhow::Result<String> {
-    let tells = |device: &&inventory::Device| device.rss.value.is_some();
-    let names: Vec<&str> = inventory
+    let known = inventory
         .devices
         .iter()
-        .filter(tells)
-        .map(|device| device.name.as_str())
-        .collect();
-    match names[..] {
-        [name] => Ok(name.to_owned()),
+        .filter(|device| device.rss.value.is_some());
+    match known.clone().collect::<Vec<_>>()[..] {
+        [device] => Ok(device.name.clone()),
         [] => Err(usage("--host", "none of the document's devices tells its RSS")),
         _ => {
-            let names = names.join(", ");
+            let names = names(known);
             Err(usage(
                 "--host",
                 format!("several devices do RSS: name one with --dev: {names}"),
@@ -68,14 +70,11 @@ fn only_rss(inventory: &Inventory) -> anyhow::Result<String> {
 /// The document that `corelane host --json` wrote to a file; `flag` is the one that named it.
 pub fn saved(flag: &str, path: &Path) -> anyhow::Result<Inventory> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{flag}: {}", path.display()))?;
-    let wrong = |error: String| usage(flag, format!("{}: {error}", path.display()));
-    let inventory: Inventory = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let inventory: Inventory = serde_json::from_str(&text).map_err(|error| wrong_file(flag, path, error))?;
     if inventory.schema != Inventory::SCHEMA {
-        let expected = Inventory::SCHEMA;
-        return Err(wrong(format!(
-            "a document of schema {:?}, and {expected:?} is read",
-            inventory.schema
-        )));
+        let (found, expected) = (inventory.schema, Inventory::SCHEMA);
+        let what = format!("a document of schema {found:?}, and {expected:?} is read");
+        return Err(wrong_file(flag, path, what));
     }
     Ok(inventory)
 }

@@ -7,13 +7,13 @@ mod bridge;
 mod capture;
 mod documents;
 mod explain;
-mod faults;
 mod hash;
 mod host;
 mod infer;
 mod interrupt;
 mod key;
 mod lab;
+mod links;
 mod load;
 mod machine;
 mod outcome;
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     // A child of an experiment: its plan comes over a pipe, not from arguments.
     if std::env::args().nth(1).as_deref() == Some(corelane_lab::child::CHILD_ARGUMENT) {
         let attended = corelane_lab::child::attend(io::BufReader::new(io::stdin()), io::stdout());
-        return outcome::exit(attended.map(|()| outcome::Done).map_err(Into::into));
+        return outcome::exit(attended.map_err(Into::into));
     }
     let corelane = Corelane::parse();
     outcome::exit(match corelane.command {

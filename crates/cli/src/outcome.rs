@@ -1,61 +1,52 @@
 //! How a command ends: the exit codes, and errors as words on standard error.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::io;
 use std::process::ExitCode;
 
-/// A command that did what it was told.
-#[derive(Debug)]
-pub struct Done;
-
 /// What every verb returns.
-pub type Outcome = anyhow::Result<Done>;
+pub type Outcome = anyhow::Result<()>;
 
-/// The request cannot be carried out as written: exit code 2.
+/// An error with an exit code of its own.
 #[derive(Debug)]
-pub struct Usage(pub String);
+struct Failure {
+    code: u8,
+    what: String,
+}
 
-/// This machine lacks what the request needs: exit code 77.
-#[derive(Debug)]
-pub struct CannotRun(pub String);
+impl Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+fn failure(code: u8, what: String) -> anyhow::Error {
+    Failure { code, what }.into()
+}
+
+/// The request cannot be carried out as written: the flag at fault, and exit code 2.
+pub fn usage(flag: &str, error: impl Display) -> anyhow::Error {
+    failure(2, format!("{flag}: {error}"))
+}
 
 /// A condition that the user set was not met: exit code 3.
-#[derive(Debug)]
-pub struct GateFailed(pub String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
+pub fn gate_failed(what: impl Display) -> anyhow::Error {
+    failure(3, format!("a gate was not met: {what}"))
 }
 
-impl fmt::Display for CannotRun {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
+/// This machine lacks what the request needs: exit code 77.
+pub fn cannot_run(what: impl Display) -> anyhow::Error {
+    failure(77, what.to_string())
 }
 
-impl fmt::Display for GateFailed {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "a gate was not met: {}", self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-impl std::error::Error for GateFailed {}
-impl std::error::Error for CannotRun {}
-
-/// A usage error that names the flag at fault.
-pub fn usage(flag: &str, error: impl fmt::Display) -> anyhow::Error {
-    Usage(format!("{flag}: {error}")).into()
-}
-
-/// Says what went wrong, and chooses the exit code.
+/// Reports what went wrong, and chooses the exit code.
 pub fn exit(outcome: Outcome) -> ExitCode {
     let Err(error) = outcome else {
         return ExitCode::SUCCESS;
     };
-    // The reader of our output left, as `head` does: nobody is there to be told.
+    // The reader of our output left, as `head` does: nobody is there to read a report.
     if error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -63,13 +54,8 @@ pub fn exit(outcome: Outcome) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     eprintln!("corelane: {error:#}");
-    if error.is::<Usage>() {
-        ExitCode::from(2)
-    } else if error.is::<CannotRun>() {
-        ExitCode::from(77)
-    } else if error.is::<GateFailed>() {
-        ExitCode::from(3)
-    } else {
-        ExitCode::FAILURE
+    match error.downcast_ref::<Failure>() {
+        Some(failure) => ExitCode::from(failure.code),
+        None => ExitCode::FAILURE,
     }
 }

@@ -1,20 +1,18 @@
 //! Where a document goes: text or JSON on standard output, files in every form, and gates.
 
-use crate::documents::write_whole;
-use crate::outcome::{Done, GateFailed, Outcome, usage};
+use crate::documents::{command_line, write_whole};
+use crate::outcome::{Outcome, gate_failed, usage};
 use anyhow::Context;
 use clap::Args;
 use corelane_report::gate::{Figure, Gate};
-use corelane_report::page::Rendered;
+use corelane_report::page::{Page, Rendered};
+use corelane_report::text::command;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The forms of a document, and what fails the run.
+/// The forms of a document besides JSON, and what fails the run.
 #[derive(Debug, Args)]
-pub struct OutputArguments {
-    /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    pub json: Option<PathBuf>,
+pub struct FormArguments {
     /// Write the report as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -29,64 +27,92 @@ pub struct OutputArguments {
     pub fail_if: Vec<String>,
 }
 
+/// Every form of an experiment's document.
+#[derive(Debug, Args)]
+pub struct OutputArguments {
+    /// Write the JSON document to FILE; without FILE to standard output, and nothing else there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub forms: FormArguments,
+}
+
 impl OutputArguments {
-    /// Whether standard output is for JSON alone.
-    fn json_on_stdout(&self) -> bool {
-        self.json.as_deref() == Some(Path::new("-"))
+    /// Writes the files.
+    pub fn save(&self, document: &dyn Rendered, json: &str) -> Outcome {
+        let file = self.json.as_deref().filter(|path| *path != Path::new("-"));
+        write("--json", file, || json.to_owned())?;
+        self.forms.save(document)
     }
 
+    /// Writes the files, prints the report, and judges it.
+    pub fn finish(&self, document: &dyn Rendered, json: &str, gates: &[Gate]) -> Outcome {
+        self.save(document, json)?;
+        let on_stdout = self.json.as_deref() == Some(Path::new("-"));
+        self.forms.print(document, on_stdout.then_some(json))?;
+        document.proved().map_err(anyhow::Error::msg)?;
+        judge(document, gates)
+    }
+}
+
+impl FormArguments {
     /// Reads the gates, which may name these figures.
-    ///
-    /// # Errors
-    /// When one is no gate.
     pub fn gates(&self, figures: &[Figure]) -> anyhow::Result<Vec<Gate>> {
         let parse = |text: &String| Gate::parse(text, figures).map_err(|error| usage("--fail-if", error));
         self.fail_if.iter().map(parse).collect()
     }
 
     /// Writes the files.
-    ///
-    /// # Errors
-    /// When one cannot be written.
-    pub fn save(&self, document: &dyn Rendered, json: &str) -> anyhow::Result<()> {
-        let write = |flag: &str, path: Option<&Path>, form: &dyn Fn() -> String| match path {
-            Some(path) => write_whole(path, &form()).with_context(|| format!("{flag} {}", path.display())),
-            None => Ok(()),
-        };
-        let json_file = self.json.as_deref().filter(|_| !self.json_on_stdout());
-        write("--json", json_file, &|| json.to_owned())?;
-        write("--html", self.html.as_deref(), &|| document.page().to_html())?;
-        write("--export-markdown", self.export_markdown.as_deref(), &|| {
+    pub fn save(&self, document: &dyn Rendered) -> Outcome {
+        write("--html", self.html.as_deref(), || page(document).to_html())?;
+        write("--export-markdown", self.export_markdown.as_deref(), || {
             document.page().to_markdown()
         })?;
-        write("--export-csv", self.export_csv.as_deref(), &|| {
+        write("--export-csv", self.export_csv.as_deref(), || {
             document.table().to_csv()
-        })?;
-        Ok(())
+        })
     }
 
-    /// Writes the files, prints the report, and judges it: by the gates, and by what it is to prove.
-    ///
-    /// # Errors
-    /// When a file cannot be written, a gate is not met, or the report does not show what it is to prove.
-    pub fn finish(&self, document: &dyn Rendered, json: &str, gates: &[Gate]) -> Outcome {
-        self.save(document, json)?;
+    /// Prints the report, or `json` in its place.
+    pub fn print(&self, document: &dyn Rendered, json: Option<&str>) -> Outcome {
         let mut out = io::stdout().lock();
-        if self.json_on_stdout() {
-            write!(out, "{json}")?;
-        } else {
-            write!(out, "{}", document.page().to_text())?;
-            if let Some(path) = &self.html {
-                writeln!(io::stderr(), "report: {}", path.display())?;
+        match (json, &self.html) {
+            (Some(json), _) => write!(out, "{json}")?,
+            (None, html) => {
+                write!(out, "{}", document.page().to_text())?;
+                if let Some(path) = html {
+                    writeln!(io::stderr(), "report: {}", path.display())?;
+                }
             }
         }
-        document.proved().map_err(anyhow::Error::msg)?;
-        let figures = document.figures();
-        let value = |name: &str| figures.iter().find(|(figure, _)| figure.name == name)?.1;
-        let failed: Vec<String> = gates.iter().filter_map(|gate| gate.failed(value)).collect();
-        match failed.is_empty() {
-            true => Ok(Done),
-            false => Err(GateFailed(failed.join("; ")).into()),
-        }
+        Ok(out.flush()?)
+    }
+}
+
+/// Fails when a gate is not met.
+pub fn judge(document: &dyn Rendered, gates: &[Gate]) -> Outcome {
+    let figures = document.figures();
+    let value = |name: &str| figures.iter().find(|(figure, _)| figure.name == name)?.1;
+    let failed: Vec<String> = gates.iter().filter_map(|gate| gate.failed(value)).collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(gate_failed(failed.join("; "))),
+    }
+}
+
+/// The page of a document; where the document does not name the command and the program, those of this run.
+fn page(document: &dyn Rendered) -> Page {
+    let mut page = document.page();
+    if page.command.is_empty() {
+        page.command = command(&command_line());
+        page.written_by.0 = format!("corelane {}", env!("CARGO_PKG_VERSION"));
+    }
+    page
+}
+
+fn write(flag: &str, path: Option<&Path>, form: impl FnOnce() -> String) -> Outcome {
+    match path {
+        Some(path) => write_whole(path, &form()).with_context(|| format!("{flag} {}", path.display())),
+        None => Ok(()),
     }
 }

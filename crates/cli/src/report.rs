@@ -1,6 +1,7 @@
 //! `corelane report`: saved documents, shown again or compared.
 
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
+use crate::shared::print_json;
 use anyhow::Context;
 use clap::Subcommand;
 use corelane_lab::saved;
@@ -39,7 +40,7 @@ pub enum ReportWhat {
 
 /// Shows one saved report, or compares two.
 pub fn run(what: &ReportWhat) -> Outcome {
-    let mut out = std::io::stdout().lock();
+    let mut out = std::io::stdout();
     match what {
         ReportWhat::Show { file, html } => {
             let (_, report) = read(file)?;
@@ -55,14 +56,10 @@ pub fn run(what: &ReportWhat) -> Outcome {
         ReportWhat::Merge { files } => {
             let documents: anyhow::Result<Vec<HttpLoaded>> =
                 files.iter().map(|file| read_loaded(file)).collect();
-            writeln!(
-                out,
-                "{}",
-                serde_json::to_string_pretty(&HttpMerged::of(&documents?))?
-            )?;
+            print_json(&HttpMerged::of(&documents?))?;
         }
     }
-    Ok(Done)
+    Ok(())
 }
 
 fn compared(before: &Path, after: &Path) -> anyhow::Result<String> {
@@ -91,13 +88,10 @@ fn read_loaded(path: &Path) -> anyhow::Result<HttpLoaded> {
     let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
     let loaded: HttpLoaded = serde_json::from_str(&text).map_err(|error| wrong(path, &error))?;
     if loaded.schema != HttpLoaded::SCHEMA {
+        let (found, expected) = (&loaded.schema, HttpLoaded::SCHEMA);
         return Err(wrong(
             path,
-            &format!(
-                "a document of schema {}: give {}",
-                loaded.schema,
-                HttpLoaded::SCHEMA
-            ),
+            &format!("a document of schema {found}: give {expected}"),
         ));
     }
     Ok(loaded)

@@ -1,6 +1,6 @@
 //! Flags that several verbs share, and what they mean there.
 
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
 use clap::Args;
 use corelane_host::memory::{self, MemoryPolicy};
 use corelane_rss::Key;
@@ -33,23 +33,20 @@ pub struct OutputArguments {
     pub json: bool,
 }
 
-impl OutputArguments {
-    /// Prints a document.
-    pub fn document(document: &impl Serialize) -> Outcome {
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(document)?)?;
-        Ok(Done)
-    }
+/// Prints a document: as JSON, or as the text of it.
+pub fn print<D: Serialize>(json: bool, document: &D, text: impl FnOnce(&D) -> String) -> Outcome {
+    let text = match json {
+        true => serde_json::to_string_pretty(document)? + "\n",
+        false => text(document),
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
 
-    /// Prints a report: the document, or the text of it.
-    pub fn report<D: Serialize>(&self, found: &D, text: impl Fn(&D) -> String) -> Outcome {
-        if self.json {
-            return Self::document(found);
-        }
-        let mut out = io::stdout().lock();
-        write!(out, "{}", text(found))?;
-        out.flush()?;
-        Ok(Done)
-    }
+/// Prints a document as JSON.
+pub fn print_json(document: &impl Serialize) -> Outcome {
+    print(true, document, |_| String::new())
 }
 
 /// How datagrams are moved.
@@ -91,7 +88,7 @@ pub struct MemoryArguments {
 }
 
 /// Refuses nodes that this machine does not have.
-pub fn check_memory(arguments: &MemoryArguments) -> anyhow::Result<()> {
+pub fn check_memory(arguments: &MemoryArguments) -> Outcome {
     let nodes = memory::nodes()?;
     let check = |flag, policy: MemoryPolicy| policy.check(&nodes).map_err(|error| usage(flag, error));
     check("--memory", arguments.memory)?;

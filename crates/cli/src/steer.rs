@@ -1,16 +1,18 @@
 //! `corelane steer`: the socket group of a server that runs already is given the exact hash. A process and a port enter; the
 //! group's order, who serves each socket and on which CPU, and what was done, leave.
 
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::Outcome;
+use crate::shared::print;
 use crate::steering;
 use clap::Args;
-use corelane_report::table::{Column, Table};
+use corelane_measure::quantity::or_missing;
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
 use corelane_rss::steer;
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering};
-use corelane_worker::adopt::{Adopted, Owner, Sought};
+use corelane_worker::adopt::{Adopted, Member, Owner, Sought};
 use corelane_worker::group::Transport;
 use serde::Serialize;
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -91,23 +93,19 @@ struct MemberRow {
     /// Entries of the table that name the bucket.
     entries: usize,
     inode: u64,
-    workers: Vec<WorkerRow>,
-}
-
-/// Who waits on it.
-#[derive(Serialize)]
-struct WorkerRow {
-    process: u32,
-    thread: Option<u32>,
-    command: String,
-    cpus: Vec<u32>,
+    /// Who waits on it.
+    workers: Vec<Owner>,
 }
 
 /// Finds, checks, shows, and attaches or detaches.
 pub fn run(arguments: &SteerArguments) -> Outcome {
     let group = find(arguments)?;
     if arguments.undo {
-        return undo(arguments, &group);
+        if !arguments.dry_run {
+            group.detach()?;
+        }
+        let action = if arguments.dry_run { "none" } else { "detached" };
+        return print(arguments.json, &document(&group, None, action), text);
     }
     let steering = match &arguments.steering {
         Some(path) => steering::from_file(path)?,
@@ -131,25 +129,34 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
         }
     };
     let document = SteerDocument {
-        schema: "corelane/steer/1",
-        transport: group.transport.to_string(),
-        address: group.address,
-        members: rows(&group, Some((&steering, &places))),
-        order_is_certain: group.order_is_certain,
         mismatches,
         notes: notes(&group),
-        action,
         instructions: Some(program.instructions().len()),
-        steering: Some(steering),
+        ..document(&group, Some((steering, &places)), action)
     };
-    show(arguments, &document)?;
+    print(arguments.json, &document, text)?;
     if refused && !arguments.dry_run {
         anyhow::bail!(
             "workers and buckets are not seen to match: {} (--force steers all the same)",
             document.mismatches.join("; ")
         );
     }
-    Ok(Done)
+    Ok(())
+}
+
+fn document(group: &Adopted, steered: Option<(Steering, &[usize])>, action: &'static str) -> SteerDocument {
+    SteerDocument {
+        schema: "corelane/steer/1",
+        transport: group.transport.to_string(),
+        address: group.address,
+        members: rows(group, steered.as_ref()),
+        order_is_certain: group.order_is_certain,
+        mismatches: Vec::new(),
+        notes: Vec::new(),
+        action,
+        instructions: None,
+        steering: steered.map(|(steering, _)| steering),
+    }
 }
 
 fn find(arguments: &SteerArguments) -> anyhow::Result<Adopted> {
@@ -166,53 +173,20 @@ fn find(arguments: &SteerArguments) -> anyhow::Result<Adopted> {
     })?)
 }
 
-fn undo(arguments: &SteerArguments, group: &Adopted) -> Outcome {
-    if !arguments.dry_run {
-        group.detach()?;
-    }
-    let document = SteerDocument {
-        schema: "corelane/steer/1",
-        transport: group.transport.to_string(),
-        address: group.address,
-        members: rows(group, None),
-        order_is_certain: group.order_is_certain,
-        mismatches: Vec::new(),
-        notes: Vec::new(),
-        action: if arguments.dry_run { "none" } else { "detached" },
-        instructions: None,
-        steering: None,
-    };
-    show(arguments, &document)?;
-    Ok(Done)
-}
-
 /// The CPU that a socket's one worker is pinned to.
 fn pinned(owners: &[Owner]) -> Option<u32> {
-    match owners {
-        [Owner { cpus, .. }] => match cpus[..] {
-            [cpu] => Some(cpu),
-            _ => None,
-        },
-        _ => None,
-    }
+    let [Owner { cpus, .. }] = owners else { return None };
+    <[u32; 1]>::try_from(&cpus[..]).ok().map(|[cpu]| cpu)
 }
 
 /// A steering of as many buckets as there are sockets, in their order, on the CPUs of their workers.
 fn own_steering(arguments: &SteerArguments, group: &Adopted) -> anyhow::Result<Steering> {
-    let table = IndirectionTable::round_robin(arguments.table_size, group.members.len())
-        .map_err(|error| usage("--table-size", error))?;
     let first_cpu = |owners: &[Owner]| owners.first().and_then(|owner| owner.cpus.first().copied());
-    let cpus = group
-        .members
-        .iter()
-        .map(|member| first_cpu(&member.owners).unwrap_or(0));
-    Ok(Steering {
-        key: arguments.key.clone().unwrap_or(Key::VERIFICATION),
-        hash_fields: arguments.hash,
-        table,
-        cpus: cpus.collect(),
-        generation: 0,
-    })
+    let members = group.members.iter();
+    let cpus = members
+        .map(|member| first_cpu(&member.owners).unwrap_or(0))
+        .collect();
+    steering::round_robin(arguments.key.as_ref(), arguments.table_size, arguments.hash, cpus)
 }
 
 /// The place in the group of each bucket's socket, and why that is not what it should be.
@@ -253,18 +227,12 @@ fn places(steering: &Steering, group: &Adopted, given: bool) -> (Vec<usize>, Vec
 }
 
 fn notes(group: &Adopted) -> Vec<String> {
-    let unpinned = group
-        .members
-        .iter()
-        .enumerate()
-        .filter(|(_, member)| pinned(&member.owners).is_none());
-    unpinned
-        .map(|(place, _)| {
-            format!(
-                "the worker of socket {place} is not pinned to one CPU: its bucket has a worker, but no CPU"
-            )
-        })
-        .collect()
+    let members = group.members.iter().enumerate();
+    let unpinned = members.filter(|(_, member)| pinned(&member.owners).is_none());
+    let note = |(place, _)| {
+        format!("the worker of socket {place} is not pinned to one CPU: its bucket has a worker, but no CPU")
+    };
+    unpinned.map(note).collect()
 }
 
 /// The steering with the places of sockets for buckets, which is what a program returns.
@@ -279,92 +247,62 @@ fn by_member(steering: &Steering, places: &[usize]) -> anyhow::Result<Steering> 
     })
 }
 
-fn rows(group: &Adopted, steered: Option<(&Steering, &[usize])>) -> Vec<MemberRow> {
-    let row = |(place, member): (usize, &corelane_worker::adopt::Member)| {
+fn rows(group: &Adopted, steered: Option<&(Steering, &[usize])>) -> Vec<MemberRow> {
+    let row = |(place, member): (usize, &Member)| {
         let bucket = steered.and_then(|(_, places)| places.iter().position(|of_bucket| *of_bucket == place));
         let bucket = bucket.map(|bucket| Bucket::new(bucket as u16));
-        let named = |bucket: &Bucket| {
-            let entries = steered.map_or(&[][..], |(steering, _)| steering.table.entries());
-            entries.iter().filter(|entry| *entry == bucket).count()
-        };
+        let entries = steered.map_or(&[][..], |(steering, _)| steering.table.entries());
         MemberRow {
             member: place,
             bucket,
-            entries: bucket.as_ref().map_or(0, named),
+            entries: entries.iter().filter(|entry| Some(**entry) == bucket).count(),
             inode: member.inode,
-            workers: member.owners.iter().map(worker).collect(),
+            workers: member.owners.clone(),
         }
     };
     group.members.iter().enumerate().map(row).collect()
 }
 
-fn worker(owner: &Owner) -> WorkerRow {
-    WorkerRow {
-        process: owner.process,
-        thread: owner.thread,
-        command: owner.command.clone(),
-        cpus: owner.cpus.clone(),
-    }
-}
-
-fn show(arguments: &SteerArguments, document: &SteerDocument) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        return writeln!(out, "{}", serde_json::to_string_pretty(document)?);
-    }
-    writeln!(
-        out,
-        "{} {}, {} sockets in one group",
-        document.transport,
-        document.address,
-        document.members.len()
-    )?;
-    let mut table = Table::new(vec![
-        Column::right("member"),
-        Column::right("inode"),
-        Column::left("worker").may_shrink(),
-        Column::left("CPUs").may_shrink(),
-        Column::right("bucket"),
-        Column::right("entries"),
-    ]);
-    for row in &document.members {
-        let workers = row.workers.iter().map(|worker| {
-            let thread = worker.thread.filter(|thread| *thread != worker.process);
-            let thread = thread.map_or(String::new(), |thread| format!(" thread {thread}"));
-            format!("{} {}{thread}", worker.command, worker.process)
-        });
-        let cpus = row
-            .workers
-            .iter()
-            .map(|worker| corelane_host::cpus::list::format(&worker.cpus));
-        table.row([
-            row.member.to_string(),
-            row.inode.to_string(),
-            workers.collect::<Vec<_>>().join(", "),
-            cpus.collect::<Vec<_>>().join(", "),
-            row.bucket.map_or("-".to_owned(), |bucket| bucket.to_string()),
-            row.entries.to_string(),
-        ]);
-    }
-    write!(out, "{}", table.render(100))?;
+fn text(document: &SteerDocument) -> String {
+    let each = |row: &MemberRow, words: fn(&Owner) -> String| {
+        row.workers.iter().map(words).collect::<Vec<_>>().join(", ")
+    };
+    let worker = |worker: &Owner| {
+        let thread = worker.thread.filter(|thread| *thread != worker.process);
+        let thread = thread.map_or(String::new(), |thread| format!(" thread {thread}"));
+        format!("{} {}{thread}", worker.command, worker.process)
+    };
+    let cpus = |worker: &Owner| corelane_host::cpus::list::format(&worker.cpus);
+    let table = Rows::of(&document.members)
+        .right("member", |row| row.member.to_string())
+        .right("inode", |row| row.inode.to_string())
+        .shrinking("worker", |row| each(row, worker))
+        .shrinking("CPUs", |row| each(row, cpus))
+        .right("bucket", |row| {
+            or_missing(row.bucket, |bucket| bucket.to_string())
+        })
+        .right("entries", |row| row.entries.to_string())
+        .table();
+    let (transport, address, sockets) = (&document.transport, document.address, document.members.len());
+    let mut text = format!("{transport} {address}, {sockets} sockets in one group\n");
+    text.push_str(&table.render(WIDTH));
     for mismatch in &document.mismatches {
-        writeln!(out, "mismatch: {mismatch}")?;
+        text.push_str(&format!("mismatch: {mismatch}\n"));
     }
     for note in &document.notes {
-        writeln!(out, "note: {note}")?;
+        text.push_str(&format!("note: {note}\n"));
     }
     let kernels = "the kernel's own hash, or a program: which one, the kernel does not tell";
-    let exact = || match (&document.steering, document.instructions) {
-        (Some(steering), Some(instructions)) => format!(
-            "the exact {} hash, table of {} entries, by {instructions} instructions",
-            steering.hash_fields,
-            steering.table.size()
-        ),
+    let exact = match (&document.steering, document.instructions) {
+        (Some(steering), Some(instructions)) => {
+            let (fields, entries) = (steering.hash_fields, steering.table.size());
+            format!("the exact {fields} hash, table of {entries} entries, by {instructions} instructions")
+        }
         _ => "the kernel's own hash".to_owned(),
     };
-    match document.action {
-        "attached" => writeln!(out, "before: {kernels}\nafter:  {}", exact()),
-        "detached" => writeln!(out, "before: a program\nafter:  the kernel's own hash"),
-        action => writeln!(out, "now:    {kernels}\nwould be: {} (action: {action})", exact()),
+    text + &match document.action {
+        "attached" => format!("before: {kernels}\nafter:  {exact}\n"),
+        "detached" => "before: a program\nafter:  the kernel's own hash\n".to_owned(),
+        action => format!("now:    {kernels}\nwould be: {exact} (action: {action})\n"),
     }
 }

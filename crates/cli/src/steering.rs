@@ -1,19 +1,24 @@
 //! From flags to the rule that both ends share: key, table, buckets and CPUs, or a steering document from a file.
 
-use crate::outcome::{CannotRun, usage};
+use crate::outcome::{cannot_run, usage};
 use crate::shared::RuleArguments;
 use anyhow::Context;
 use corelane_host::cpus::{self, PlacementOptions};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use std::fmt::Display;
 use std::path::Path;
 
-/// The steering document of these flags, with `cpus` as its buckets' CPUs.
-pub fn from_rule(rule: &RuleArguments, hash_fields: HashFields, cpus: Vec<u32>) -> anyhow::Result<Steering> {
-    let buckets = rule.buckets.unwrap_or(cpus.len());
-    let table = IndirectionTable::round_robin(rule.table_size, buckets)
+/// A table that names a bucket for each of `cpus` in turn, by this key or else the verification suite's.
+pub fn round_robin(
+    key: Option<&Key>,
+    table_size: usize,
+    hash_fields: HashFields,
+    cpus: Vec<u32>,
+) -> anyhow::Result<Steering> {
+    let table = IndirectionTable::round_robin(table_size, cpus.len())
         .map_err(|error| usage("--table-size and --buckets", error))?;
     Ok(Steering {
-        key: rule.key.clone().unwrap_or(Key::VERIFICATION),
+        key: key.cloned().unwrap_or(Key::VERIFICATION),
         hash_fields,
         table,
         cpus,
@@ -21,8 +26,20 @@ pub fn from_rule(rule: &RuleArguments, hash_fields: HashFields, cpus: Vec<u32>) 
     })
 }
 
-/// As [`from_rule`], where no worker will run: the CPUs do not matter.
-pub fn without_cpus(rule: &RuleArguments, hash_fields: HashFields) -> anyhow::Result<Steering> {
+/// The steering document of these flags, with `cpus` as its buckets' CPUs.
+pub fn from_rule(rule: &RuleArguments, hash_fields: HashFields, cpus: Vec<u32>) -> anyhow::Result<Steering> {
+    round_robin(rule.key.as_ref(), rule.table_size, hash_fields, cpus)
+}
+
+/// The steering document of a file, or else of the flags; no worker will run, so that the CPUs do not matter.
+pub fn without_cpus(
+    file: Option<&Path>,
+    rule: &RuleArguments,
+    hash_fields: HashFields,
+) -> anyhow::Result<Steering> {
+    if let Some(path) = file {
+        return from_file(path);
+    }
     let buckets = match rule.buckets {
         Some(buckets) => buckets,
         None => usable_cpus()?.len(),
@@ -33,7 +50,7 @@ pub fn without_cpus(rule: &RuleArguments, hash_fields: HashFields) -> anyhow::Re
 /// Reads a steering document.
 pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
     let text = std::fs::read_to_string(path).with_context(|| format!("--steering: {}", path.display()))?;
-    let wrong = |error: &dyn std::fmt::Display| usage("--steering", format!("{}: {error}", path.display()));
+    let wrong = |error: &dyn Display| usage("--steering", format!("{}: {error}", path.display()));
     // A server's report embeds the document; either may be given.
     let mut document: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
     if let Some(embedded) = document.get_mut("steering") {
@@ -45,82 +62,59 @@ pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
 }
 
 /// CPUs that workers may be placed on without sharing.
-pub fn usable_cpus() -> anyhow::Result<Vec<u32>> {
+fn usable_cpus() -> anyhow::Result<Vec<u32>> {
     let (topology, allowed) = (cpus::topology()?, cpus::allowed()?);
-    let mut usable = Vec::new();
-    for workers in 1..=allowed.cpus.len() {
-        match cpus::placement(&topology, &allowed, workers, PlacementOptions::default()) {
-            Ok(placed) => usable = placed,
-            Err(_) => break,
-        }
-    }
-    if usable.is_empty() {
-        return Err(CannotRun(
-            "no CPU is both online and allowed: see taskset and the cgroup's cpuset".to_owned(),
-        )
-        .into());
-    }
-    Ok(usable)
-}
-
-/// Who asks for CPUs: the flag that a refusal names, and what it may suggest.
-#[derive(Debug, Clone, Copy)]
-pub enum Asking {
-    /// `--buckets`, which `--share-cpus` may put on fewer CPUs.
-    Buckets {
-        /// Whether it was given.
-        share: bool,
-    },
-    /// `--workers`.
-    Workers,
-}
-
-impl Asking {
-    fn refuse(self, what: impl std::fmt::Display) -> anyhow::Error {
-        match self {
-            Self::Buckets { .. } => usage(
-                "--buckets",
-                format!("{what} (--cpus LIST names them, --share-cpus shares)"),
-            ),
-            Self::Workers => usage("--workers", format!("{what} (--cpus LIST names them)")),
-        }
-    }
-
-    fn share(self) -> bool {
-        matches!(self, Self::Buckets { share: true })
-    }
+    let place = |workers| cpus::placement(&topology, &allowed, workers, PlacementOptions::default()).ok();
+    let usable = (1..=allowed.cpus.len()).map_while(place).last();
+    usable.ok_or_else(|| cannot_run("no CPU is both online and allowed: see taskset and the cgroup's cpuset"))
 }
 
 /// One CPU a worker, from `--cpus` or from what the machine allows.
-pub fn place(list: Option<&str>, workers: Option<usize>, asking: Asking) -> anyhow::Result<Vec<u32>> {
+pub fn worker_cpus(list: Option<&str>, workers: Option<usize>) -> anyhow::Result<Vec<u32>> {
+    let refuse = |what| usage("--workers", format!("{what} (--cpus LIST names them)"));
+    place(list, workers, false, refuse)
+}
+
+/// One CPU a bucket; `share` is `--share-cpus`, which puts more buckets than CPUs on them.
+pub fn bucket_cpus(list: Option<&str>, buckets: Option<usize>, share: bool) -> anyhow::Result<Vec<u32>> {
+    let refuse = |what| {
+        let remedy = "--cpus LIST names them, --share-cpus shares";
+        usage("--buckets", format!("{what} ({remedy})"))
+    };
+    place(list, buckets, share, refuse)
+}
+
+fn place(
+    list: Option<&str>,
+    workers: Option<usize>,
+    share: bool,
+    refuse: impl FnOnce(String) -> anyhow::Error,
+) -> anyhow::Result<Vec<u32>> {
+    let allowed = cpus::allowed()?;
     let Some(list) = list else {
-        let workers = match workers {
-            Some(workers) => workers,
-            None => return usable_cpus(),
+        let Some(workers) = workers else {
+            return usable_cpus();
         };
         let options = PlacementOptions {
-            share: asking.share(),
+            share,
             ..PlacementOptions::default()
         };
-        return cpus::placement(&cpus::topology()?, &cpus::allowed()?, workers, options)
-            .map_err(|error| asking.refuse(error));
+        return cpus::placement(&cpus::topology()?, &allowed, workers, options)
+            .map_err(|error| refuse(error.to_string()));
     };
     let named = cpus::list::parse(list).filter(|cpus| !cpus.is_empty());
     let named = named.ok_or_else(|| usage("--cpus", format!("'{list}' is no CPU list: write 0-3,6")))?;
-    let allowed = cpus::allowed()?.cpus;
-    if let Some(cpu) = named.iter().find(|cpu| !allowed.contains(cpu)) {
+    if let Some(cpu) = named.iter().find(|cpu| !allowed.cpus.contains(cpu)) {
+        let there = cpus::list::format(&allowed.cpus);
         return Err(usage(
             "--cpus",
-            format!(
-                "CPU {cpu} is not allowed here; allowed: {}",
-                cpus::list::format(&allowed)
-            ),
+            format!("CPU {cpu} is not allowed here; allowed: {there}"),
         ));
     }
     let workers = workers.unwrap_or(named.len());
-    if workers > named.len() && !asking.share() {
+    if workers > named.len() && !share {
         let what = format!("{workers} need {workers} CPUs, and {} are named", named.len());
-        return Err(asking.refuse(what));
+        return Err(refuse(what));
     }
     Ok(named.iter().copied().cycle().take(workers).collect())
 }

@@ -2,8 +2,10 @@
 
 use corelane_load::tcp::WRITE_BYTES;
 use corelane_measure::quantity;
+pub use corelane_measure::quantity::{
+    parse_count as count, parse_duration as duration, parse_share as share, parse_size as size,
+};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 /// An address with or without a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,16 +44,6 @@ pub fn port_range(text: &str) -> Result<(u16, u16), String> {
     }
 }
 
-/// A time with its unit.
-pub fn duration(text: &str) -> Result<Duration, quantity::QuantityError> {
-    quantity::parse_duration(text)
-}
-
-/// Bytes, with a unit or none.
-pub fn size(text: &str) -> Result<u64, quantity::QuantityError> {
-    quantity::parse_size(text)
-}
-
 /// Bytes of one write to a connection.
 pub fn write_size(text: &str) -> Result<u32, String> {
     let bytes = size(text).map_err(|error| error.to_string())?;
@@ -61,17 +53,26 @@ pub fn write_size(text: &str) -> Result<u32, String> {
     fits.ok_or_else(|| format!("a write is of 1 B to {}", quantity::bytes(u64::from(WRITE_BYTES))))
 }
 
-/// So many a second.
-pub fn rate(text: &str) -> Result<f64, quantity::QuantityError> {
-    quantity::parse_rate(text)
+/// So many a second, more than none.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let rate = quantity::parse_rate(text).map_err(|error| error.to_string())?;
+    Some(rate)
+        .filter(|rate| *rate > 0.0)
+        .ok_or_else(|| "a rate is more than 0".to_owned())
 }
 
-/// A number, with k, M or G or none.
-pub fn count(text: &str) -> Result<u64, quantity::QuantityError> {
-    quantity::parse_count(text)
+/// Bytes a second, more than none.
+pub fn byte_rate(text: &str) -> Result<u64, String> {
+    let rate = size(text).map_err(|error| error.to_string())?;
+    Some(rate)
+        .filter(|rate| *rate > 0)
+        .ok_or_else(|| "a rate is more than 0".to_owned())
 }
 
-/// A share of 1, written 0.01 or 1%.
-pub fn share(text: &str) -> Result<f64, quantity::QuantityError> {
-    quantity::parse_share(text)
+/// A number, at least 1.
+pub fn positive(text: &str) -> Result<u64, String> {
+    let number = count(text).map_err(|error| error.to_string())?;
+    Some(number)
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "give at least 1".to_owned())
 }

@@ -28,9 +28,9 @@ mod limits;
 #[path = "../src/load"]
 mod load {
     mod live;
-    mod words;
 }
 mod load_https;
+mod load_outputs;
 mod many_connections;
 mod memory;
 mod nic;

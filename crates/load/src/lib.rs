@@ -11,6 +11,7 @@ mod needs;
 pub mod pace;
 pub mod packets;
 pub mod pool;
+mod report;
 mod showing;
 pub mod sources;
 mod streams;

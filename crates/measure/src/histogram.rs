@@ -6,6 +6,7 @@
 //! Values are kept to three significant digits from 1 ns to [`LARGEST_NANOSECONDS`]. A longer one is recorded at that
 //! limit and counted as [`Histogram::beyond_range`], so no percentile forgets it and none invents its length.
 
+use crate::quantity;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
@@ -61,6 +62,18 @@ pub enum HistogramError {
     /// The bytes are not a V2 histogram.
     #[error("the histogram is not in the HdrHistogram V2 form ({0}): copy it whole, as it was written")]
     Encoding(String),
+}
+
+/// From the median to the longest, in one line.
+impl fmt::Display for Summary {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.max_ns];
+        let [median, p90, p99, p999, longest] = times.map(|time| quantity::duration(time as f64));
+        write!(
+            out,
+            "median {median}, p90 {p90}, p99 {p99}, p99.9 {p999}, longest {longest}"
+        )
+    }
 }
 
 impl Default for Histogram {

@@ -74,6 +74,15 @@ pub fn bytes(number: u64) -> String {
     format!("{} {}", trimmed(scaled), BINARY_UNITS[unit])
 }
 
+/// Bytes a second as bits: `1.5 Gbit/s`, `15 bit/s`.
+#[must_use]
+pub fn bits(bytes_per_second: f64) -> String {
+    let number = metric(bytes_per_second * 8.0);
+    // A number has a space before its prefix, and none without one.
+    let space = if number.contains(' ') { "" } else { " " };
+    format!("{number}{space}bit/s")
+}
+
 /// A length of time: `duration(1_200_000.0)` is `1.2 ms`.
 #[must_use]
 pub fn duration(nanoseconds: f64) -> String {

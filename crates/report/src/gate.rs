@@ -3,7 +3,6 @@
 //! In: text, and the figures that a document knows by name. Out: whether the condition holds, in words.
 
 use corelane_measure::metric::{Metric, Show};
-use std::fmt;
 use thiserror::Error;
 
 /// A figure that gates may name.
@@ -30,89 +29,55 @@ impl Figure {
 }
 
 /// A condition that must not hold.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Gate {
     figure: Figure,
-    comparison: Comparison,
+    holds: fn(&f64, &f64) -> bool,
     bound: f64,
     text: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-    Equal,
-    NotEqual,
-}
-
 /// Comparisons as they are written; those of two characters come first, as the others begin them.
-const COMPARISONS: [(&str, Comparison); 6] = [
-    (">=", Comparison::GreaterOrEqual),
-    ("<=", Comparison::LessOrEqual),
-    ("==", Comparison::Equal),
-    ("!=", Comparison::NotEqual),
-    (">", Comparison::Greater),
-    ("<", Comparison::Less),
+const COMPARISONS: [(&str, fn(&f64, &f64) -> bool); 6] = [
+    (">=", f64::ge),
+    ("<=", f64::le),
+    ("==", f64::eq),
+    ("!=", f64::ne),
+    (">", f64::gt),
+    ("<", f64::lt),
 ];
 
 /// Why text is no gate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum GateError {
-    /// No comparison in it.
-    #[error("'{0}' compares nothing: write 'p99 > 5ms'")]
-    NoComparison(String),
-    /// A name that no figure has.
-    #[error("there is no figure '{name}': give one of {known}")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// A bound that its figure cannot have.
-    #[error("'{text}' is no bound for {name}: write {example}")]
-    Bound {
-        /// The bound.
-        text: String,
-        /// The figure.
-        name: &'static str,
-        /// What a bound looks like.
-        example: &'static str,
-    },
-}
+#[error("{0}")]
+pub struct GateError(String);
 
 impl Gate {
     /// Reads a condition on one of these figures.
     ///
     /// # Errors
-    /// When it is none, see [`GateError`].
+    /// When it is none.
     pub fn parse(text: &str, figures: &[Figure]) -> Result<Self, GateError> {
         let found = COMPARISONS
             .iter()
-            .find_map(|(sign, comparison)| Some((text.split_once(sign)?, *comparison)));
-        let ((name, bound), comparison) = found.ok_or_else(|| GateError::NoComparison(text.to_owned()))?;
+            .find_map(|(sign, holds)| Some((text.split_once(sign)?, *holds)));
+        let ((name, bound), holds) =
+            found.ok_or_else(|| GateError(format!("'{text}' compares nothing: write 'p99 > 5ms'")))?;
         let (name, bound) = (name.trim(), bound.trim());
         let figure = figures.iter().find(|figure| figure.name == name).copied();
-        let figure = figure.ok_or_else(|| GateError::Unknown {
-            name: name.to_owned(),
-            known: figures
-                .iter()
-                .map(|figure| figure.name)
-                .collect::<Vec<_>>()
-                .join(", "),
+        let figure = figure.ok_or_else(|| {
+            let known: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
+            let known = known.join(", ");
+            GateError(format!("there is no figure '{name}': give one of {known}"))
         })?;
-        let bound = figure.show.parse(bound).ok_or_else(|| GateError::Bound {
-            text: bound.to_owned(),
-            name: figure.name,
-            example: figure.show.example(),
+        let value = figure.show.parse(bound).ok_or_else(|| {
+            let example = figure.show.example();
+            GateError(format!("'{bound}' is no bound for {name}: write {example}"))
         })?;
         Ok(Self {
             figure,
-            comparison,
-            bound,
+            holds,
+            bound: value,
             text: text.trim().to_owned(),
         })
     }
@@ -124,22 +89,8 @@ impl Gate {
         let Some(value) = value(self.figure.name) else {
             return Some(format!("'{}': there is no {}", self.text, self.figure.name));
         };
-        let holds = match self.comparison {
-            Comparison::Greater => value > self.bound,
-            Comparison::GreaterOrEqual => value >= self.bound,
-            Comparison::Less => value < self.bound,
-            Comparison::LessOrEqual => value <= self.bound,
-            Comparison::Equal => value == self.bound,
-            Comparison::NotEqual => value != self.bound,
-        };
         let shown = self.figure.show.words(value);
-        holds.then(|| format!("'{}': {} is {shown}", self.text, self.figure.name))
-    }
-}
-
-impl fmt::Display for Gate {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.text)
+        (self.holds)(&value, &self.bound).then(|| format!("'{}': {} is {shown}", self.text, self.figure.name))
     }
 }
 

@@ -296,6 +296,15 @@ impl Page {
     }
 }
 
+impl From<String> for Caveat {
+    fn from(sentence: String) -> Self {
+        Self {
+            about: String::new(),
+            sentence,
+        }
+    }
+}
+
 impl Caveat {
     fn line(&self) -> String {
         match self.about.as_str() {

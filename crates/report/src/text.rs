@@ -1,6 +1,7 @@
 //! Paragraphs for terminals: 100 columns, labels that hang, command lines as a shell takes them.
 
 use crate::table::wrap;
+use corelane_measure::quantity;
 use std::fmt::Write as _;
 
 /// What a terminal of the usual size shows without wrapping.
@@ -10,6 +11,20 @@ pub const WIDTH: usize = 100;
 pub fn command(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
     words.join(" ")
+}
+
+/// Counts by name, those of zero left out: `dropped 3, delayed 1,200`; `none` where nothing was counted.
+#[must_use]
+pub fn counted<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
+    let occurred = counts.into_iter().filter(|(_, count)| **count > 0);
+    let named: Vec<String> = occurred
+        .map(|(name, count)| format!("{name} {}", quantity::count(*count)))
+        .collect();
+    if named.is_empty() {
+        "none".to_owned()
+    } else {
+        named.join(", ")
+    }
 }
 
 /// Appends a paragraph that hangs under its label.

@@ -2,12 +2,13 @@
 
 mod text;
 
-use crate::outcome::{Done, Outcome, usage};
+use crate::machine::check_device;
+use crate::outcome::Outcome;
+use crate::shared::print;
 use clap::Args;
 use corelane_host::conditions::{Condition, Severity};
 use corelane_host::inventory::{self, Inventory};
 use serde::Serialize;
-use std::io::Write;
 
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane host\n  corelane host --dev lo --json\n\n\
@@ -44,14 +45,8 @@ pub fn run(arguments: &HostArguments) -> Outcome {
     if let Some(name) = &arguments.dev {
         inventory = only(inventory, name)?;
     }
-    let mut out = std::io::stdout().lock();
     if !arguments.check {
-        if arguments.json {
-            writeln!(out, "{}", serde_json::to_string_pretty(&inventory)?)?;
-        } else {
-            write!(out, "{}", text::inventory(&inventory))?;
-        }
-        return Ok(Done);
+        return print(arguments.json, &inventory, text::inventory);
     }
     let conditions = inventory::check(&inventory);
     let count = |severity| conditions.iter().filter(|one| one.severity == severity).count();
@@ -61,13 +56,11 @@ pub fn run(arguments: &HostArguments) -> Outcome {
         explains: count(Severity::Explains),
         conditions,
     };
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-    } else {
-        write!(out, "{}", text::conditions(&document.conditions))?;
-    }
+    print(arguments.json, &document, |document| {
+        text::conditions(&document.conditions)
+    })?;
     match document.spoils {
-        0 => Ok(Done),
+        0 => Ok(()),
         1 => anyhow::bail!("1 condition would spoil a measurement here"),
         spoils => anyhow::bail!("{spoils} conditions would spoil a measurement here"),
     }
@@ -75,17 +68,10 @@ pub fn run(arguments: &HostArguments) -> Outcome {
 
 /// The inventory with one device and what is said of it and of the machine.
 fn only(mut inventory: Inventory, name: &str) -> anyhow::Result<Inventory> {
-    let names: Vec<String> = inventory
-        .devices
-        .iter()
+    let names: Vec<String> = (inventory.devices.iter())
         .map(|device| device.name.clone())
         .collect();
-    if !names.iter().any(|known| known == name) {
-        let there = inventory
-            .devices_unknown
-            .unwrap_or_else(|| format!("this network namespace has {}", names.join(", ")));
-        return Err(usage("--dev", format!("there is no device {name}: {there}")));
-    }
+    check_device(&inventory, name)?;
     inventory.devices.retain(|device| device.name == name);
     // Conditions of devices are named `WHAT of DEVICE`.
     inventory.machine.conditions.retain(|condition| {

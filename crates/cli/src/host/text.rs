@@ -3,13 +3,11 @@
 use corelane_host::conditions::{Condition, Severity};
 use corelane_host::cpus::list;
 use corelane_host::ethtool::{Field, FlowType, Rss};
-use corelane_host::inventory::{Device, Fact, Inventory};
-use corelane_report::table::{Column, Table};
+use corelane_host::inventory::{Device, Fact, Inventory, ReceiveQueue};
+use corelane_report::table::Rows;
+use corelane_report::text::{WIDTH, paragraph};
 use std::collections::BTreeMap;
 use std::fmt::Display;
-
-/// The widest line.
-const COLUMNS: usize = 100;
 
 /// What is read before the value: `  hash fields  `.
 const LABEL: usize = 14;
@@ -57,10 +55,17 @@ pub fn conditions(conditions: &[Condition]) -> String {
             (None, Some(because)) => format!("unknown: {because}"),
             (None, None) => "unknown".to_owned(),
         };
-        text.push_str(&wrapped(word, &format!("{}: {value}", condition.name), 10));
-        text.push_str(&wrapped("", &format!("why: {}", condition.why), 10));
-        if let Some(mend) = &condition.mend {
-            text.push_str(&wrapped("", &format!("mend: {mend}"), 10));
+        let mend = condition.mend.as_ref().map(|mend| format!("mend: {mend}"));
+        paragraph(
+            &mut text,
+            &format!("{word:<10}"),
+            &format!("{}: {value}", condition.name),
+        );
+        for words in [Some(format!("why: {}", condition.why)), mend]
+            .into_iter()
+            .flatten()
+        {
+            paragraph(&mut text, &" ".repeat(10), &words);
         }
     }
     let fine = conditions
@@ -73,7 +78,7 @@ pub fn conditions(conditions: &[Condition]) -> String {
 
 fn device(device: &Device) -> String {
     let mut text = heading(device);
-    let mut line = |label: &str, value: String| text.push_str(&wrapped(&format!("  {label}"), &value, LABEL));
+    let mut line = |label: &str, value: String| labelled(&mut text, label, &value);
     if !device.addresses.is_empty() {
         line("addresses", join(&device.addresses));
     }
@@ -89,9 +94,15 @@ fn device(device: &Device) -> String {
     }
     for (because, names) in unknown {
         let words = format!("{}: {because}", names.join(", "));
-        text.push_str(&wrapped("  not known", &words, LABEL));
+        labelled(&mut text, "not known", &words);
     }
     text
+}
+
+/// A label, and a value beside it in as many lines as it needs.
+fn labelled(text: &mut String, label: &str, value: &str) {
+    let label = format!("  {label}");
+    paragraph(text, &format!("{label:<LABEL$}"), value);
 }
 
 /// The line that a device begins with.
@@ -122,35 +133,19 @@ fn heading(device: &Device) -> String {
 /// What chooses the queue of a frame.
 fn steering(device: &Device, line: &mut impl FnMut(&str, String)) {
     match &device.rss.value {
-        Some(own) => {
-            for (label, value) in rss(own, device.receive_queues.len()) {
-                line(label, value);
-            }
-        }
+        Some(own) => rss(own, device.receive_queues.len(), line),
         None => line("rss", reason(&device.rss)),
     }
     if device.has_hardware() || device.fields.value.is_some() {
         line("hash fields", told(&device.fields, fields));
     }
-    if let Some(contexts) = device
-        .contexts
-        .value
-        .as_ref()
-        .filter(|contexts| !contexts.is_empty())
-    {
+    if let Some(contexts @ [_, ..]) = device.contexts.value.as_deref() {
         let numbers: Vec<u32> = contexts.iter().map(|context| context.context).collect();
         line("contexts", list::format(&numbers));
     }
-    if let Some(rules) = device
-        .rules
-        .value
-        .as_ref()
-        .filter(|rules| !rules.rules.is_empty())
-    {
-        line(
-            "ntuple rules",
-            format!("{} go before the table", rules.rules.len()),
-        );
+    let rules = device.rules.value.as_ref().map_or(0, |rules| rules.rules.len());
+    if rules > 0 {
+        line("ntuple rules", format!("{rules} go before the table"));
     }
     if let Some(xdp) = &device.link.xdp {
         let programs = list::format(&xdp.programs);
@@ -168,26 +163,19 @@ fn settings(device: &Device, line: &mut impl FnMut(&str, String)) {
     if let Some(pause) = device.pause.value {
         let state = |on| if on { "on" } else { "off" };
         let negotiated = if pause.autonegotiate { ", negotiated" } else { "" };
+        let [receive, transmit] = [pause.receive, pause.transmit].map(state);
         line(
             "flow control",
-            format!(
-                "receive {}, transmit {}{negotiated}",
-                state(pause.receive),
-                state(pause.transmit)
-            ),
+            format!("receive {receive}, transmit {transmit}{negotiated}"),
         );
     }
     if let Some(rings) = device.rings.value {
         let number = |frames: Option<u32>| frames.map_or("-".to_owned(), |frames| frames.to_string());
+        let [receive, most] = [rings.receive, rings.receive_maximum].map(number);
+        let [transmit, most_transmit] = [rings.transmit, rings.transmit_maximum].map(number);
         line(
             "rings",
-            format!(
-                "receive {} of {}, transmit {} of {}",
-                number(rings.receive),
-                number(rings.receive_maximum),
-                number(rings.transmit),
-                number(rings.transmit_maximum)
-            ),
+            format!("receive {receive} of {most}, transmit {transmit} of {most_transmit}"),
         );
     }
     if let Some(bytes) = device.rx_copybreak.value {
@@ -219,7 +207,7 @@ fn settings(device: &Device, line: &mut impl FnMut(&str, String)) {
     }
 }
 
-fn rss(rss: &Rss, queues: usize) -> Vec<(&'static str, String)> {
+fn rss(rss: &Rss, queues: usize, line: &mut impl FnMut(&str, String)) {
     let transforms: Vec<String> = rss.transforms.iter().map(|one| format!(", {one:?}")).collect();
     let function = format!("{:?}{}", rss.function, transforms.concat()).to_lowercase();
     let key = match rss.key.len() {
@@ -234,14 +222,12 @@ fn rss(rss: &Rss, queues: usize) -> Vec<(&'static str, String)> {
         .iter()
         .map(|(queue, entries)| format!("{entries} to queue {queue}"))
         .collect();
-    vec![
-        ("hash", function),
-        ("key", key),
-        (
-            "table",
-            format!("{} entries: {}", rss.table.len(), shares.join(", ")),
-        ),
-    ]
+    line("hash", function);
+    line("key", key);
+    line(
+        "table",
+        format!("{} entries: {}", rss.table.len(), shares.join(", ")),
+    );
 }
 
 fn fields(fields: &BTreeMap<FlowType, Vec<Field>>) -> String {
@@ -264,45 +250,27 @@ fn fields(fields: &BTreeMap<FlowType, Vec<Field>>) -> String {
 }
 
 fn queues(device: &Device) -> String {
-    let headers = [
-        "queue",
-        "napi",
-        "irq",
-        "name",
-        "cpus",
-        "nodes",
-        "rps",
-        "rfs",
-        "xps of tx",
-    ];
-    let columns = headers.map(|header| match header {
-        "name" => Column::left(header).may_shrink(),
-        "queue" | "napi" | "irq" | "rfs" => Column::right(header),
-        _ => Column::left(header),
-    });
-    let mut table = Table::new(columns.to_vec());
-    for queue in &device.receive_queues {
-        let sending = device
-            .transmit_queues
-            .iter()
-            .find(|sending| sending.queue == queue.queue);
-        let xps = sending.map_or("-".to_owned(), |sending| cpus(&sending.xps_cpus));
-        table.row([
-            queue.queue.to_string(),
-            number(&queue.napi),
-            number(&queue.interrupt),
-            queue.interrupt_name.clone().unwrap_or_else(|| "-".to_owned()),
-            cpus(&queue.cpus),
-            list::format(&queue.nodes),
-            cpus(&queue.rps_cpus),
-            number(&queue.rfs_flows),
-            xps,
-        ]);
-    }
     if device.receive_queues.is_empty() {
         return String::new();
     }
-    let lines = table.render(COLUMNS - 2);
+    let xps = |queue: &ReceiveQueue| {
+        let mut sending = device.transmit_queues.iter();
+        let sending = sending.find(|sending| sending.queue == queue.queue);
+        sending.map_or("-".to_owned(), |sending| cpus(&sending.xps_cpus))
+    };
+    let name = |queue: &ReceiveQueue| queue.interrupt_name.clone().unwrap_or_else(|| "-".to_owned());
+    let table = Rows::of(&device.receive_queues)
+        .right("queue", |queue| queue.queue.to_string())
+        .right("napi", |queue| number(&queue.napi))
+        .right("irq", |queue| number(&queue.interrupt))
+        .shrinking("name", name)
+        .left("cpus", |queue| cpus(&queue.cpus))
+        .left("nodes", |queue| list::format(&queue.nodes))
+        .left("rps", |queue| cpus(&queue.rps_cpus))
+        .right("rfs", |queue| number(&queue.rfs_flows))
+        .left("xps of tx", xps)
+        .table();
+    let lines = table.render(WIDTH - 2);
     lines.lines().map(|line| format!("  {line}\n")).collect()
 }
 
@@ -340,51 +308,16 @@ fn join(words: impl IntoIterator<Item = impl Display>) -> String {
     words.join(", ")
 }
 
-/// A label and words beside it, in as many lines as they need. A word longer than a line has a line of its own.
-fn wrapped(label: &str, words: &str, indent: usize) -> String {
-    let mut text = String::new();
-    let mut line = format!("{label:<indent$}");
-    let mut empty = true;
-    for word in words.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            text.push_str(line.trim_end());
-            text.push('\n');
-            line = " ".repeat(indent);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    text.push_str(line.trim_end());
-    text.push('\n');
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_words_are_wrapped_under_themselves() {
-        let text = wrapped("  label", &"word ".repeat(40), 10);
-        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
-        assert!(
-            text.lines()
-                .skip(1)
-                .all(|line| line.starts_with("          word")),
-            "{text}"
-        );
-    }
 
     #[test]
     fn this_machine_is_told_in_lines_that_fit() {
         let machine = corelane_host::inventory::inventory();
         let text = inventory(&machine);
         assert!(text.contains("lo: loopback"), "{text}");
-        let wide = |line: &&str| line.chars().count() > COLUMNS && line.split_whitespace().count() > 2;
+        let wide = |line: &&str| line.chars().count() > WIDTH && line.split_whitespace().count() > 2;
         assert_eq!(text.lines().find(wide), None, "{text}");
     }
 }

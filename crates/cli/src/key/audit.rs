@@ -1,16 +1,16 @@
 //! `corelane key audit`: a key and flows enter; what is wrong with them leaves.
 
 use super::traffic::{self, TrafficArguments};
-use crate::outcome::{Done, Outcome};
-use crate::shared::RuleArguments;
+use crate::outcome::Outcome;
+use crate::shared::{RuleArguments, print};
 use crate::steering;
 use clap::Args;
 use corelane_measure::quantity::count;
-use corelane_report::table::{Column, Table};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
+use corelane_rss::HashFields;
 use corelane_rss::audit::{self, Audit, Imbalance, Severity};
-use corelane_rss::{HashFields, Steering};
 use serde::Serialize;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// Shown under `--help`.
@@ -56,10 +56,7 @@ struct AuditDocument {
 
 /// Audits, prints, and fails when the key should not be used.
 pub fn run(arguments: &AuditArguments) -> Outcome {
-    let rule = match &arguments.steering {
-        Some(path) => steering::from_file(path)?,
-        None => steering::without_cpus(&arguments.rule, arguments.hash)?,
-    };
+    let rule = steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, arguments.hash)?;
     let audit = audit::audit(&rule.key, rule.hash_fields, &rule.table, arguments.symmetric);
     let (traffic, imbalance) = traffic::imbalance(&arguments.traffic, &rule)?;
     let document = AuditDocument {
@@ -71,105 +68,71 @@ pub fn run(arguments: &AuditArguments) -> Outcome {
         traffic,
         imbalance,
     };
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-    } else {
-        print(&mut out, &document, &rule)?;
-    }
+    print(arguments.json, &document, |document| {
+        text(document, rule.table.buckets())
+    })?;
     if !document.passes {
         anyhow::bail!("the key does not pass: corelane key generate makes one that does");
     }
-    Ok(Done)
+    Ok(())
 }
 
-fn print(out: &mut impl Write, document: &AuditDocument, rule: &Steering) -> io::Result<()> {
-    let audit = &document.audit;
-    let yes = |value: bool| if value { "yes" } else { "no" };
+fn text(document: &AuditDocument, buckets: usize) -> String {
+    let AuditDocument { audit, imbalance, .. } = document;
+    let [ipv4, ipv6] = [audit.symmetric_ipv4, audit.symmetric_ipv6].map(|is| if is { "yes" } else { "no" });
     let period = audit
         .period
         .map_or("none".to_owned(), |bits| format!("{bits} bits"));
-    writeln!(out, "key {}", audit.key)?;
-    writeln!(
-        out,
-        "{} bytes, {:.1} % ones, entropy {:.2} bits a byte of {:.2}, period {period}",
-        audit.bytes,
-        100.0 * audit.ones,
-        audit.entropy_bits_per_byte,
-        audit.entropy_possible
-    )?;
-    writeln!(
-        out,
-        "hash of {} independent bits, {} in the table; symmetric: IPv4 {}, IPv6 {}",
-        audit.hash_rank,
-        audit.table_bits,
-        yes(audit.symmetric_ipv4),
-        yes(audit.symmetric_ipv6)
-    )?;
-    let mut fields = Table::new(vec![
-        Column::left("field"),
-        Column::right("bits"),
-        Column::right("rank"),
-        Column::right("possible"),
-    ]);
-    for field in &audit.fields {
-        let name = format!("{} {}", field.family, field.field);
-        fields.row([
-            name,
-            field.input_bits.to_string(),
-            field.rank.to_string(),
-            field.possible.to_string(),
-        ]);
+    let (entropy, possible) = (audit.entropy_bits_per_byte, audit.entropy_possible);
+    let fields = Rows::of(&audit.fields)
+        .left("field", |field| format!("{} {}", field.family, field.field))
+        .right("bits", |field| field.input_bits.to_string())
+        .right("rank", |field| field.rank.to_string())
+        .right("possible", |field| field.possible.to_string())
+        .table();
+    let mut lines = vec![
+        format!("key {}", audit.key),
+        format!(
+            "{} bytes, {:.1} % ones, entropy {entropy:.2} bits a byte of {possible:.2}, period {period}",
+            audit.bytes,
+            100.0 * audit.ones
+        ),
+        format!(
+            "hash of {} independent bits, {} in the table; symmetric: IPv4 {ipv4}, IPv6 {ipv6}\n",
+            audit.hash_rank, audit.table_bits
+        ),
+        fields.render(WIDTH),
+        format!("{} over {buckets} buckets:", document.traffic),
+        format!(
+            "  fullest {:.3} of the mean, {:.1} deviations above its share",
+            imbalance.fullest_over_mean, imbalance.worst_deviations
+        ),
+    ];
+    lines.extend(imbalance.buckets.iter().take(SHOWN).map(|bucket| {
+        let (number, flows) = (bucket.bucket.index(), count(bucket.flows));
+        format!("  bucket {number:>3} {flows:>11} flows")
+    }));
+    if imbalance.buckets.len() > SHOWN {
+        lines.push("  … (--json has all)".to_owned());
     }
-    write!(out, "\n{}", fields.render(100))?;
-    print_imbalance(out, document, rule)?;
-    for finding in &audit.findings {
-        let mark = if finding.severity == Severity::Failure {
-            "FAIL"
-        } else {
-            "note"
-        };
-        writeln!(out, "{mark}  {}", finding.what)?;
+    lines.push(String::new());
+    lines.extend(audit.findings.iter().map(|finding| {
+        let failure = finding.severity == Severity::Failure;
+        format!("{}  {}", if failure { "FAIL" } else { "note" }, finding.what)
+    }));
+    if imbalance.worst_deviations > Imbalance::SUSPICIOUS {
+        let what = "chance does not explain the fullest bucket: these flows and this key do not go together";
+        lines.push(format!("FAIL  {what}"));
     }
-    if document.imbalance.worst_deviations > Imbalance::SUSPICIOUS {
-        writeln!(
-            out,
-            "FAIL  chance does not explain the fullest bucket: these flows and this key do not go together"
-        )?;
-    }
-    writeln!(
-        out,
-        "{}",
+    lines.push(
         if document.passes {
             "the key passes"
         } else {
             "the key does not pass"
         }
-    )
-}
-
-fn print_imbalance(out: &mut impl Write, document: &AuditDocument, rule: &Steering) -> io::Result<()> {
-    let imbalance = &document.imbalance;
-    writeln!(
-        out,
-        "\n{} over {} buckets:\n  fullest {:.3} of the mean, {:.1} deviations above its share",
-        document.traffic,
-        rule.table.buckets(),
-        imbalance.fullest_over_mean,
-        imbalance.worst_deviations
-    )?;
-    for bucket in imbalance.buckets.iter().take(SHOWN) {
-        writeln!(
-            out,
-            "  bucket {:>3} {:>11} flows",
-            bucket.bucket.index(),
-            count(bucket.flows)
-        )?;
-    }
-    if imbalance.buckets.len() > SHOWN {
-        writeln!(out, "  … (--json has all)")?;
-    }
-    writeln!(out)
+        .to_owned(),
+    );
+    lines.join("\n") + "\n"
 }
 
 /// Buckets shown one by one.

@@ -1,12 +1,13 @@
 //! `corelane key generate`: what is wanted of keys enters, random keys that pass the audit leave.
 
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
+use crate::shared::print;
 use clap::{Args, ValueEnum};
 use corelane_rss::audit::{self, Family};
 use corelane_rss::{HashFields, IndirectionTable, Key};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::Read;
 
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane key generate\n  corelane key generate --count 3 --bytes 52\n  \
@@ -93,23 +94,12 @@ pub fn run(arguments: &GenerateArguments) -> Outcome {
         refused: 0,
     };
     for _ in 0..arguments.count {
-        document.keys.push(draw(
-            arguments,
-            families,
-            &table,
-            &mut random,
-            &mut document.refused,
-        )?);
+        let key = draw(arguments, families, &table, &mut random, &mut document.refused)?;
+        document.keys.push(key);
     }
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-    } else {
-        for key in &document.keys {
-            writeln!(out, "{key}")?;
-        }
-    }
-    Ok(Done)
+    print(arguments.json, &document, |document| {
+        document.keys.iter().map(|key| format!("{key}\n")).collect()
+    })
 }
 
 fn draw(

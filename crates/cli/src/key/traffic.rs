@@ -1,10 +1,11 @@
 //! Flows to audit a key with: a capture, a list, or flows drawn from a pool enter; how they fall on the buckets leaves.
 
 use crate::capture;
+use crate::documents::entries;
 use crate::outcome::usage;
 use clap::Args;
 use corelane_load::pool::Pool;
-use corelane_measure::quantity::{self, QuantityError};
+use corelane_measure::quantity;
 use corelane_packet::Dissection;
 use corelane_rss::audit::{self, Imbalance};
 use corelane_rss::{HashFields, Steering, Tuple};
@@ -46,7 +47,10 @@ pub fn imbalance(arguments: &TrafficArguments, rule: &Steering) -> anyhow::Resul
     let (what, flows) = if let Some(path) = &arguments.pcap {
         (format!("flows of {}", path.display()), of_capture(path)?)
     } else if let Some(path) = &arguments.flow_list {
-        (format!("flows of {}", path.display()), of_list(path)?)
+        (
+            format!("flows of {}", path.display()),
+            entries("--flow-list", path, flow)?.into_iter().collect(),
+        )
     } else {
         let what = format!("drawn from {} to {}", arguments.clients, arguments.server);
         (what, drawn(arguments, rule.hash_fields)?)
@@ -77,17 +81,6 @@ fn of_capture(path: &Path) -> anyhow::Result<HashSet<Tuple>> {
     Ok(flows)
 }
 
-fn of_list(path: &Path) -> anyhow::Result<HashSet<Tuple>> {
-    let wrong = |error: &dyn std::fmt::Display| usage("--flow-list", format!("{}: {error}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    let lines = (1..)
-        .zip(text.lines())
-        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    lines
-        .map(|(number, line)| flow(line).map_err(|error| wrong(&format!("line {number}: {error}"))))
-        .collect()
-}
-
 /// A flow as `10.11.2.3:4000 10.11.2.1:8080`, an arrow between them allowed.
 fn flow(line: &str) -> Result<Tuple, String> {
     let mut ends = line
@@ -113,10 +106,9 @@ fn drawn(arguments: &TrafficArguments, fields: HashFields) -> anyhow::Result<Has
     if clients.is_empty() {
         return Err(usage("--clients", "no address of the server's family"));
     }
-    let ports: u64 = if fields == HashFields::FourTuple {
-        64_512
-    } else {
-        1
+    let ports: u64 = match fields {
+        HashFields::FourTuple => 64_512,
+        HashFields::TwoTuple => 1,
     };
     let possible = clients.len() as u64 * ports;
     let wanted = arguments.flows.min(possible);
@@ -138,10 +130,8 @@ fn drawn(arguments: &TrafficArguments, fields: HashFields) -> anyhow::Result<Has
 }
 
 fn flow_count(text: &str) -> Result<u64, String> {
-    let count: Result<u64, QuantityError> = quantity::parse_count(text);
-    let count = count.map_err(|error| error.to_string())?;
-    match count {
-        1..=MOST_FLOWS => Ok(count),
+    match quantity::parse_count(text).map_err(|error| error.to_string())? {
+        count @ 1..=MOST_FLOWS => Ok(count),
         _ => Err(format!("give 1 to {MOST_FLOWS}")),
     }
 }

@@ -1,8 +1,8 @@
 //! The test bed of an experiment, and what of its machine and devices may spoil the result.
 
-use crate::outcome::CannotRun;
+use crate::outcome::cannot_run;
 use clap::ValueEnum;
-use corelane_host::bed::{Bed, BedPlan};
+use corelane_host::bed::{self, Bed, BedPlan};
 use corelane_host::conditions::{self, Snapshot};
 
 /// The addresses of the posts ("Receive side scaling: testing UDP throughput"). They exist only in the bed's namespaces.
@@ -33,10 +33,17 @@ pub enum BedArgument {
     Loopback,
 }
 
+/// Enters a user namespace, as namespaces without privilege need one around them; while there is one thread.
+pub fn enter(wanted: BedArgument) {
+    if wanted != BedArgument::Loopback {
+        // A refusal is no error here: the bed says what it could not have, and why.
+        let _ = bed::enter_user_namespace();
+    }
+}
+
 /// A bed for so many buckets, over which a payload of `size` bytes passes whole: the device counts frames, and a fragment is
 /// one. `queues` is the number of queues of each end, the kernel's choice where `None`.
 pub fn build_bed(wanted: BedArgument, buckets: usize, size: u32, queues: Option<u32>) -> anyhow::Result<Bed> {
-    let constant = "the bed's addresses are constants of the right form";
     let clients = if buckets > BUCKETS_OF_CLIENTS {
         MORE_CLIENTS
     } else {
@@ -45,35 +52,33 @@ pub fn build_bed(wanted: BedArgument, buckets: usize, size: u32, queues: Option<
     let plan = BedPlan {
         mtu: Some((size + HEADER_BYTES).max(USUAL_MTU)),
         queues,
-        loopback_ok: wanted != BedArgument::Namespaces,
-        ..BedPlan::new(
-            SERVER.parse().expect(constant),
-            vec![clients.parse().expect(constant)],
-        )
+        ..plan(wanted, clients)
     };
     let bed = match wanted {
         BedArgument::Loopback => Bed::loopback(&plan, "asked for with --bed loopback".to_owned()),
         BedArgument::Auto | BedArgument::Namespaces => Bed::build(&plan),
     };
-    bed.map_err(|error| CannotRun(error.to_string()).into())
+    bed.map_err(cannot_run)
 }
 
 /// The plan of a bed that holds so many connections, and one such bed, to be asked about. Its clients' pool has addresses
 /// for fifteen million.
 pub fn bed_for_connections(wanted: BedArgument, connections: u64) -> anyhow::Result<(BedPlan, Bed)> {
-    let constant = "the bed's addresses are constants of the right form";
     let plan = BedPlan {
-        loopback_ok: wanted != BedArgument::Namespaces,
         loopback: wanted == BedArgument::Loopback,
         connections: Some(u32::try_from(connections).unwrap_or(u32::MAX)),
-        ..BedPlan::new(
-            SERVER.parse().expect(constant),
-            vec![CONNECTING_CLIENTS.parse().expect(constant)],
-        )
+        ..plan(wanted, CONNECTING_CLIENTS)
     };
-    match Bed::build(&plan) {
-        Ok(bed) => Ok((plan, bed)),
-        Err(error) => Err(CannotRun(error.to_string()).into()),
+    let bed = Bed::build(&plan).map_err(cannot_run)?;
+    Ok((plan, bed))
+}
+
+fn plan(wanted: BedArgument, clients: &str) -> BedPlan {
+    let constant = "the bed's addresses are constants of the right form";
+    let (server, clients) = (SERVER.parse().expect(constant), clients.parse().expect(constant));
+    BedPlan {
+        loopback_ok: wanted != BedArgument::Namespaces,
+        ..BedPlan::new(server, vec![clients])
     }
 }
 

@@ -1,8 +1,8 @@
 //! `corelane lab classify`: the cache laboratory.
 
 use crate::lab::shell::{self, ShellArguments};
-use crate::outcome::{CannotRun, Outcome};
-use crate::steering::{self, Asking};
+use crate::outcome::{Outcome, cannot_run};
+use crate::steering;
 use crate::values::{count, duration};
 use clap::Args;
 use corelane_host::conditions;
@@ -74,18 +74,19 @@ pub struct ClassifyArguments {
 
 /// Measures and reports.
 pub fn run(arguments: &ClassifyArguments) -> Outcome {
-    let cpus = steering::place(arguments.cpus.as_deref(), None, Asking::Workers)?;
+    let cpus = steering::worker_cpus(arguments.cpus.as_deref(), None)?;
     let first = *cpus
         .first()
-        .ok_or_else(|| CannotRun("there is no CPU to run on".to_owned()))?;
+        .ok_or_else(|| cannot_run("there is no CPU to run on"))?;
     let snapshot = conditions::snapshot(&[]);
     let facts = shell::facts(&snapshot);
     let mut experiment = Classification::new(request(arguments, cpus), data_caches(first)?, facts);
     let trial_seconds = arguments.duration.as_secs_f64();
     shell::run(
-        &arguments.shell,
+        arguments.shell.schedule(),
+        &arguments.shell.run,
         &mut experiment,
-        (&snapshot, trial_seconds),
+        (Some(&snapshot), trial_seconds),
         shell::name_flags,
     )
 }

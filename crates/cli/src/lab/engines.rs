@@ -1,13 +1,12 @@
 //! `corelane lab engines`: which way to hash and which way to move datagrams is best here.
 
-use crate::lab::bed::{BedArgument, PORT, build_bed, snapshot};
+use crate::lab::bed::{self, BedArgument, PORT, build_bed, snapshot};
 use crate::lab::shell::{self, RunArguments};
-use crate::outcome::{CannotRun, Outcome};
-use crate::steering::{self, Asking};
+use crate::outcome::{Outcome, cannot_run};
+use crate::steering;
 use crate::values::duration;
-use anyhow::Context;
 use clap::Args;
-use corelane_host::{bed, limits};
+use corelane_host::limits;
 use corelane_lab::engines::{Comparison, PAYLOAD_BYTES, Request, WayName};
 use corelane_lab::experiment::Schedule;
 use std::time::Duration;
@@ -45,10 +44,8 @@ pub struct EnginesArguments {
 pub fn run(arguments: &EnginesArguments) -> Outcome {
     let (server_cpu, client_cpu) = cpus(arguments.cpus.as_deref())?;
     let (hashes, udp) = Request::ways(&arguments.ways);
-    // While there is one thread: namespaces without privilege need a user namespace around them.
-    if arguments.bed != BedArgument::Loopback && !udp.is_empty() {
-        // A refusal is no error here: the bed says what it could not have, and why.
-        let _ = bed::enter_user_namespace();
+    if !udp.is_empty() {
+        bed::enter(arguments.bed);
     }
     let bed = build_bed(arguments.bed, 1, PAYLOAD_BYTES as u32, None)?;
     let snapshot = snapshot(&bed);
@@ -64,11 +61,11 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
             seed: arguments.seed,
         },
         (bed, PORT),
-        std::env::current_exe().context("finding the program's own file")?,
+        shell::program()?,
         shell::facts(&snapshot),
         limits::open_descriptors()?,
     );
-    shell::run_scheduled(
+    shell::run(
         Schedule::unguarded(arguments.rounds, arguments.seed),
         &arguments.run,
         &mut comparison,
@@ -79,14 +76,10 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
 
 /// The CPU of the server and that of the client.
 fn cpus(list: Option<&str>) -> anyhow::Result<(u32, u32)> {
-    let usable = steering::place(list, None, Asking::Workers)?;
+    let usable = steering::worker_cpus(list, None)?;
     let first = usable.first().copied();
-    let last = if list.is_some() {
-        usable.last().copied()
-    } else {
-        first
-    };
+    let last = list.map_or(first, |_| usable.last().copied());
     first
         .zip(last)
-        .ok_or_else(|| CannotRun("there is no CPU to run on".to_owned()).into())
+        .ok_or_else(|| cannot_run("there is no CPU to run on"))
 }

@@ -1,8 +1,7 @@
 //! `corelane lab nic`: the proof on NICs that really do RSS, emulated.
 
 use crate::lab::shell::{self, RunArguments};
-use crate::outcome::{CannotRun, Outcome};
-use anyhow::Context;
+use crate::outcome::{Outcome, cannot_run};
 use clap::Args;
 use corelane_guest::{GuestError, kernel_directories};
 use corelane_host::bed::BedError;
@@ -36,17 +35,17 @@ pub fn run(arguments: &NicArguments) -> Outcome {
     let mut proof = NicProof {
         plan: NicPlan::new(arguments.flows as usize, arguments.seed)?,
         kernel_directories: kernel_directories(cache().as_deref()),
-        program: std::env::current_exe().context("finding the program's own file")?,
+        program: shell::program()?,
         facts: shell::facts(None),
     };
-    shell::run_scheduled(
+    shell::run(
         Schedule::unguarded(1, arguments.seed),
         &arguments.run,
         &mut proof,
         (None, GUEST_SECONDS),
         |error| match error {
             LabError::Guest(GuestError::Missing { .. }) | LabError::Bed(BedError::Namespace { .. }) => {
-                CannotRun(error.to_string()).into()
+                cannot_run(error)
             }
             error => error.into(),
         },

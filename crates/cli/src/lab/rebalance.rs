@@ -1,14 +1,13 @@
 //! `corelane lab rebalance`: a skewed load before, while and after the table is changed, against static RSS.
 
-use crate::lab::bed::{BedArgument, build_bed, snapshot};
+use crate::lab::bed::{self, BedArgument, build_bed, snapshot};
 use crate::lab::shell::{self, RunArguments};
 use crate::outcome::{Outcome, usage};
 use crate::shared::RuleArguments;
-use crate::steering::{self, Asking};
+use crate::steering;
 use crate::values::{duration, rate};
-use anyhow::Context;
 use clap::Args;
-use corelane_host::bed::{self, Bed, BedKind};
+use corelane_host::bed::{Bed, BedKind};
 use corelane_lab::experiment::Schedule;
 use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, Request};
 use corelane_rss::HashFields;
@@ -56,10 +55,7 @@ pub struct RebalanceArguments {
 
 /// `corelane lab rebalance`.
 pub fn run(arguments: &RebalanceArguments) -> Outcome {
-    if arguments.bed != BedArgument::Loopback {
-        // Unprivileged processes may make namespaces in one of their own; where not, the bed says why.
-        let _ = bed::enter_user_namespace();
-    }
+    bed::enter(arguments.bed);
     let (bed, request) = request(arguments)?;
     corelane_host::limits::open_descriptors()?;
     let snapshot = snapshot(&bed);
@@ -68,10 +64,10 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
     let mut experiment = Rebalance {
         request,
         bed,
-        program: std::env::current_exe().context("this program's own path")?,
+        program: shell::program()?,
         facts: shell::facts(&snapshot),
     };
-    shell::run_scheduled(
+    shell::run(
         Schedule::unguarded(arguments.rounds, arguments.seed),
         &arguments.run,
         &mut experiment,
@@ -81,10 +77,11 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
 }
 
 fn request(arguments: &RebalanceArguments) -> anyhow::Result<(Bed, Request)> {
-    let asking = Asking::Buckets {
-        share: arguments.share_cpus,
-    };
-    let cpus = steering::place(arguments.cpus.as_deref(), arguments.rule.buckets, asking)?;
+    let cpus = steering::bucket_cpus(
+        arguments.cpus.as_deref(),
+        arguments.rule.buckets,
+        arguments.share_cpus,
+    )?;
     if !(0.0..=10.0).contains(&arguments.exponent) {
         return Err(usage("--exponent", "give 0 to 10"));
     }

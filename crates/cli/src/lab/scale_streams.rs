@@ -1,18 +1,17 @@
 //! What `corelane lab scale http` and `tcp` share: buckets, connections, controls and subjects as arguments, and the run.
 
-use crate::lab::bed::{BedArgument, PORT, bed_for_connections, snapshot};
+use crate::lab::bed::{self, BedArgument, PORT, bed_for_connections, snapshot};
 use crate::lab::shell::{self, ShellArguments};
 use crate::outcome::{Outcome, usage};
-use crate::steering::{self, Asking};
-use crate::values::count;
-use anyhow::Context;
+use crate::steering;
+use crate::values::positive;
 use clap::Args;
-use corelane_host::{bed, limits};
+use corelane_host::limits;
 use corelane_lab::scale::Placement;
 use corelane_lab::streams::{
     Protocol, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest, Traffic,
 };
-use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_rss::{HashFields, Key};
 use corelane_worker::engine::EngineKind;
 use std::time::Duration;
 
@@ -37,7 +36,7 @@ pub struct StreamsArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placements: Option<Vec<Placement>>,
     /// Connections in all, such as 1k,10k,100k,1M
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64", value_parser = count)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64", value_parser = positive)]
     pub connections: Vec<u64>,
     /// Another server in place of ours: a command as a shell takes it
     #[arg(long, value_name = "COMMAND")]
@@ -85,11 +84,7 @@ pub struct Asked {
 pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     let descriptor_limit = limits::open_descriptors()?;
     let request = request(arguments, asked, descriptor_limit)?;
-    // While there is one thread: namespaces without privilege need a user namespace around them.
-    if arguments.bed != BedArgument::Loopback {
-        // A refusal is no error here: the bed says what it could not have, and why.
-        let _ = bed::enter_user_namespace();
-    }
+    bed::enter(arguments.bed);
     let most = arguments.connections.iter().copied().max().unwrap_or(1);
     let (bed_plan, bed) = bed_for_connections(arguments.bed, most)?;
     let snapshot = snapshot(&bed);
@@ -101,15 +96,16 @@ pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     let mut experiment = Streams {
         plan,
         bed: (&bed).into(),
-        program: std::env::current_exe().context("finding the program's own file")?,
+        program: shell::program()?,
         facts: shell::facts(&snapshot),
     };
     // Each trial builds its own.
     drop(bed);
     shell::run(
-        &arguments.shell,
+        arguments.shell.schedule(),
+        &arguments.shell.run,
         &mut experiment,
-        (&snapshot, trial_seconds),
+        (Some(&snapshot), trial_seconds),
         Into::into,
     )
 }
@@ -120,36 +116,24 @@ fn request(
     descriptor_limit: usize,
 ) -> anyhow::Result<StreamsRequest> {
     let cpus = cpus(arguments, descriptor_limit)?;
-    let table = IndirectionTable::round_robin(arguments.table_size, cpus.len())
-        .map_err(|error| usage("--table-size and --buckets", error))?;
-    if let Some(active) = arguments
-        .active
-        .iter()
-        .flatten()
-        .find(|active| !(1..=cpus.len()).contains(*active))
-    {
+    let buckets = cpus.len();
+    let active = arguments.active.iter().flatten();
+    if let Some(active) = active.copied().find(|active| !(1..=buckets).contains(active)) {
         return Err(usage(
             "--active",
-            format!("{active} of {} buckets cannot be loaded", cpus.len()),
+            format!("{active} of {buckets} buckets cannot be loaded"),
         ));
     }
-    if asked.rate.is_some_and(|rate| rate <= 0.0) {
-        return Err(usage("--rate", "a rate is more than 0"));
-    }
-    if arguments.connections.contains(&0) {
-        return Err(usage("--connections", "give at least 1"));
-    }
     let client_cpus = arguments.client_cpus.as_deref();
-    let client_cpus = client_cpus.map(|list| steering::place(Some(list), None, Asking::Workers));
+    let client_cpus = client_cpus.map(|list| steering::worker_cpus(Some(list), None));
     Ok(StreamsRequest {
         protocol: asked.protocol,
-        steering: Steering {
-            key: arguments.key.clone().unwrap_or(Key::VERIFICATION),
-            hash_fields: HashFields::FourTuple,
-            table,
+        steering: steering::round_robin(
+            arguments.key.as_ref(),
+            arguments.table_size,
+            HashFields::FourTuple,
             cpus,
-            generation: 0,
-        },
+        )?,
         servers: arguments.models.clone(),
         subject: arguments.subject.clone().map(|command| SubjectRequest {
             command,
@@ -173,11 +157,8 @@ fn request(
 
 /// The CPU of each bucket: as many buckets as asked for; else one a CPU, or as many as the descriptor tables have to be.
 fn cpus(arguments: &StreamsArguments, descriptor_limit: usize) -> anyhow::Result<Vec<u32>> {
-    let asking = Asking::Buckets {
-        share: arguments.share_cpus,
-    };
     let list = arguments.cpus.as_deref();
-    let cpus = steering::place(list, arguments.buckets, asking)?;
+    let cpus = steering::bucket_cpus(list, arguments.buckets, arguments.share_cpus)?;
     let most = arguments.connections.iter().copied().max().unwrap_or(1);
     if arguments.buckets.is_some() || arguments.subject.is_some() {
         return Ok(cpus);

@@ -2,7 +2,7 @@
 
 use super::scale_streams::{self, Asked, StreamsArguments};
 use crate::outcome::{Outcome, usage};
-use crate::values::{duration, size, write_size};
+use crate::values::{byte_rate, duration, write_size};
 use clap::Args;
 use corelane_lab::streams::{Protocol, Traffic};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct ScaleTcpArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64KiB,128", value_parser = write_size)]
     pub size: Vec<u32>,
     /// Bytes a second that the clients write over all connections, not with source [default: as many as they can]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
     pub rate: Option<u64>,
     /// Length of one trial, from when every connection is open; until the last byte has arrived it goes on
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]

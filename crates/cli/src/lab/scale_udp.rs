@@ -1,54 +1,31 @@
 //! `corelane lab scale udp`: the scaling experiment for datagrams.
 
-use crate::lab::bed::{BedArgument, PORT, build_bed, snapshot};
+use crate::lab::bed::{self, BedArgument, PORT, build_bed, snapshot};
 use crate::lab::shell::{self, ShellArguments};
 use crate::outcome::{Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
-use crate::steering::{self, Asking};
+use crate::steering;
 use crate::values::{duration, size};
-use anyhow::Context;
 use clap::Args;
-use corelane_host::bed;
 use corelane_host::limits;
 use corelane_lab::scale::{Observe, Placement, Scale, ScaleError, ScalePlan, ScaleRequest};
 use corelane_load::sources::SourceError;
 use corelane_load::udp::{Skew, UdpLoadError};
 use corelane_proto::probe::Stamp;
-use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_rss::{HashFields, Key};
 use corelane_serve::udp::{Answers, Mode, Model};
 use corelane_serve::{UnknownWord, read_word};
 use serde::de::DeserializeOwned;
-use std::str::FromStr;
 use std::time::Duration;
 
-/// Models to compare: a list, or all there are.
+/// A list without repetition, or all that there is.
 #[derive(Debug, Clone)]
-pub struct Models(pub Vec<Model>);
+pub struct Choice<T>(pub Vec<T>);
 
-impl FromStr for Models {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        each(text, &Model::ALL).map(Self)
-    }
-}
-
-/// Ways to answer to try: a list, or all there are.
-#[derive(Debug, Clone)]
-pub struct AnswerWays(pub Vec<Answers>);
-
-impl FromStr for AnswerWays {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        each(text, &Answers::ALL).map(Self)
-    }
-}
-
-/// The words of a list, each once, or `all`.
-fn each<T: DeserializeOwned + Copy + PartialEq>(text: &str, all: &[T]) -> Result<Vec<T>, UnknownWord> {
+/// Reads `all`, or a list of words.
+fn choice<T: DeserializeOwned + Copy + PartialEq>(text: &str, all: &[T]) -> Result<Choice<T>, UnknownWord> {
     if text == "all" {
-        return Ok(all.to_vec());
+        return Ok(Choice(all.to_vec()));
     }
     let mut words = Vec::new();
     for word in text.split(',') {
@@ -57,7 +34,15 @@ fn each<T: DeserializeOwned + Copy + PartialEq>(text: &str, all: &[T]) -> Result
             words.push(word);
         }
     }
-    Ok(words)
+    Ok(Choice(words))
+}
+
+fn models(text: &str) -> Result<Choice<Model>, UnknownWord> {
+    choice(text, &Model::ALL)
+}
+
+fn ways(text: &str) -> Result<Choice<Answers>, UnknownWord> {
+    choice(text, &Answers::ALL)
 }
 
 #[derive(Debug, Args)]
@@ -66,8 +51,8 @@ pub struct ScaleUdpArguments {
     #[arg(long, value_name = "N")]
     pub buckets: Option<usize>,
     /// Models to compare, of single, shared, farm, reuseport, incoming_cpu and exact
-    #[arg(long, value_name = "all|LIST", default_value = "exact,reuseport")]
-    pub models: Models,
+    #[arg(long, value_name = "all|LIST", default_value = "exact,reuseport", value_parser = models)]
+    pub models: Choice<Model>,
     /// Where each bucket's client runs, on its worker's CPU or on another: aligned, crossed or both, for every model
     /// [default: aligned, and exact crossed too]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -93,8 +78,8 @@ pub struct ScaleUdpArguments {
     pub skew: Skew,
     /// Watch on which CPU and queue answers leave, and try these ways to answer beside: per_send, received, caller,
     /// connected
-    #[arg(long, value_name = "all|LIST")]
-    pub answers: Option<AnswerWays>,
+    #[arg(long, value_name = "all|LIST", value_parser = ways)]
+    pub answers: Option<Choice<Answers>>,
     /// Try beside what it costs to give the application hash, hash type and bucket of each datagram
     #[arg(long)]
     pub metadata: bool,
@@ -141,11 +126,7 @@ pub struct ObserveArguments {
 pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
     Stamp::new(arguments.size as usize).map_err(|error| usage("--size", error))?;
     let request = request(arguments)?;
-    // While there is one thread: namespaces without privilege need a user namespace around them.
-    if arguments.bed != BedArgument::Loopback {
-        // A refusal is no error here: the bed says what it could not have, and why.
-        let _ = bed::enter_user_namespace();
-    }
+    bed::enter(arguments.bed);
     let buckets = request.steering.table.buckets();
     // A transmit queue a bucket where it is watched which of them answers leave on; one, as the kernel makes it, where not.
     let queues = (!request.answers.is_empty()).then_some(buckets as u32);
@@ -154,36 +135,31 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
     let mut experiment = Scale {
         plan: ScalePlan::new(request, &bed, PORT),
         bed,
-        program: std::env::current_exe().context("finding the program's own file")?,
+        program: shell::program()?,
         facts: shell::facts(&snapshot),
         descriptor_limit: limits::open_descriptors()?,
     };
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;
     shell::run(
-        &arguments.shell,
+        arguments.shell.schedule(),
+        &arguments.shell.run,
         &mut experiment,
-        (&snapshot, trial_seconds),
+        (Some(&snapshot), trial_seconds),
         name_flag,
     )
 }
 
 fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
-    let asking = Asking::Buckets {
-        share: arguments.share_cpus,
-    };
-    let cpus = steering::place(arguments.cpus.as_deref(), arguments.buckets, asking)?;
-    let table = IndirectionTable::round_robin(arguments.table_size, cpus.len())
-        .map_err(|error| usage("--table-size and --buckets", error))?;
+    let cpus = steering::bucket_cpus(arguments.cpus.as_deref(), arguments.buckets, arguments.share_cpus)?;
     let moving = moving(&arguments.moving);
     check_memory(&arguments.placing)?;
     Ok(ScaleRequest {
-        steering: Steering {
-            key: arguments.key.clone().unwrap_or(Key::VERIFICATION),
-            hash_fields: HashFields::TwoTuple,
-            table,
+        steering: steering::round_robin(
+            arguments.key.as_ref(),
+            arguments.table_size,
+            HashFields::TwoTuple,
             cpus,
-            generation: 0,
-        },
+        )?,
         models: arguments.models.0.clone(),
         placements: arguments.placements.clone(),
         modes: arguments.modes.clone(),

@@ -3,16 +3,18 @@
 use crate::documents::command_line;
 use crate::interrupt::Interrupt;
 use crate::lab::progress;
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
+use crate::shared::print_json;
 use crate::values::share;
+use anyhow::Context;
 use clap::Args;
 use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Document, RunFacts};
 use corelane_lab::error::LabError;
 use corelane_lab::experiment::{self, Experiment, Schedule};
 use corelane_report::page::Rendered;
-use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What every experiment takes.
@@ -50,30 +52,25 @@ pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> RunFacts {
     }
 }
 
-/// Runs an experiment. `trial_seconds` is about how long one trial takes; `snapshot` is what may spoil it; `name_flag` turns
-/// an error into one that names the flag at fault.
-pub fn run<E: Experiment>(
-    arguments: &ShellArguments,
-    experiment: &mut E,
-    (snapshot, trial_seconds): (&Snapshot, f64),
-    name_flag: impl Fn(E::Error) -> anyhow::Error,
-) -> Outcome {
-    let schedule = Schedule {
-        rounds: arguments.rounds as usize,
-        seed: arguments.seed,
-        max_steal: arguments.max_steal,
-    };
-    run_scheduled(
-        schedule,
-        &arguments.run,
-        experiment,
-        (Some(snapshot), trial_seconds),
-        name_flag,
-    )
+/// This program's own file, which children of an experiment run.
+pub fn program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("finding the program's own file")
 }
 
-/// The same with a schedule of the experiment's own, and without a snapshot where nothing can spoil the result.
-pub fn run_scheduled<E: Experiment>(
+impl ShellArguments {
+    /// The schedule of these flags.
+    pub fn schedule(&self) -> Schedule {
+        Schedule {
+            rounds: self.rounds as usize,
+            seed: self.seed,
+            max_steal: self.max_steal,
+        }
+    }
+}
+
+/// Runs an experiment. `trial_seconds` is about how long one trial takes; `snapshot` is what may spoil it, if anything can;
+/// `name_flag` turns an error into one that names the flag at fault.
+pub fn run<E: Experiment>(
     schedule: Schedule,
     arguments: &RunArguments,
     experiment: &mut E,
@@ -81,13 +78,11 @@ pub fn run_scheduled<E: Experiment>(
     name_flag: impl Fn(E::Error) -> anyhow::Error,
 ) -> Outcome {
     if arguments.dry_run {
-        let plan = experiment.plan().map_err(name_flag)?;
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&plan)?)?;
-        return Ok(Done);
+        return print_json(&experiment.plan().map_err(name_flag)?);
     }
     let document = experiment.begin().map_err(&name_flag)?;
     let figures: Vec<_> = document.figures().into_iter().map(|(figure, _)| figure).collect();
-    let gates = arguments.outputs.gates(&figures)?;
+    let gates = arguments.outputs.forms.gates(&figures)?;
     let interrupt = Interrupt::catch()?;
     let trials = experiment.steps() * schedule.rounds;
     let bed = document.head().bed.as_ref().map(|bed| bed.describe.clone());
@@ -99,7 +94,10 @@ pub fn run_scheduled<E: Experiment>(
         // save is reported at the end, when it is tried again.
         if saved.elapsed() >= saving * 9 {
             let begun = Instant::now();
-            let _ = save(arguments, progress.document);
+            let _ = progress
+                .document
+                .to_json()
+                .map(|json| arguments.outputs.save(progress.document, &json));
             (saved, saving) = (Instant::now(), begun.elapsed());
         }
     });
@@ -114,8 +112,4 @@ pub fn name_flags(error: LabError) -> anyhow::Error {
         LabError::Refused(refusal) => usage(refusal.flags, error),
         _ => error.into(),
     }
-}
-
-fn save<D: Document>(arguments: &RunArguments, document: &D) -> anyhow::Result<()> {
-    arguments.outputs.save(document, &document.to_json()?)
 }

@@ -77,7 +77,7 @@ const SECONDS_PER_FLOW: f64 = 1e-7;
 pub fn run(arguments: &SimulateArguments) -> Outcome {
     let mut simulation = Simulation::new(request(arguments), shell::facts(None));
     let trial_seconds = arguments.flows as f64 * SECONDS_PER_FLOW;
-    shell::run_scheduled(
+    shell::run(
         Schedule::unguarded(arguments.rounds, arguments.seed),
         &arguments.run,
         &mut simulation,

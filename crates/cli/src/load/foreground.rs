@@ -1,19 +1,66 @@
-//! What the generators of sockets share: the flags that say where they run and what is printed, and the foreground that they
-//! run in.
+//! What the generators share: the flags that say where they run and what is printed, and the foreground that they run in.
 
 use super::live::{self, Shown};
 use crate::interrupt::Interrupt;
-use crate::outcome::CannotRun;
-use crate::shared::{MemoryArguments, OutputArguments, check_memory};
-use crate::steering::{self, Asking};
+use crate::outcome::{Outcome, cannot_run};
+use crate::outputs::{FormArguments, judge};
+use crate::shared::{MemoryArguments, OutputArguments, check_memory, print_json};
+use crate::steering;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
 use corelane_host::limits;
 use corelane_load::sources::WorkerRequest;
+use corelane_report::measurement::Measurement;
+use serde::Serialize;
 use std::path::PathBuf;
 
-/// Where a generator runs, and what it prints.
+/// What is printed, in which forms, and what fails the run.
 #[derive(Debug, Args)]
+pub struct ResultArguments {
+    #[command(flatten)]
+    pub output: OutputArguments,
+    #[command(flatten)]
+    forms: FormArguments,
+}
+
+impl ResultArguments {
+    /// Runs the generator to its end, and reports. `prepare` returns notes on the machine, which stand in the report, and
+    /// what is dropped once the generator has ended.
+    pub fn run<G: Shown<Loaded: Measurement + Serialize>, Held>(
+        &self,
+        plan: G::Plan,
+        prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
+    ) -> Outcome {
+        let gates = self.forms.gates(&G::Loaded::gated())?;
+        // Before anything is changed that has to be put back.
+        let interrupt = Interrupt::catch()?;
+        let (notes, held) = prepare(&plan)?;
+        let mut generator = G::start(plan).map_err(G::refused)?;
+        live::attend(&mut generator, &interrupt, !self.output.json)?;
+        let mut loaded = generator.finish()?;
+        drop(held);
+        G::note(&mut loaded, notes);
+        self.forms.save(&loaded)?;
+        let json = self
+            .output
+            .json
+            .then(|| serde_json::to_string_pretty(&loaded))
+            .transpose()?;
+        self.forms
+            .print(&loaded, json.map(|json| json + "\n").as_deref())?;
+        judge(&loaded, &gates)?;
+        G::verdict(&loaded)
+    }
+}
+
+/// The help of `--fail-if`.
+pub fn gates(examples: &str) -> String {
+    format!("Fail with exit code 3 when this holds, such as {examples}; may be given again")
+}
+
+/// Where a generator of sockets runs, and what it prints.
+#[derive(Debug, Args)]
+#[command(mut_arg("dry_run", |dry_run| dry_run.help("Print the plan and what it needs of this machine, and end")))]
 pub struct ForegroundArguments {
     /// The server's steering document
     #[arg(long, value_name = "FILE")]
@@ -30,69 +77,53 @@ pub struct ForegroundArguments {
     /// in one of its own, as `unshare -n` makes it
     #[arg(long)]
     pub own_namespace: bool,
-    /// Print the plan and what it needs of this machine, and end
-    #[arg(long)]
-    pub dry_run: bool,
-    /// One JSON document on standard output, at the end
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub result: ResultArguments,
 }
 
 impl ForegroundArguments {
     /// The workers that these flags ask for.
     pub fn workers(&self) -> anyhow::Result<WorkerRequest> {
         check_memory(&self.placing)?;
-        let steering = self.steering.as_deref().map(steering::from_file).transpose()?;
         let workers = self.workers.map(|workers| workers as usize);
         Ok(WorkerRequest {
-            steering,
+            steering: self.steering.as_deref().map(steering::from_file).transpose()?,
             buckets: None,
-            cpus: steering::place(self.cpus.as_deref(), workers, Asking::Workers)?,
+            cpus: steering::worker_cpus(self.cpus.as_deref(), workers)?,
             descriptor_limit: limits::open_descriptors()?,
         })
     }
 
-    /// Prints the plan, as `--dry-run` asks; or starts the generator and watches it to its end. What it found
-    /// is returned with what was said about the machine.
-    pub fn run<G: Shown>(&self, plan: G::Plan) -> anyhow::Result<Option<(G::Loaded, Vec<String>)>> {
-        if self.dry_run {
-            OutputArguments::document(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }))?;
-            return Ok(None);
+    /// Prints the plan, as `--dry-run` asks; or runs the generator to its end.
+    pub fn run<G: Shown<Loaded: Measurement + Serialize>>(&self, plan: G::Plan) -> Outcome {
+        if self.result.output.dry_run {
+            return print_json(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }));
         }
-        // Before anything is changed that has to be put back.
-        let interrupt = Interrupt::catch()?;
-        let mut lacking = G::needs(&plan);
+        self.result.run::<G, _>(plan, |plan| self.prepare::<G>(plan))
+    }
+
+    /// Sets up what the run lacks, where that is asked for, and reports what is lacking still.
+    fn prepare<G: Shown>(&self, plan: &G::Plan) -> anyhow::Result<(Vec<String>, Option<OwnNamespace>)> {
+        let mut needs = G::needs(plan);
         let (mut own, mut notes) = (None, Vec::new());
         if self.own_namespace {
-            let changes = lacking.changes();
-            let changed = OwnNamespace::change(&changes);
-            own = Some(changed.map_err(|error| CannotRun(format!("--own-namespace: {error}")))?);
+            let changes = needs.changes();
+            let refused = |error| cannot_run(format!("--own-namespace: {error}"));
+            own = Some(OwnNamespace::change(&changes).map_err(refused)?);
             notes.extend(changes.iter().map(|change| format!("for this run: {change}")));
-            lacking = G::needs(&plan);
+            needs = G::needs(plan);
         }
-        for need in lacking.lacking() {
+        notes.extend(needs.lacking().map(|need| {
             let remedy = need.remedy.as_deref().unwrap_or_default();
             let available = need.available.unwrap_or_default();
-            notes.push(format!(
+            format!(
                 "{} {} needed, {available} available: {remedy}",
                 need.needed, need.what
-            ));
-        }
+            )
+        }));
         for note in &notes {
             eprintln!("corelane: {note}");
         }
-        let mut generator = G::start(plan).map_err(G::refused)?;
-        live::attend(&mut generator, &interrupt, !self.json)?;
-        let found = generator.finish()?;
-        drop(own);
-        Ok(Some((found, notes)))
-    }
-
-    /// What of it an output with or without `--json` is.
-    pub fn output(&self) -> OutputArguments {
-        OutputArguments {
-            dry_run: self.dry_run,
-            json: self.json,
-        }
+        Ok((notes, own))
     }
 }

@@ -1,9 +1,8 @@
 //! The live view of a generator: what a terminal shows of it while it runs, renewed in place a few times a second. It goes
 //! to standard error, and to nothing but a terminal.
 
-use super::words::{bits, percentiles};
 use crate::interrupt::Interrupt;
-use crate::outcome::{Done, Outcome};
+use crate::outcome::Outcome;
 use corelane_load::{Failures, Generator, Seen};
 use corelane_measure::quantity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -20,6 +19,14 @@ pub trait Shown: Generator {
 
     /// Everything that the view shows; nothing where there is no view.
     fn view(&mut self) -> Option<View>;
+
+    /// Adds what was found about the machine to the result, where that has a place for it.
+    fn note(_loaded: &mut Self::Loaded, _notes: Vec<String>) {}
+
+    /// Whether the run has failed, although there is a result.
+    fn verdict(_loaded: &Self::Loaded) -> Outcome {
+        Ok(())
+    }
 
     /// The count of a line each second on standard output, and what is counted; nothing where there are no lines.
     fn line(&self) -> Option<(&'static str, u64)> {
@@ -96,9 +103,9 @@ pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) ->
             (last_count, line_at) = (count, Instant::now());
         }
     }
-    // What it came to is told by the summary.
+    // The summary has what it came to.
     bar.finish_and_clear();
-    Ok(Done)
+    Ok(())
 }
 
 impl View {
@@ -116,7 +123,7 @@ impl View {
             lines.push(growing.line(before, passed));
         }
         if let Some(times) = &self.seen.times {
-            lines.push(format!("{:<12}{}", self.measured, percentiles(times)));
+            lines.push(format!("{:<12}{times}", self.measured));
         }
         for (what, failures) in [
             ("failed", &self.seen.failures),
@@ -131,12 +138,24 @@ impl View {
 }
 
 impl Growing {
+    /// A count of events.
+    pub fn events(name: &'static str, count: u64) -> Self {
+        let unit = Unit::Events;
+        Self { name, count, unit }
+    }
+
+    /// A count of bytes.
+    pub fn bytes(name: &'static str, count: u64) -> Self {
+        let unit = Unit::Bytes;
+        Self { name, count, unit }
+    }
+
     fn line(&self, before: u64, passed: Duration) -> String {
         let per_second =
             self.count.saturating_sub(before) as f64 / passed.as_secs_f64().max(f64::MIN_POSITIVE);
         let (rate, count) = match self.unit {
             Unit::Events => (quantity::rate(per_second), quantity::count(self.count)),
-            Unit::Bytes => (bits(per_second), quantity::bytes(self.count)),
+            Unit::Bytes => (quantity::bits(per_second), quantity::bytes(self.count)),
         };
         format!("{:<12}{rate:>13}   {count:>15} in all", self.name)
     }
@@ -178,16 +197,8 @@ mod tests {
             stage: "hold (2 of 3)".to_owned(),
             left: Some(Duration::from_millis(4_230)),
             growing: vec![
-                Growing {
-                    name: "answered",
-                    count: 1_030_000_000,
-                    unit: Unit::Events,
-                },
-                Growing {
-                    name: "received",
-                    count: 64 << 30,
-                    unit: Unit::Bytes,
-                },
+                Growing::events("answered", 1_030_000_000),
+                Growing::bytes("received", 64 << 30),
             ],
             facts: vec!["1,000,000 connections open".to_owned()],
             measured: "latency",
@@ -227,13 +238,8 @@ mod tests {
 
     #[test]
     fn the_first_view_knows_no_rate() {
-        let growing = Growing {
-            name: "sent",
-            count: 7,
-            unit: Unit::Events,
-        };
         let view = View {
-            growing: vec![growing],
+            growing: vec![Growing::events("sent", 7)],
             ..View::default()
         };
         assert!(

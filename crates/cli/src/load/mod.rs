@@ -7,7 +7,6 @@ mod packets;
 mod sources;
 mod tcp;
 mod udp;
-mod words;
 
 use crate::outcome::Outcome;
 use clap::Subcommand;

@@ -1,22 +1,18 @@
 //! `corelane load packets`: frames on any link, made or replayed.
 
-use super::live::{self, Shown, View};
-use crate::faults;
-use crate::interrupt::Interrupt;
-use crate::outcome::{CannotRun, Outcome, usage};
-use crate::shared::OutputArguments;
-use crate::steering::{self, Asking};
+use super::foreground::{ResultArguments, gates};
+use super::live::{Shown, View};
+use crate::links::refused_link;
+use crate::outcome::{Outcome, usage};
+use crate::shared::print_json;
+use crate::steering;
 use crate::values::{count, duration, port_range, rate};
 use clap::Args;
-use corelane_link::LinkError;
-use corelane_load::Generator;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
-    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsLoaded, PacketsPlan, ReplayPace, ReplayPlan,
-    Sizes, Traffic,
+    FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsPlan, ReplayPace, ReplayPlan, Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
-use corelane_measure::quantity;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,6 +26,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane load packets pcap:out=flood.pc
     Sizes are without Ethernet's check sequence: 60 is the shortest frame, 1514 the longest of an MTU of 1500.";
 
 #[derive(Debug, Args)]
+#[command(mut_arg("fail_if", |gate| gate.help(gates("'unsent > 0' or 'rate < 1M'"))))]
 pub struct LoadPacketsArguments {
     /// The link to send on
     pub link: String,
@@ -89,7 +86,7 @@ pub struct LoadPacketsArguments {
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
     #[command(flatten)]
-    pub output: OutputArguments,
+    pub result: ResultArguments,
 }
 
 /// Without `--duration`, `--count` and `--replay`.
@@ -98,19 +95,28 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// `corelane load packets`.
 pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
     let plan = plan(arguments)?;
-    let output = &arguments.output;
-    if output.dry_run {
-        return OutputArguments::document(&plan);
+    if arguments.result.output.dry_run {
+        return print_json(&plan);
     }
-    let interrupt = Interrupt::catch()?;
-    let mut load = PacketsLoad::start(plan).map_err(PacketsLoad::refused)?;
-    live::attend(&mut load, &interrupt, !output.json)?;
-    output.report(&load.finish()?, summary)
+    arguments
+        .result
+        .run::<PacketsLoad, _>(plan, |_| Ok((Vec::new(), ())))
 }
 
 impl Shown for PacketsLoad {
+    /// Names the argument that an error is about.
     fn refused(error: PacketsError) -> anyhow::Error {
-        name_flag(error)
+        let flag = match &error {
+            PacketsError::Link(link) => return refused_link("LINK", link),
+            PacketsError::Replay(_) | PacketsError::Overwritten { .. } => "--replay",
+            PacketsError::Spec(_) | PacketsError::NothingReceived => "LINK",
+            PacketsError::MixedFamilies | PacketsError::EmptyPool => "--from and --to",
+            PacketsError::Bucket { .. } => "--steering",
+            PacketsError::Short { .. } | PacketsError::Long { .. } => "--size",
+            PacketsError::Window => "--rate",
+            _ => return error.into(),
+        };
+        usage(flag, error)
     }
 
     fn view(&mut self) -> Option<View> {
@@ -146,11 +152,7 @@ fn plan(arguments: &LoadPacketsArguments) -> anyhow::Result<PacketsPlan> {
                 .map(steering::from_file)
                 .transpose()?,
             sizes: arguments.size,
-            pace: match arguments.rate {
-                None => Pace::Flood,
-                Some(per_second) if per_second > 0.0 => Pace::Rate { per_second },
-                Some(_) => return Err(usage("--rate", "a rate is more than 0")),
-            },
+            pace: (arguments.rate).map_or(Pace::Flood, |per_second| Pace::Rate { per_second }),
             destination_link: arguments.destination_link,
             source_link: arguments.source_link,
             seed: arguments.seed,
@@ -158,74 +160,14 @@ fn plan(arguments: &LoadPacketsArguments) -> anyhow::Result<PacketsPlan> {
     };
     let bounded = arguments.count.is_some() || arguments.replay.is_some();
     let duration = arguments.duration.or((!bounded).then_some(DEFAULT_DURATION));
-    let cpus = match &arguments.cpus {
-        Some(list) => steering::place(Some(list), None, Asking::Workers)?,
-        None => steering::usable_cpus()?,
-    };
     Ok(PacketsPlan {
         link: arguments.link.clone(),
         traffic,
         duration_s: duration.map(|duration| duration.as_secs_f64()),
         count: arguments.count,
         burst: arguments.burst as usize,
-        cpus,
+        cpus: steering::worker_cpus(arguments.cpus.as_deref(), None)?,
     })
-}
-
-/// Names the argument that an error is about.
-fn name_flag(error: PacketsError) -> anyhow::Error {
-    let flag = match &error {
-        PacketsError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
-            return CannotRun(format!("LINK: {error}")).into();
-        }
-        PacketsError::Replay(_) | PacketsError::Overwritten { .. } => "--replay",
-        PacketsError::Spec(_) | PacketsError::Link(_) | PacketsError::NothingReceived => "LINK",
-        PacketsError::MixedFamilies | PacketsError::EmptyPool => "--from and --to",
-        PacketsError::Bucket { .. } => "--steering",
-        PacketsError::Short { .. } | PacketsError::Long { .. } => "--size",
-        PacketsError::Window => "--rate",
-        _ => return error.into(),
-    };
-    usage(flag, error)
-}
-
-fn summary(loaded: &PacketsLoaded) -> String {
-    let mut text = format!(
-        "{}: {} frames, {} in {}: {}\n",
-        loaded.link,
-        quantity::count(loaded.sent),
-        quantity::bytes(loaded.sent_bytes),
-        quantity::duration(loaded.sending_s * 1e9),
-        quantity::or_missing(loaded.frames_per_s, quantity::rate),
-    );
-    for stream in loaded.streams.iter().filter(|_| loaded.streams.len() > 1) {
-        let (queue, sent) = (&stream.queue, quantity::count(stream.sent));
-        text.push_str(&format!("{queue} from CPU {}: {sent}\n", stream.cpu));
-    }
-    if let Some(lag) = &loaded.schedule_lag {
-        text.push_str(&format!(
-            "behind schedule: half no more than {}, 99 in 100 no more than {}, at most {}\n",
-            quantity::duration(lag.p50_ns as f64),
-            quantity::duration(lag.p99_ns as f64),
-            quantity::duration(lag.max_ns as f64),
-        ));
-    }
-    for (what, count) in [
-        ("on schedule, unsent", loaded.unsent),
-        ("sent cut short, as captured", loaded.sent_cut_short),
-    ] {
-        if count > 0 {
-            text.push_str(&format!("{what}: {}\n", quantity::count(count)));
-        }
-    }
-    for (reason, count) in loaded.dropped.iter().filter(|(_, count)| **count > 0) {
-        text.push_str(&format!("not sent, {reason}: {}\n", quantity::count(*count)));
-    }
-    text.push_str(&faults::line(&loaded.link, loaded.faults.as_ref()));
-    if let Some(why) = &loaded.limited_by {
-        text.push_str(&format!("limited by {why}\n"));
-    }
-    text
 }
 
 fn speed(text: &str) -> Result<ReplayPace, String> {

@@ -1,19 +1,16 @@
 //! `corelane load udp`: the generator of datagrams in the foreground.
 
-use crate::load::foreground::ForegroundArguments;
-use crate::load::live::{Growing, Shown, Unit, View};
+use crate::load::foreground::{ForegroundArguments, gates};
+use crate::load::live::{Growing, Shown, View};
 use crate::load::sources::{self, SourceArguments};
-use crate::load::words::times;
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
 use crate::shared::{MovingArguments, moving};
 use crate::values::{count, duration, rate, size};
 use clap::{Args, ValueEnum};
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest};
 use corelane_load::udp::Skew;
-use corelane_load::udp::{DatagramProtocol, Probes, UdpLoad, UdpLoadError, UdpLoaded, UdpPlan, Until};
-use corelane_measure::quantity;
-use corelane_report::table::{Column, Table};
+use corelane_load::udp::{DatagramProtocol, Probes, UdpLoad, UdpLoadError, UdpPlan, Until};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -27,6 +24,7 @@ pub enum SpreadArgument {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'lost > 0.1%'"))))]
 pub struct LoadUdpArguments {
     /// Payload of each datagram, 16 to 65507 bytes
     #[arg(long, value_name = "SIZE", default_value = "510", value_parser = size)]
@@ -71,9 +69,6 @@ pub struct DatagramArguments {
     pub foreground: ForegroundArguments,
 }
 
-/// Source addresses listed in the human form; `--json` has them all.
-const SOURCES_SHOWN: usize = 16;
-
 /// Without `--duration` and `--count`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
@@ -85,12 +80,7 @@ pub fn run(arguments: &LoadUdpArguments) -> Outcome {
 
 /// Sends datagrams of a protocol.
 pub fn run_protocol<P: DatagramProtocol>(arguments: &DatagramArguments, protocol: P) -> Outcome {
-    let plan = plan(arguments, protocol)?;
-    let foreground = &arguments.foreground;
-    match foreground.run::<UdpLoad<P>>(plan)? {
-        Some((loaded, _)) => foreground.output().report(&loaded, summary),
-        None => Ok(Done),
-    }
+    arguments.foreground.run::<UdpLoad<P>>(plan(arguments, protocol)?)
 }
 
 impl<P: DatagramProtocol> Shown for UdpLoad<P> {
@@ -100,23 +90,16 @@ impl<P: DatagramProtocol> Shown for UdpLoad<P> {
 
     fn view(&mut self) -> Option<View> {
         let progress = self.progress();
-        let counted = |name, count| Growing {
-            name,
-            count,
-            unit: Unit::Events,
+        let stage = match self.sending_ended() {
+            true => "waiting for the last answers",
+            false => "sending",
         };
-        let ended = self.sending_ended();
         Some(View {
-            stage: if ended {
-                "waiting for the last answers"
-            } else {
-                "sending"
-            }
-            .to_owned(),
+            stage: stage.to_owned(),
             left: self.left(),
             growing: vec![
-                counted("sent", progress.sent),
-                counted("returned", progress.returned),
+                Growing::events("sent", progress.sent),
+                Growing::events("returned", progress.returned),
             ],
             facts: Vec::new(),
             measured: "round trip",
@@ -128,7 +111,6 @@ impl<P: DatagramProtocol> Shown for UdpLoad<P> {
 fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan<P>> {
     let workers = arguments.foreground.workers()?;
     let pace = match (arguments.rate, arguments.window) {
-        (Some(per_second), _) if per_second <= 0.0 => return Err(usage("--rate", "a rate is more than 0")),
         (Some(per_second), _) => Pace::Rate { per_second },
         (None, Some(datagrams)) => Pace::Window { datagrams },
         (None, None) => Pace::Flood,
@@ -177,88 +159,4 @@ fn name_flag(error: UdpLoadError) -> anyhow::Error {
         UdpLoadError::Source { .. } => usage("--sources", error),
         error => error.into(),
     }
-}
-
-fn summary(loaded: &UdpLoaded) -> String {
-    let total = &loaded.total;
-    let per_second = |count: u64| quantity::rate(count as f64 / loaded.sending_s.max(f64::MIN_POSITIVE));
-    let mut text = format!(
-        "{} from {} sockets in {}, engine {}\n",
-        loaded.target,
-        quantity::count(loaded.sockets as u64),
-        quantity::duration(loaded.sending_s * 1e9),
-        loaded.engine,
-    );
-    if let Some(reason) = &loaded.engine_reason {
-        text.push_str(&format!("({reason})\n"));
-    }
-    let mut table = Table::new(vec![
-        Column::left("datagrams"),
-        Column::right("count"),
-        Column::right("a second"),
-    ]);
-    let counts = [
-        ("sent", total.sent),
-        ("returned", total.returned),
-        ("lost", total.lost),
-        ("duplicated", total.duplicated),
-        ("reordered", total.reordered),
-        ("corrupted", total.corrupted),
-        ("too late", total.too_late),
-        ("on schedule, unsent", total.unsent),
-    ];
-    for (name, count) in counts {
-        if count > 0 || matches!(name, "sent" | "returned" | "lost") {
-            table.row([name, &quantity::count(count), &per_second(count)]);
-        }
-    }
-    let by_cause = [
-        ("answered", &total.errors),
-        ("refused", &total.refused),
-        ("answered by ICMP", &total.network_errors),
-    ];
-    for (what, causes) in by_cause {
-        for (cause, count) in causes {
-            table.row([
-                &format!("{what}: {cause}"),
-                &quantity::count(*count),
-                &per_second(*count),
-            ]);
-        }
-    }
-    text.push_str(&table.render(100));
-    text.push_str(&times("round trip", loaded.round_trip.as_ref()));
-    text.push_str(&times("schedule lag", loaded.schedule_lag.as_ref()));
-    text.push_str(&sources(loaded));
-    if let Some(limit) = &loaded.limited_by {
-        text.push_str(&format!("limited by the generator: {limit}\n"));
-    }
-    text
-}
-
-fn sources(loaded: &UdpLoaded) -> String {
-    let headers = [
-        Column::left("source"),
-        Column::right("bucket"),
-        Column::right("sockets"),
-        Column::right("sent"),
-    ];
-    let mut table = Table::new(headers.into_iter().chain([Column::right("returned")]).collect());
-    for source in loaded.sources.iter().take(SOURCES_SHOWN) {
-        table.row([
-            source.address.to_string(),
-            quantity::or_missing(source.bucket, |bucket| bucket.to_string()),
-            quantity::count(source.sockets as u64),
-            quantity::count(source.sent),
-            quantity::count(source.returned),
-        ]);
-    }
-    let mut text = table.render(100);
-    if loaded.sources.len() > SOURCES_SHOWN {
-        text.push_str(&format!(
-            "and {} more sources (--json has them all)\n",
-            loaded.sources.len() - SOURCES_SHOWN
-        ));
-    }
-    text
 }

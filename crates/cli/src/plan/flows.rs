@@ -3,10 +3,12 @@
 
 use super::PlanArguments;
 use crate::documents::write_whole;
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
+use crate::shared::print;
 use anyhow::Context;
 use corelane_measure::quantity::count;
-use corelane_report::table::{Column, Table};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
 use corelane_rss::plan::{self, Ends, FlowPlan, FlowsError, Shape};
 use corelane_rss::{Bucket, HashFields, Steering};
 use serde::Serialize;
@@ -72,14 +74,13 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
     if let Some(folder) = &arguments.lists {
         write_lists(folder, &document)?;
     }
-    let mut out = io::stdout().lock();
     if arguments.json {
-        serde_json::to_writer(&mut out, &document)?;
-        writeln!(out)?;
-    } else {
-        print(&mut out, &document, arguments.lists.as_deref())?;
+        // In one line, unlike other documents: flows are many.
+        return Ok(writeln!(io::stdout(), "{}", serde_json::to_string(&document)?)?);
     }
-    Ok(Done)
+    print(false, &document, |document| {
+        text(document, arguments.lists.as_deref())
+    })
 }
 
 fn clients(arguments: &PlanArguments) -> Vec<IpAddr> {
@@ -115,15 +116,10 @@ fn refuse_short(planned: &FlowPlan) -> anyhow::Result<()> {
     if planned.short.is_empty() {
         return Ok(());
     }
-    let missing: Vec<_> = planned
-        .short
-        .iter()
-        .map(|(bucket, missing)| format!("{} on bucket {bucket}", count(*missing as u64)))
-        .collect();
-    let what = format!(
-        "flows are missing: {}; give more addresses, servers or ports",
-        missing.join(", ")
-    );
+    let short = planned.short.iter();
+    let missing = short.map(|(bucket, missing)| format!("{} on bucket {bucket}", count(*missing as u64)));
+    let missing = missing.collect::<Vec<_>>().join(", ");
+    let what = format!("flows are missing: {missing}; give more addresses, servers or ports");
     Err(usage("--clients", what))
 }
 
@@ -177,42 +173,36 @@ fn write_lists(folder: &Path, document: &FlowPlanDocument<'_>) -> anyhow::Result
     Ok(())
 }
 
-fn print(out: &mut impl Write, document: &FlowPlanDocument<'_>, lists: Option<&Path>) -> io::Result<()> {
-    writeln!(
-        out,
-        "{} flows to {}, {}, {} hashing, table of {} entries",
+fn text(document: &FlowPlanDocument<'_>, lists: Option<&Path>) -> String {
+    let first = |bucket: &BucketFlows| {
+        let first = bucket.flows.iter().take(2);
+        let first: Vec<String> = first.map(|[source, to]| format!("{source} -> {to}")).collect();
+        first.join(", ")
+    };
+    let addresses = |bucket: &BucketFlows| {
+        bucket
+            .sources
+            .split(',')
+            .filter(|source| !source.is_empty())
+            .count()
+    };
+    let table = Rows::of(&document.buckets)
+        .right("bucket", |bucket| bucket.bucket.to_string())
+        .count("flows", |bucket| bucket.flows.len() as u64)
+        .count("addresses", |bucket| addresses(bucket) as u64)
+        .shrinking("first", first)
+        .table();
+    let where_all = match lists {
+        Some(folder) => format!("written to {}/bucket-*.flows and .sources", folder.display()),
+        None => "--json or --lists DIR gives them all".to_owned(),
+    };
+    format!(
+        "{} flows to {}, {}, {} hashing, table of {} entries\n{}{where_all}\n",
         count(document.flows as u64),
         document.servers.join(", "),
         document.shape,
         document.hash_fields,
-        document.steering.table.size()
-    )?;
-    let mut table = Table::new(vec![
-        Column::right("bucket"),
-        Column::right("flows"),
-        Column::right("addresses"),
-        Column::left("first").may_shrink(),
-    ]);
-    for bucket in &document.buckets {
-        let addresses = match bucket.sources.as_str() {
-            "" => 0,
-            sources => sources.split(',').count(),
-        };
-        let first = bucket
-            .flows
-            .iter()
-            .take(2)
-            .map(|[source, to]| format!("{source} -> {to}"));
-        table.row([
-            bucket.bucket.to_string(),
-            count(bucket.flows.len() as u64),
-            count(addresses as u64),
-            first.collect::<Vec<_>>().join(", "),
-        ]);
-    }
-    write!(out, "{}", table.render(100))?;
-    match lists {
-        Some(folder) => writeln!(out, "written to {}/bucket-*.flows and .sources", folder.display()),
-        None => writeln!(out, "--json or --lists DIR gives them all"),
-    }
+        document.steering.table.size(),
+        table.render(WIDTH)
+    )
 }

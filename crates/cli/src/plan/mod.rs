@@ -5,19 +5,19 @@ mod flows;
 
 use crate::explain::ProtocolArgument;
 use crate::machine::MachineDevice;
-use crate::outcome::{Done, Outcome, usage};
-use crate::shared::RuleArguments;
+use crate::outcome::{Outcome, usage};
+use crate::shared::{RuleArguments, print};
 use crate::steering;
 use crate::values::{Endpoint, count, endpoint, port_range};
 use clap::Args;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, NoSteering};
 use corelane_load::pool::Pool;
-use corelane_report::table::{Column, Table};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
 use corelane_rss::plan::{self as rss_plan, Shape};
 use corelane_rss::{HashFields, Steering};
 use serde::Serialize;
-use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -90,10 +90,15 @@ struct PlanDocument {
 #[derive(Serialize)]
 struct BucketPlan {
     bucket: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    addresses: Option<Vec<IpAddr>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ports: Option<Vec<u16>>,
+    #[serde(flatten)]
+    sources: Sources,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Sources {
+    Addresses(Vec<IpAddr>),
+    Ports(Vec<u16>),
 }
 
 /// Plans, prints, and refuses a pool that cannot reach every bucket.
@@ -122,13 +127,7 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
         table_size: rule.table.size(),
         buckets,
     };
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-    } else {
-        print_table(&mut out, &document)?;
-    }
-    Ok(Done)
+    print(arguments.json, &document, text)
 }
 
 /// The steering to plan for: a document's, a device's, or that of the flags.
@@ -147,10 +146,8 @@ fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
     } else {
         HashFields::TwoTuple
     };
-    match &arguments.steering {
-        Some(path) => steering::from_file(path),
-        None => steering::without_cpus(&arguments.rule, arguments.hash.unwrap_or(default)),
-    }
+    let hash = arguments.hash.unwrap_or(default);
+    steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, hash)
 }
 
 /// The steering of a device. Where the CPU of a queue is not one, each queue has its own number as CPU, which is said: flows
@@ -192,18 +189,9 @@ fn addresses(
         return Err(usage("--hash", what));
     }
     let plan = rss_plan::addresses(&rule.steerer(), server, pool.addresses(), 0, limit);
-    let unreached: Vec<usize> = empty(plan.buckets.iter().map(Vec::len));
-    refuse(&unreached, || {
-        format!("--clients: no address of {pool} lands on bucket")
-    })?;
-    let each = plan.buckets.into_iter().enumerate();
-    Ok(each
-        .map(|(bucket, addresses)| BucketPlan {
-            bucket,
-            addresses: Some(addresses),
-            ports: None,
-        })
-        .collect())
+    by_bucket(plan.buckets, Sources::Addresses, || {
+        ("--clients", format!("no address of {pool} lands on bucket"))
+    })
 }
 
 fn ports(
@@ -222,58 +210,48 @@ fn ports(
     let (first, last) = arguments.ports;
     let plan = rss_plan::ports(rule, client, server.socket_address(), first..=last, limit)
         .map_err(|error| usage("--client", error))?;
-    let unreached: Vec<usize> = empty(plan.buckets.iter().map(Vec::len));
-    refuse(&unreached, || {
-        format!("--ports: no port of {client} from {first} to {last} lands on bucket")
-    })?;
-    let each = plan.buckets.into_iter().enumerate();
-    Ok(each
-        .map(|(bucket, ports)| BucketPlan {
-            bucket,
-            addresses: None,
-            ports: Some(ports),
-        })
-        .collect())
+    by_bucket(plan.buckets, Sources::Ports, || {
+        let what = format!("no port of {client} from {first} to {last} lands on bucket");
+        ("--ports", what)
+    })
 }
 
-fn empty(lengths: impl Iterator<Item = usize>) -> Vec<usize> {
-    lengths
-        .enumerate()
-        .filter(|(_, length)| *length == 0)
-        .map(|(bucket, _)| bucket)
-        .collect()
-}
-
-fn refuse(unreached: &[usize], what: impl FnOnce() -> String) -> anyhow::Result<()> {
-    if unreached.is_empty() {
-        return Ok(());
+/// The sources of each bucket; a usage error where a bucket has none.
+fn by_bucket<T>(
+    found: Vec<Vec<T>>,
+    sources: impl Fn(Vec<T>) -> Sources,
+    unreached: impl FnOnce() -> (&'static str, String),
+) -> anyhow::Result<Vec<BucketPlan>> {
+    let empty = (0..).zip(&found).filter(|(_, sources)| sources.is_empty());
+    let empty: Vec<String> = empty.map(|(bucket, _): (usize, _)| bucket.to_string()).collect();
+    if !empty.is_empty() {
+        let (flag, what) = unreached();
+        return Err(usage(flag, format!("{what} {}: widen it", empty.join(", "))));
     }
-    let list: Vec<String> = unreached.iter().map(usize::to_string).collect();
-    Err(crate::outcome::Usage(format!("{} {}: widen it", what(), list.join(", "))).into())
+    let plan = |(bucket, found)| BucketPlan {
+        bucket,
+        sources: sources(found),
+    };
+    Ok(found.into_iter().enumerate().map(plan).collect())
 }
 
-fn print_table(out: &mut impl Write, document: &PlanDocument) -> std::io::Result<()> {
-    let mut table = Table::new(vec![
-        Column::right("bucket"),
-        Column::right("found"),
-        Column::left("sources").may_shrink(),
-    ]);
-    for bucket in &document.buckets {
-        let sources: Vec<String> = match (&bucket.addresses, &bucket.ports) {
-            (Some(addresses), _) => addresses.iter().map(IpAddr::to_string).collect(),
-            (None, Some(ports)) => ports.iter().map(u16::to_string).collect(),
-            (None, None) => Vec::new(),
-        };
-        table.row([
-            bucket.bucket.to_string(),
-            sources.len().to_string(),
-            sources.join(" "),
-        ]);
-    }
-    writeln!(
-        out,
-        "to {}, {} hashing, table of {} entries",
-        document.server, document.hash_fields, document.table_size
-    )?;
-    write!(out, "{}", table.render(100))
+fn text(document: &PlanDocument) -> String {
+    let words = |sources: &Sources| -> Vec<String> {
+        match sources {
+            Sources::Addresses(addresses) => addresses.iter().map(IpAddr::to_string).collect(),
+            Sources::Ports(ports) => ports.iter().map(u16::to_string).collect(),
+        }
+    };
+    let table = Rows::of(&document.buckets)
+        .right("bucket", |plan| plan.bucket.to_string())
+        .right("found", |plan| words(&plan.sources).len().to_string())
+        .shrinking("sources", |plan| words(&plan.sources).join(" "))
+        .table();
+    format!(
+        "to {}, {} hashing, table of {} entries\n{}",
+        document.server,
+        document.hash_fields,
+        document.table_size,
+        table.render(WIDTH)
+    )
 }

@@ -5,7 +5,7 @@ use super::device::Followed;
 use super::foreground::{self, Foreground, Plan};
 use crate::outcome::{Outcome, usage};
 use crate::shared::{OutputArguments, RuleArguments};
-use crate::steering::{self, Asking};
+use crate::steering;
 use crate::values::duration;
 use clap::Args;
 use corelane_host::ethtool::FlowType;
@@ -14,7 +14,6 @@ use corelane_rss::{HashFields, Protocol, Steering};
 use corelane_serve::http::TlsError;
 use corelane_serve::{Listening, ServeError};
 use corelane_worker::engine::EngineKind;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,10 +72,7 @@ impl ServingArguments {
         if let Some(path) = &self.steering {
             return steering::from_file(path);
         }
-        let asking = Asking::Buckets {
-            share: self.share_cpus,
-        };
-        let cpus = steering::place(self.cpus.as_deref(), self.rule.buckets, asking)?;
+        let cpus = steering::bucket_cpus(self.cpus.as_deref(), self.rule.buckets, self.share_cpus)?;
         steering::from_rule(&self.rule, self.hash, cpus)
     }
 }
@@ -142,10 +138,10 @@ pub fn listening(
 }
 
 /// A line for each cause.
-pub fn errors(counts: &BTreeMap<String, u64>) -> String {
+pub fn by_cause<'a>(what: &str, counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
     let line = |(cause, count): (&String, &u64)| {
         let cause = cause.replace('_', " ");
-        format!("error, {cause}: {}\n", quantity::count(*count))
+        format!("{what}, {cause}: {}\n", quantity::count(*count))
     };
-    counts.iter().map(line).collect()
+    counts.into_iter().map(line).collect()
 }

@@ -5,8 +5,8 @@
 
 use super::device::Followed;
 use crate::interrupt::Interrupt;
-use crate::outcome::{Done, Outcome};
-use crate::shared::OutputArguments;
+use crate::outcome::Outcome;
+use crate::shared::{OutputArguments, print, print_json};
 use corelane_serve::Server;
 use std::io::Write;
 use std::thread;
@@ -21,7 +21,7 @@ pub trait Foreground {
 
     /// Prepares what the user may ask with, before the server starts.
     fn prepare(&mut self) -> Outcome {
-        Ok(Done)
+        Ok(())
     }
 
     /// Names the flag at fault.
@@ -43,12 +43,12 @@ pub trait Foreground {
 
     /// Does what signals and others have asked for since the last look.
     fn look(&mut self, _server: &mut Self::Server) -> Outcome {
-        Ok(Done)
+        Ok(())
     }
 
     /// Whether the run has failed, although there are counts.
     fn verdict(_served: &Served<Self>) -> Outcome {
-        Ok(Done)
+        Ok(())
     }
 }
 
@@ -76,7 +76,7 @@ pub fn serve<F: Foreground>(
     mut followed: Option<Followed>,
 ) -> Outcome {
     if output.dry_run {
-        return OutputArguments::document(&plan);
+        return print_json(&plan);
     }
     // A socket a bucket and more beside each: more than the usual soft limit for many buckets.
     corelane_host::limits::open_descriptors()?;
@@ -96,15 +96,14 @@ pub fn serve<F: Foreground>(
         thread::sleep(LOOK);
         server.poll()?;
         shown.look(&mut server)?;
-        match followed.as_mut().map_or(Ok(None), Followed::changed) {
-            Ok(None) => {}
-            Ok(Some(table)) => {
-                let moved = server.change_table(table)?;
-                followed.iter().for_each(|followed| followed.announce(moved));
-            }
-            Err(reason) => {
-                lost = Some(reason);
-                break;
+        if let Some(followed) = &mut followed {
+            match followed.changed() {
+                Ok(None) => {}
+                Ok(Some(table)) => followed.announce(server.change_table(table)?),
+                Err(reason) => {
+                    lost = Some(reason);
+                    break;
+                }
             }
         }
         if lines != Lines::Hidden && Instant::now() >= line_due {
@@ -119,6 +118,6 @@ pub fn serve<F: Foreground>(
         }
     }
     let served = server.stop()?;
-    output.report(&served, F::summary)?;
+    print(output.json, &served, F::summary)?;
     lost.map_or_else(|| F::verdict(&served), Err)
 }

@@ -3,13 +3,16 @@
 use super::buckets::{self, BucketArguments};
 use super::foreground::{Foreground, Lines};
 use crate::interrupt::Asked;
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_measure::quantity;
-use corelane_report::table::{Column, Table};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
 use corelane_serve::ServeError;
-use corelane_serve::http::{AccessLogged, HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
+use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
+use signal_hook::consts::SIGUSR1;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -145,9 +148,9 @@ impl Foreground for Shown {
 
     fn prepare(&mut self) -> Outcome {
         if self.keeps_log {
-            self.reopen = Some(Asked::catch()?);
+            self.reopen = Some(Asked::catch(SIGUSR1)?);
         }
-        Ok(Done)
+        Ok(())
     }
 
     fn refused(error: ServeError) -> anyhow::Error {
@@ -175,42 +178,44 @@ impl Foreground for Shown {
     }
 
     fn summary(served: &HttpServed) -> String {
-        let headers = [
-            "bucket", "cpu", "accepted", "requests", "received", "sent", "errors",
-        ];
-        let mut table = Table::new(headers.into_iter().map(Column::right).collect());
-        for bucket in &served.buckets {
-            let connections = &bucket.connections;
-            table.row([
-                connections.bucket.to_string(),
-                connections.cpu.to_string(),
-                quantity::count(connections.accepted),
-                quantity::count(bucket.requests),
-                quantity::bytes(connections.bytes_received),
-                quantity::bytes(connections.bytes_sent),
-                quantity::count(bucket.all_errors().map(|(_, count)| count).sum()),
-            ]);
-        }
-        let mut text = table.render(100);
+        let table = Rows::of(&served.buckets)
+            .right("bucket", |bucket| bucket.connections.bucket.to_string())
+            .right("cpu", |bucket| bucket.connections.cpu.to_string())
+            .count("accepted", |bucket| bucket.connections.accepted)
+            .count("requests", |bucket| bucket.requests)
+            .right("received", |bucket| {
+                quantity::bytes(bucket.connections.bytes_received)
+            })
+            .right("sent", |bucket| quantity::bytes(bucket.connections.bytes_sent))
+            .count("errors", |bucket| {
+                bucket.all_errors().map(|(_, count)| count).sum()
+            })
+            .table();
+        let mut text = table.render(WIDTH);
         let full = served.sum(|bucket| bucket.handshakes_full);
         let resumed = served.sum(|bucket| bucket.handshakes_resumed);
         if full + resumed > 0 {
-            text.push_str(&format!(
-                "TLS handshakes: {} full, {} resumed\n",
-                quantity::count(full),
-                quantity::count(resumed)
-            ));
+            let [full, resumed] = [full, resumed].map(quantity::count);
+            text.push_str(&format!("TLS handshakes: {full} full, {resumed} resumed\n"));
         }
-        let mut answers = std::collections::BTreeMap::<u16, u64>::new();
+        let mut answers = BTreeMap::<u16, u64>::new();
         for (status, count) in served.buckets.iter().flat_map(|bucket| &bucket.answers) {
             *answers.entry(*status).or_default() += count;
         }
         for (status, count) in answers {
             text.push_str(&format!("answered {status}: {}\n", quantity::count(count)));
         }
-        text.push_str(&buckets::errors(&served.errors()));
+        text.push_str(&buckets::by_cause("error", &served.errors()));
         if let Some(log) = &served.own.access_log {
-            text.push_str(&access_log(log));
+            let [lines, dropped, unwritten] = [log.lines, log.dropped, log.unwritten].map(quantity::count);
+            text.push_str(&format!(
+                "access log {}: {lines} lines, {dropped} dropped, {unwritten} not written, opened again {} times\n",
+                log.file.display(),
+                log.reopened
+            ));
+            if let Some(error) = &log.last_error {
+                text.push_str(&format!("access log: {error}\n"));
+            }
         }
         text
     }
@@ -227,21 +232,6 @@ impl Foreground for Shown {
         if self.reopen.as_ref().is_some_and(Asked::taken) {
             server.reopen_access_log();
         }
-        Ok(Done)
+        Ok(())
     }
-}
-
-fn access_log(log: &AccessLogged) -> String {
-    let mut text = format!(
-        "access log {}: {} lines, {} dropped, {} not written, opened again {} times\n",
-        log.file.display(),
-        quantity::count(log.lines),
-        quantity::count(log.dropped),
-        quantity::count(log.unwritten),
-        log.reopened,
-    );
-    if let Some(error) = &log.last_error {
-        text.push_str(&format!("access log: {error}\n"));
-    }
-    text
 }

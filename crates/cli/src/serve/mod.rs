@@ -1,6 +1,6 @@
 //! `corelane serve`: servers in the foreground, a file each.
 
-mod buckets;
+pub mod buckets;
 mod device;
 pub mod foreground;
 mod http;

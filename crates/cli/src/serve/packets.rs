@@ -1,13 +1,12 @@
 //! `corelane serve packets`: what came of the packets that `corelane load packets` sent.
 
 use super::foreground::{self, Foreground};
-use crate::faults;
-use crate::outcome::{CannotRun, Done, Outcome, usage};
+use crate::links::{faults, refused_link};
+use crate::outcome::{Outcome, usage};
 use crate::shared::OutputArguments;
-use crate::steering::{self, Asking};
+use crate::steering;
 use crate::values::duration;
 use clap::Args;
-use corelane_link::LinkError;
 use corelane_measure::quantity;
 use corelane_serve::packets::{ReceiveError, ReceivePlan, Received, Receiver};
 use std::time::Duration;
@@ -40,10 +39,7 @@ pub fn run(arguments: &ServePacketsArguments) -> Outcome {
     let plan = ReceivePlan {
         link: arguments.link.clone(),
         burst: arguments.burst as usize,
-        cpus: match &arguments.cpus {
-            Some(list) => steering::place(Some(list), None, Asking::Workers)?,
-            None => steering::usable_cpus()?,
-        },
+        cpus: steering::worker_cpus(arguments.cpus.as_deref(), None)?,
     };
     foreground::serve(Shown, plan, &arguments.output, arguments.duration, None)
 }
@@ -56,10 +52,8 @@ impl Foreground for Shown {
 
     fn refused(error: ReceiveError) -> anyhow::Error {
         match error {
-            ReceiveError::Link(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
-                CannotRun(format!("LINK: {error}")).into()
-            }
-            ReceiveError::Spec(_) | ReceiveError::NothingSent | ReceiveError::Link(_) => usage("LINK", error),
+            ReceiveError::Link(error) => refused_link("LINK", &error),
+            ReceiveError::Spec(_) | ReceiveError::NothingSent => usage("LINK", error),
             error => error.into(),
         }
     }
@@ -77,50 +71,45 @@ impl Foreground for Shown {
     }
 
     fn summary(received: &Received) -> String {
-        summary(received)
+        let [frames, marked] = [received.received, received.marked].map(quantity::count);
+        let bytes = quantity::bytes(received.received_bytes);
+        let took = quantity::duration(received.receiving_s * 1e9);
+        let rate = quantity::or_missing(received.frames_per_s, quantity::rate);
+        let link = &received.link;
+        let mut text =
+            format!("{link}: {frames} frames, {bytes}; {marked} of the generator in {took}: {rate}\n");
+        let total = &received.total;
+        for (what, count) in [
+            ("came once", total.received),
+            ("lost", total.lost),
+            ("came again", total.duplicated),
+            ("overtaken", total.reordered),
+            ("too late to tell", total.too_late),
+            ("changed on the way, or foreign", received.changed_or_foreign),
+            ("not UDP", received.not_udp),
+            ("dropped by a full ring", received.receive_dropped),
+        ] {
+            text.push_str(&format!("{what:<31} {:>13}\n", quantity::count(count)));
+        }
+        text.push_str(&faults(link, received.faults.as_ref()));
+        match (&received.latency, &received.latency_unknown) {
+            (Some(latency), _) => {
+                let times = [latency.p50_ns, latency.p99_ns, latency.max_ns];
+                let [p50, p99, max] = times.map(|time| quantity::duration(time as f64));
+                text.push_str(&format!(
+                    "latency: half no more than {p50}, 99 in 100 no more than {p99}, at most {max}\n"
+                ));
+            }
+            (None, Some(why)) => text.push_str(&format!("latency unknown: {why}\n")),
+            (None, None) => {}
+        }
+        text
     }
 
     fn verdict(received: &Received) -> Outcome {
         match &received.ended_because {
             Some(why) => Err(anyhow::anyhow!("LINK: {why}; what came before is reported")),
-            None => Ok(Done),
+            None => Ok(()),
         }
     }
-}
-
-fn summary(received: &Received) -> String {
-    let mut text = format!(
-        "{}: {} frames, {}; {} of the generator in {}: {}\n",
-        received.link,
-        quantity::count(received.received),
-        quantity::bytes(received.received_bytes),
-        quantity::count(received.marked),
-        quantity::duration(received.receiving_s * 1e9),
-        quantity::or_missing(received.frames_per_s, quantity::rate),
-    );
-    let total = &received.total;
-    for (what, count) in [
-        ("came once", total.received),
-        ("lost", total.lost),
-        ("came again", total.duplicated),
-        ("overtaken", total.reordered),
-        ("too late to tell", total.too_late),
-        ("changed on the way, or foreign", received.changed_or_foreign),
-        ("not UDP", received.not_udp),
-        ("dropped by a full ring", received.receive_dropped),
-    ] {
-        text.push_str(&format!("{what:<31} {:>13}\n", quantity::count(count)));
-    }
-    text.push_str(&faults::line(&received.link, received.faults.as_ref()));
-    match (&received.latency, &received.latency_unknown) {
-        (Some(latency), _) => text.push_str(&format!(
-            "latency: half no more than {}, 99 in 100 no more than {}, at most {}\n",
-            quantity::duration(latency.p50_ns as f64),
-            quantity::duration(latency.p99_ns as f64),
-            quantity::duration(latency.max_ns as f64),
-        )),
-        (None, Some(why)) => text.push_str(&format!("latency unknown: {why}\n")),
-        (None, None) => {}
-    }
-    text
 }

@@ -6,7 +6,8 @@ use crate::outcome::Outcome;
 use crate::values::{duration, write_size};
 use clap::Args;
 use corelane_measure::quantity;
-use corelane_report::table::{Column, Table};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
 use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
 use corelane_serve::{ServeError, read_word};
 use std::collections::BTreeMap;
@@ -75,36 +76,24 @@ impl Foreground for Shown {
     }
 
     fn summary(served: &TcpServed) -> String {
-        let headers = [
-            "bucket",
-            "cpu",
-            "accepted",
-            "received",
-            "sent",
-            "disorder",
-            "sent again",
-            "stalls",
-        ];
-        let mut table = Table::new(headers.into_iter().map(Column::right).collect());
+        let table = Rows::of(&served.buckets)
+            .right("bucket", |bucket| bucket.connections.bucket.to_string())
+            .right("cpu", |bucket| bucket.connections.cpu.to_string())
+            .count("accepted", |bucket| bucket.connections.accepted)
+            .right("received", |bucket| {
+                quantity::bytes(bucket.connections.bytes_received)
+            })
+            .right("sent", |bucket| quantity::bytes(bucket.connections.bytes_sent))
+            .count("disorder", |bucket| bucket.out_of_order_segments)
+            .count("sent again", |bucket| bucket.retransmitted_segments)
+            .count("stalls", |bucket| bucket.stalls)
+            .table();
         let mut errors = BTreeMap::<String, u64>::new();
-        for bucket in &served.buckets {
-            let connections = &bucket.connections;
-            table.row([
-                connections.bucket.to_string(),
-                connections.cpu.to_string(),
-                quantity::count(connections.accepted),
-                quantity::bytes(connections.bytes_received),
-                quantity::bytes(connections.bytes_sent),
-                quantity::count(bucket.out_of_order_segments),
-                quantity::count(bucket.retransmitted_segments),
-                quantity::count(bucket.stalls),
-            ]);
+        for connections in served.buckets.iter().map(|bucket| &bucket.connections) {
             for (cause, count) in connections.accept_failed.iter().chain(&connections.broken) {
                 *errors.entry(cause.clone()).or_default() += count;
             }
         }
-        let mut text = table.render(100);
-        text.push_str(&buckets::errors(&errors));
-        text
+        table.render(WIDTH) + &buckets::by_cause("error", &errors)
     }
 }

@@ -3,18 +3,19 @@
 use super::buckets::{self, ServingArguments};
 use super::foreground::Foreground;
 use crate::interrupt::Asked;
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
 use crate::shared::{MemoryArguments, MovingArguments, check_memory, moving};
 use crate::values::size;
 use clap::Args;
 use corelane_host::memory::MemoryPolicy;
 use corelane_host::transmit_queues;
 use corelane_measure::quantity;
-use corelane_report::table::{Column, Table};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
 use corelane_rss::{Protocol, Steering};
-use corelane_serve::udp::{Answers, Mode, Model};
-use corelane_serve::udp::{FlowCount, UdpPlan, UdpServed, UdpServer};
+use corelane_serve::udp::{Answers, FlowCount, Mode, Model, UdpPlan, UdpServed, UdpServer};
 use corelane_serve::{ServeError, Server, read_word};
+use signal_hook::consts::SIGUSR1;
 use std::io::Write;
 use std::net::SocketAddr;
 
@@ -77,8 +78,8 @@ impl Foreground for Shown {
     type Server = UdpServer;
 
     fn prepare(&mut self) -> Outcome {
-        self.flows_asked = Some(Asked::catch()?);
-        Ok(Done)
+        self.flows_asked = Some(Asked::catch(SIGUSR1)?);
+        Ok(())
     }
 
     fn refused(error: ServeError) -> anyhow::Error {
@@ -95,7 +96,6 @@ impl Foreground for Shown {
     }
 
     fn line(&self, served: &UdpServed, last: &UdpServed) -> String {
-        let share = |share: Option<f64>| quantity::or_missing(share, quantity::percent);
         format!(
             "{:>12}  seen {:>13}  answered {:>13}  steering {:>6}  locality {:>6}",
             quantity::rate((served.seen() - last.seen()) as f64),
@@ -107,7 +107,26 @@ impl Foreground for Shown {
     }
 
     fn summary(served: &UdpServed) -> String {
-        table(served)
+        let table = Rows::of(&served.buckets)
+            .right("bucket", |bucket| bucket.bucket.to_string())
+            .right("cpu", |bucket| bucket.cpu.to_string())
+            .count("seen", |bucket| bucket.seen)
+            .count("answered", |bucket| bucket.answered)
+            .count("dropped", |bucket| bucket.dropped.values().sum())
+            .right("steering", |bucket| share(bucket.steering_ok()))
+            .right("locality", |bucket| share(bucket.locality()))
+            .right("tx local", |bucket| share(bucket.tx_locality()))
+            .table();
+        let mut text = table.without_silent_columns().render(WIDTH);
+        text.push_str(&buckets::by_cause("dropped", &served.dropped()));
+        text.push_str(&memory_lines(served));
+        if let Some(flows) = &served.flows {
+            text.push_str(&flow_table(flows, served.flows_uncounted.unwrap_or(0)));
+        }
+        if let Some(reason) = &served.locality_unknown {
+            text.push_str(&format!("locality unknown: {reason}\n"));
+        }
+        text
     }
 
     fn look(&mut self, server: &mut UdpServer) -> Outcome {
@@ -121,7 +140,7 @@ impl Foreground for Shown {
                 write!(std::io::stdout(), "{text}")?;
             }
         }
-        Ok(Done)
+        Ok(())
     }
 }
 
@@ -149,61 +168,20 @@ fn plan(arguments: &ServeUdpArguments, steering: Steering) -> anyhow::Result<Udp
     })
 }
 
-fn table(served: &UdpServed) -> String {
-    let headers = [
-        "bucket", "cpu", "seen", "answered", "dropped", "steering", "locality", "tx local",
-    ];
-    let mut table = Table::new(headers.into_iter().map(Column::right).collect());
-    let share = |share: Option<f64>| quantity::or_missing(share, quantity::percent);
-    for bucket in &served.buckets {
-        table.row([
-            bucket.bucket.to_string(),
-            bucket.cpu.to_string(),
-            quantity::count(bucket.seen),
-            quantity::count(bucket.answered),
-            quantity::count(bucket.dropped.values().sum()),
-            share(bucket.steering_ok()),
-            share(bucket.locality()),
-            share(bucket.tx_locality()),
-        ]);
-    }
-    let mut text = table.without_silent_columns().render(100);
-    for (cause, count) in served.dropped() {
-        text.push_str(&format!(
-            "dropped, {}: {}\n",
-            cause.replace('_', " "),
-            quantity::count(count)
-        ));
-    }
-    text.push_str(&memory_lines(served));
-    if let Some(flows) = &served.flows {
-        text.push_str(&flow_table(flows, served.flows_uncounted.unwrap_or(0)));
-    }
-    if let Some(reason) = &served.locality_unknown {
-        text.push_str(&format!("locality unknown: {reason}\n"));
-    }
-    text
+fn share(share: Option<f64>) -> String {
+    quantity::or_missing(share, quantity::percent)
 }
 
 /// Every flow's count, as far as hashes tell flows apart.
 fn flow_table(flows: &[FlowCount], uncounted: u64) -> String {
-    let mut table = Table::new(vec![
-        Column::left("hash"),
-        Column::left("hash type"),
-        Column::right("bucket"),
-        Column::right("worker"),
-        Column::right("datagrams"),
-    ]);
-    for flow in flows {
-        table.row([
-            flow.hash.clone(),
-            flow.hash_type.clone(),
-            flow.bucket.to_string(),
-            flow.worker.to_string(),
-            quantity::count(flow.count),
-        ]);
-    }
-    let mut text = table.render(100);
+    let table = Rows::of(flows)
+        .left("hash", |flow| &flow.hash)
+        .left("hash type", |flow| &flow.hash_type)
+        .right("bucket", |flow| flow.bucket.to_string())
+        .right("worker", |flow| flow.worker.to_string())
+        .count("datagrams", |flow| flow.count)
+        .table();
+    let mut text = table.render(WIDTH);
     if uncounted > 0 {
         text.push_str(&format!("of further flows: {}\n", quantity::count(uncounted)));
     }

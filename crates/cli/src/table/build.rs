@@ -2,11 +2,11 @@
 
 use super::show::TableFacts;
 use super::source::{SourceArguments, load};
-use crate::outcome::{Done, Outcome};
+use crate::outcome::Outcome;
+use crate::shared::print;
 use anyhow::Context;
 use clap::Args;
 use std::fs::{self, File};
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Shown under `--help`.
@@ -32,14 +32,9 @@ pub fn run(arguments: &BuildArguments) -> Outcome {
     write(&source.map, &arguments.output)
         .with_context(|| format!("--output {}", arguments.output.display()))?;
     let facts = TableFacts::of(&source);
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;
-    } else {
-        write!(out, "{}", facts.text())?;
-        writeln!(out, "written    {}", arguments.output.display())?;
-    }
-    Ok(Done)
+    print(arguments.json, &facts, |facts| {
+        format!("{}written    {}\n", facts.text(), arguments.output.display())
+    })
 }
 
 /// Writes beside the file and renames: a snapshot that somebody has mapped must never change.

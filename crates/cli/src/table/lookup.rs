@@ -1,7 +1,8 @@
 //! `corelane table lookup`: what addresses map to.
 
 use super::source::{SourceArguments, load};
-use crate::outcome::{Done, Outcome, usage};
+use crate::outcome::{Outcome, usage};
+use crate::shared::print_json;
 use clap::Args;
 use corelane_measure::quantity::MISSING;
 use corelane_table::{AddressMap, Lookup, Prefetch, Value};
@@ -62,7 +63,6 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
         let values = look_up(&map, addresses);
         addresses.iter().copied().zip(values)
     });
-    let mut out = BufWriter::new(io::stdout().lock());
     if arguments.json {
         let answers: Vec<Answer> = answers
             .map(|(address, value)| Answer {
@@ -70,36 +70,30 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
                 value: value.map(Value::get),
             })
             .collect();
-        let document = LookupDocument {
+        let matched = answers.iter().filter(|answer| answer.value.is_some()).count() as u64;
+        return print_json(&LookupDocument {
             schema: "corelane/table-lookup/1",
-            matched: answers.iter().filter(|answer| answer.value.is_some()).count() as u64,
+            matched,
             answers,
-        };
-        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-    } else {
-        for (address, value) in answers {
-            match value {
-                Some(value) => writeln!(out, "{address} {value}")?,
-                None => writeln!(out, "{address} {MISSING}")?,
-            }
+        });
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    for (address, value) in answers {
+        match value {
+            Some(value) => writeln!(out, "{address} {value}")?,
+            None => writeln!(out, "{address} {MISSING}")?,
         }
     }
-    out.flush()?;
-    Ok(Done)
+    Ok(out.flush()?)
 }
 
 fn standard_input() -> anyhow::Result<Vec<IpAddr>> {
     let mut addresses = Vec::new();
-    for (number, line) in io::stdin().lock().lines().enumerate() {
+    for (number, line) in (1..).zip(io::stdin().lock().lines()) {
         let line = line?;
         let word = line.trim();
         if !word.is_empty() {
-            let wrong = |error| {
-                usage(
-                    "standard input",
-                    format!("line {}: {word:?}: {error}", number + 1),
-                )
-            };
+            let wrong = |error| usage("standard input", format!("line {number}: {word:?}: {error}"));
             addresses.push(word.parse().map_err(wrong)?);
         }
     }

@@ -1,12 +1,12 @@
 //! `corelane table show`: what is in a list or a snapshot.
 
 use super::source::{Source, SourceArguments, SourceDocument, load};
-use crate::outcome::{Done, Outcome};
+use crate::outcome::Outcome;
+use crate::shared::print;
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_table::{IpPrefix, Value};
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 
 /// Shown under `--help`.
@@ -44,22 +44,17 @@ pub struct TableFacts {
 /// Tells.
 pub fn run(arguments: &ShowArguments) -> Outcome {
     let source = load(&arguments.source)?;
-    let mut out = BufWriter::new(io::stdout().lock());
     if arguments.entries {
-        list(&source, &mut out)?;
-    } else if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&TableFacts::of(&source))?)?;
-    } else {
-        write!(out, "{}", TableFacts::of(&source).text())?;
+        return list(&source);
     }
-    out.flush()?;
-    Ok(Done)
+    print(arguments.json, &TableFacts::of(&source), TableFacts::text)
 }
 
 /// Every entry, IPv4 first, ascending; values only where they are not those of a set.
-fn list(source: &Source, out: &mut impl Write) -> io::Result<()> {
+fn list(source: &Source) -> Outcome {
     let mut entries: Vec<(IpPrefix, Value)> = source.map.iter().collect();
     entries.sort_unstable();
+    let mut out = BufWriter::new(io::stdout().lock());
     for (prefix, value) in entries {
         if value == Value::MEMBER {
             writeln!(out, "{prefix}")?;
@@ -67,7 +62,7 @@ fn list(source: &Source, out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "{prefix} {value}")?;
         }
     }
-    Ok(())
+    Ok(out.flush()?)
 }
 
 impl TableFacts {
@@ -87,7 +82,7 @@ impl TableFacts {
         let (entries, memory_bytes) = (source.map.len() as u64, source.map.memory_bytes() as u64);
         TableFacts {
             schema: "corelane/table/1",
-            source: source.document(),
+            source: source.document.clone(),
             entries,
             ipv4_addresses,
             ipv4_prefixes,
@@ -101,47 +96,38 @@ impl TableFacts {
 
     /// The numbers as lines.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        let mut line = |name: &str, value: String| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{name:<10} {value}");
-        };
         let source = &self.source;
         let kind = source.format.map_or(source.kind.to_owned(), |format| {
-            format!(
-                "{format} {} of {} elements",
-                source.kind,
-                quantity::count(source.elements.unwrap_or(0))
-            )
+            let elements = quantity::count(source.elements.unwrap_or(0));
+            format!("{format} {} of {elements} elements", source.kind)
         });
-        line(
-            "source",
-            format!("{kind}, read in {}", quantity::duration(source.load_s * 1e9)),
-        );
-        if let (Some(skipped @ 1..), Some(first)) = (source.skipped, &source.first_skipped) {
-            line(
-                "skipped",
-                format!("{}, the first: {first}", quantity::count(skipped)),
-            );
-        }
-        line("entries", quantity::count(self.entries));
-        for (name, addresses, prefixes) in [
-            ("IPv4", self.ipv4_addresses, self.ipv4_prefixes),
-            ("IPv6", self.ipv6_addresses, self.ipv6_prefixes),
-        ] {
-            if addresses + prefixes > 0 {
-                let words = [addresses, prefixes].map(quantity::count);
-                line(name, format!("{} addresses, {} prefixes", words[0], words[1]));
-            }
-        }
-        line("values", quantity::count(self.values));
+        let took = quantity::duration(source.load_s * 1e9);
+        let skipped = source
+            .skipped
+            .filter(|skipped| *skipped > 0)
+            .zip(source.first_skipped.as_ref());
+        let skipped =
+            skipped.map(|(skipped, first)| format!("{}, the first: {first}", quantity::count(skipped)));
+        let family = |addresses: u64, prefixes: u64| {
+            let words = [addresses, prefixes].map(quantity::count);
+            (addresses + prefixes > 0).then(|| format!("{} addresses, {} prefixes", words[0], words[1]))
+        };
         let each = quantity::or_missing(self.bytes_per_entry, |bytes| {
             format!("{} bytes an entry", quantity::fixed(bytes, 1))
         });
-        line(
-            "memory",
-            format!("{}, {each}", quantity::bytes(self.memory_bytes)),
-        );
-        text
+        let lines = [
+            ("source", Some(format!("{kind}, read in {took}"))),
+            ("skipped", skipped),
+            ("entries", Some(quantity::count(self.entries))),
+            ("IPv4", family(self.ipv4_addresses, self.ipv4_prefixes)),
+            ("IPv6", family(self.ipv6_addresses, self.ipv6_prefixes)),
+            ("values", Some(quantity::count(self.values))),
+            (
+                "memory",
+                Some(format!("{}, {each}", quantity::bytes(self.memory_bytes))),
+            ),
+        ];
+        let line = |(name, value): (&str, Option<String>)| Some(format!("{name:<10} {}\n", value?));
+        lines.into_iter().filter_map(line).collect()
     }
 }

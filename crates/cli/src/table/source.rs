@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[derive(Debug, Args)]
 pub struct SourceArguments {
@@ -45,12 +45,11 @@ pub enum FormatArgument {
 /// A table and where it came from.
 pub struct Source {
     pub map: AddressMap,
-    pub loaded: Loaded,
-    pub took: Duration,
+    pub document: SourceDocument,
 }
 
-/// Where a table came from, as documents tell it.
-#[derive(Serialize)]
+/// Where a table came from, as documents have it.
+#[derive(Clone, Serialize)]
 pub struct SourceDocument {
     /// `list` or `snapshot`.
     pub kind: &'static str,
@@ -92,11 +91,19 @@ pub fn load(arguments: &SourceArguments) -> anyhow::Result<Source> {
         AddressMap::load(&file, &options, Seed::default(), SnapshotMemory::Mapped)
     };
     let (map, loaded) = read.map_err(|error| usage(&name, with_flag(&error)))?;
-    Ok(Source {
-        map,
-        loaded,
-        took: started.elapsed(),
-    })
+    let list = match &loaded {
+        Loaded::Snapshot => None,
+        Loaded::List(summary) => Some(summary),
+    };
+    let document = SourceDocument {
+        kind: if list.is_some() { "list" } else { "snapshot" },
+        format: list.map(format),
+        elements: list.map(|list| list.elements),
+        skipped: list.map(|list| list.skipped),
+        first_skipped: list.and_then(|list| Some(list.first_skipped.as_ref()?.to_string())),
+        load_s: started.elapsed().as_secs_f64(),
+    };
+    Ok(Source { map, document })
 }
 
 fn standard_input(options: &ListOptions) -> Result<(AddressMap, Loaded), LoadError> {
@@ -111,24 +118,6 @@ fn with_flag(error: &LoadError) -> String {
     match error {
         LoadError::List(corelane_table::ListError::Line(_)) => format!("{error} (--skip-bad)"),
         _ => error.to_string(),
-    }
-}
-
-impl Source {
-    /// As documents tell it.
-    pub fn document(&self) -> SourceDocument {
-        let list = match &self.loaded {
-            Loaded::Snapshot => None,
-            Loaded::List(summary) => Some(summary),
-        };
-        SourceDocument {
-            kind: if list.is_some() { "list" } else { "snapshot" },
-            format: list.map(format),
-            elements: list.map(|list| list.elements),
-            skipped: list.map(|list| list.skipped),
-            first_skipped: list.and_then(|list| Some(list.first_skipped.as_ref()?.to_string())),
-            load_s: self.took.as_secs_f64(),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::SourceArguments;
 use crate::interrupt::Interrupt;
-use crate::outcome::{CannotRun, usage};
+use crate::outcome::{cannot_run, usage};
 use corelane_packet::verify::{Observed, Queue, Verifier};
 use corelane_worker::WatchError;
 use corelane_worker::received::Receiver;
@@ -24,7 +24,7 @@ pub(super) struct Taken {
 pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Taken> {
     let interrupt = Interrupt::catch()?;
     let mut receiver = Receiver::new(device).map_err(|error| match error {
-        error @ WatchError::NotPermitted => CannotRun(error.to_string()).into(),
+        error @ WatchError::NotPermitted => cannot_run(error),
         error @ WatchError::NoDevice { .. } => usage("--dev", error),
         error => error.into(),
     })?;

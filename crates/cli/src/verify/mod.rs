@@ -5,8 +5,9 @@ mod live;
 mod rule;
 mod text;
 
-use crate::capture::{self, Pairs};
-use crate::outcome::{Done, Outcome, usage};
+use crate::capture;
+use crate::outcome::{Outcome, usage};
+use crate::shared::print;
 use crate::values::{Endpoint, count, duration, endpoint, port_range};
 use clap::Args;
 use corelane_load::pool::Pool;
@@ -15,7 +16,6 @@ use corelane_rss::{HashFields, HashType, Toeplitz, Tuple};
 use live::Taken;
 use rule::{RuleArguments, RuleSource};
 use serde::Serialize;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -102,15 +102,13 @@ struct VerifyDocument<'a> {
 
 /// Verifies, prints, and fails when anything is misplaced.
 pub fn run(arguments: &VerifyArguments) -> Outcome {
-    let mut out = std::io::stdout().lock();
     if let (true, Some(path)) = (arguments.read_only, &arguments.source.pcap) {
         let mut frames = 0_u64;
         capture::each_frame(path, |frame, _| {
             frames += u64::from(!std::hint::black_box(frame).is_empty());
             Ok(())
         })?;
-        writeln!(out, "{frames} frames read")?;
-        return Ok(Done);
+        return print(false, &frames, |frames| format!("{frames} frames read\n"));
     }
     if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
         return Err(usage(
@@ -136,15 +134,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         ended_because: ended_because.as_deref(),
         report: &report,
     };
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-    } else {
-        text::write(&mut out, &report, &rule)?;
-        text::not_read(&mut out, &source)?;
-        if let Some(incomplete) = incomplete.filter(|incomplete| *incomplete > 0) {
-            writeln!(out, "{incomplete} frames were left out: not all of them was told")?;
-        }
-    }
+    print(arguments.json, &document, |document| text::text(document, &rule))?;
     if report.misplaced > 0 {
         let (misplaced, frames) = (report.misplaced, report.frames);
         anyhow::bail!("{misplaced} of {frames} frames came by another queue than their hash names");
@@ -152,7 +142,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     if let Some(because) = ended_because {
         anyhow::bail!("{because}");
     }
-    Ok(Done)
+    Ok(())
 }
 
 /// Gives every frame of the source to the verifier; tells what else there is to say of a device.
@@ -162,7 +152,7 @@ fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Res
     }
     match (&source.pcap, &source.log) {
         (None, Some(path)) => {
-            for pair in Pairs::open(path)? {
+            for pair in capture::pairs(path)? {
                 let pair = pair?;
                 verifier.pair(pair.hash, pair.queue);
             }
@@ -172,10 +162,8 @@ fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Res
             Ok(())
         })?,
         (None, None) => {
-            return Err(usage(
-                "--log",
-                "give a log, a capture (--pcap), both, or a device (--dev)",
-            ));
+            let what = "give a log, a capture (--pcap), both, or a device (--dev)";
+            return Err(usage("--log", what));
         }
     }
     Ok(None)

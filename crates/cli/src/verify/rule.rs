@@ -79,17 +79,27 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
         (None, None) => Told::default(),
         (host, dev) => told(&MachineDevice::of_flags(host.as_deref(), dev)?),
     };
-    let (table, table_from) = table(arguments, &device)?;
-    let (key, key_from) = match (&arguments.key, device.key) {
-        (Some(key), _) => (key.clone(), From::Flag),
-        (None, Some(key)) => (key, From::Device),
-        (None, None) => (Key::VERIFICATION, From::Default),
-    };
-    let (hash_types, types_from) = match (arguments.hash, device.hash_types) {
-        (Some(types), _) => (types, From::Flag),
-        (None, Some(types)) => (types, From::Device),
-        (None, None) => (HashTypes::DRIVER_DEFAULT, From::Default),
-    };
+    let in_turn = arguments.queues.map(|queues| {
+        let entries = arguments.table_size.unwrap_or(ENTRIES);
+        IndirectionTable::round_robin(entries, usize::from(queues))
+    });
+    let in_turn = in_turn
+        .transpose()
+        .map_err(|error| usage("--table-size and --queues", error))?;
+    let (table, table_from) = first_of(in_turn, device.table).ok_or_else(|| {
+        let missing = device.not_read.join("; ");
+        match missing.as_str() {
+            "" => usage(
+                "--queues",
+                "give the queues that the table names in turn, or a device that tells its table (--dev, --host), or --steering",
+            ),
+            missing => usage("--queues", format!("give it, since the device tells no table: {missing}")),
+        }
+    })?;
+    let (key, key_from) =
+        first_of(arguments.key.clone(), device.key).unwrap_or((Key::VERIFICATION, From::Default));
+    let (hash_types, types_from) =
+        first_of(arguments.hash, device.hash_types).unwrap_or((HashTypes::DRIVER_DEFAULT, From::Default));
     let rule = Rule {
         key,
         hash_types,
@@ -104,27 +114,10 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
     Ok((rule, source))
 }
 
-fn table(arguments: &RuleArguments, device: &Told) -> anyhow::Result<(IndirectionTable, From)> {
-    match (arguments.queues, &device.table) {
-        (Some(queues), _) => {
-            let entries = arguments.table_size.unwrap_or(ENTRIES);
-            let table = IndirectionTable::round_robin(entries, usize::from(queues))
-                .map_err(|error| usage("--table-size and --queues", error))?;
-            Ok((table, From::Flag))
-        }
-        (None, Some(table)) => Ok((table.clone(), From::Device)),
-        (None, None) if device.not_read.is_empty() => Err(usage(
-            "--queues",
-            "give the queues that the table names in turn, or a device that tells its table (--dev, --host), or --steering",
-        )),
-        (None, None) => Err(usage(
-            "--queues",
-            format!(
-                "give it, since the device tells no table: {}",
-                device.not_read.join("; ")
-            ),
-        )),
-    }
+/// What a flag gives, or else the device.
+fn first_of<T>(flag: Option<T>, device: Option<T>) -> Option<(T, From)> {
+    let flag = flag.map(|value| (value, From::Flag));
+    flag.or_else(|| device.map(|value| (value, From::Device)))
 }
 
 /// What a device tells of its rule.

@@ -1,132 +1,125 @@
-//! The verdict as text: a report enters, lines of at most 100 columns leave.
+//! The verdict as text, in lines of at most 100 columns.
 
+use super::VerifyDocument;
 use super::rule::{From, RuleSource};
 use corelane_measure::quantity::{count, or_missing};
-use corelane_packet::verify::{Report, Rule};
-use corelane_report::table::{Column, Table};
-use std::io::{self, Write};
+use corelane_packet::verify::{BucketReport, Misplacement, Report, Rule};
+use corelane_report::table::Rows;
+use corelane_report::text::WIDTH;
 
 /// Misplaced flows shown: the rest is in the JSON document.
 const SHOWN: usize = 20;
 
-/// Writes a table a bucket, one of the misplaced, the causes, and the order within flows.
-pub fn write(out: &mut impl Write, report: &Report, rule: &Rule) -> io::Result<()> {
-    buckets(out, report)?;
+/// A table of the buckets, one of the misplaced, the causes, the order within flows, and what is not known.
+pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
+    let report = document.report;
+    let mut text = buckets(report);
     if report.misplaced > 0 {
-        writeln!(out)?;
-        misplacements(out, report)?;
-        writeln!(out)?;
-        writeln!(out, "likely:")?;
+        text.push_str(&format!("\n{}\nlikely:\n", misplacements(report)));
         for cause in &report.causes {
-            writeln!(out, "{:>9}  {}", count(cause.frames), cause.cause)?;
+            text.push_str(&format!("{:>9}  {}\n", count(cause.frames), cause.cause));
         }
     }
+    let mut line = |words: String| text.push_str(&(words + "\n"));
     let order = &report.reordering;
     if order.followed > 0 || order.queue_changes > 0 {
-        writeln!(
-            out,
-            "order within flows: {} frames followed, {} late, {} by another queue than the one before",
-            count(order.followed),
-            count(order.late),
-            count(order.queue_changes)
-        )?;
+        let [followed, late, changes] = [order.followed, order.late, order.queue_changes].map(count);
+        line(format!(
+            "order within flows: {followed} frames followed, {late} late, {changes} by another queue than the one before"
+        ));
     }
     if report.refused + report.not_hashed > 0 {
-        writeln!(
-            out,
-            "not judged: {} frames without IP or damaged, {} that no enabled hash type fits",
-            count(report.refused),
-            count(report.not_hashed)
-        )?;
+        let [refused, not_hashed] = [report.refused, report.not_hashed].map(count);
+        line(format!(
+            "not judged: {refused} frames without IP or damaged, {not_hashed} that no enabled hash type fits"
+        ));
     }
     if report.buckets.iter().all(|bucket| bucket.right_queue.is_none()) {
-        writeln!(
-            out,
-            "no queue was observed, so none can be wrong: give --log, or a pcapng with epb_queue"
-        )?;
+        let remedy = "give --log, or a pcapng with epb_queue";
+        line(format!("no queue was observed, so none can be wrong: {remedy}"));
     }
-    writeln!(
-        out,
-        "{} of {} frames misplaced; {} entries over {} queues, hash types {}",
-        count(report.misplaced),
-        count(report.frames),
-        rule.table.size(),
-        rule.table.buckets(),
-        rule.hash_types
-    )
+    let [misplaced, frames] = [report.misplaced, report.frames].map(count);
+    let (entries, queues, types) = (rule.table.size(), rule.table.buckets(), rule.hash_types);
+    line(format!(
+        "{misplaced} of {frames} frames misplaced; {entries} entries over {queues} queues, hash types {types}"
+    ));
+    for missing in not_read(document.rule_from) {
+        line(missing);
+    }
+    if let Some(incomplete @ 1..) = document.incomplete {
+        line(format!(
+            "{incomplete} frames were left out: not all of them was told"
+        ));
+    }
+    text
 }
 
-/// Says what the device did not tell, and what stands for it.
-pub fn not_read(out: &mut impl Write, source: &RuleSource) -> io::Result<()> {
-    for missing in &source.not_read {
-        writeln!(out, "not read: {missing}")?;
-    }
-    let device_asked = !source.not_read.is_empty();
-    if device_asked && source.key == From::Default {
-        writeln!(
-            out,
-            "the key is the verification suite's: give the device's with --key"
-        )?;
-    }
-    if device_asked && source.hash_types == From::Default {
-        writeln!(
-            out,
-            "hash types are those of most drivers: give the device's with --hash"
-        )?;
-    }
-    Ok(())
+/// What the device did not tell, and what stands for it.
+fn not_read(source: &RuleSource) -> Vec<String> {
+    let mut lines: Vec<String> = (source.not_read.iter())
+        .map(|missing| format!("not read: {missing}"))
+        .collect();
+    let stand_ins = [
+        (
+            source.key,
+            "the key is the verification suite's: give the device's with --key",
+        ),
+        (
+            source.hash_types,
+            "hash types are those of most drivers: give the device's with --hash",
+        ),
+    ];
+    let used = stand_ins
+        .iter()
+        .filter(|(from, _)| !source.not_read.is_empty() && *from == From::Default);
+    lines.extend(used.map(|(_, words)| (*words).to_owned()));
+    lines
 }
 
-fn buckets(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let columns = ["bucket", "seen", "right hash", "right queue", "misplaced"].map(Column::right);
-    let mut table = Table::new(
-        columns
-            .into_iter()
-            .chain([Column::left("likely").may_shrink()])
-            .collect(),
-    );
-    for bucket in &report.buckets {
+fn buckets(report: &Report) -> String {
+    let causes = |bucket: &BucketReport| {
         let causes: Vec<_> = bucket.causes.iter().map(|cause| cause.cause.name()).collect();
-        table.row([
-            bucket.bucket.to_string(),
-            count(bucket.seen),
-            or_missing(bucket.right_hash, count),
-            or_missing(bucket.right_queue, count),
-            count(bucket.misplaced),
-            causes.join(" "),
-        ]);
-    }
-    write!(out, "{}", table.render(100))
+        causes.join(" ")
+    };
+    let table = Rows::of(&report.buckets)
+        .right("bucket", |bucket| bucket.bucket.to_string())
+        .count("seen", |bucket| bucket.seen)
+        .right("right hash", |bucket| or_missing(bucket.right_hash, count))
+        .right("right queue", |bucket| or_missing(bucket.right_queue, count))
+        .count("misplaced", |bucket| bucket.misplaced)
+        .shrinking("likely", causes)
+        .table();
+    table.render(WIDTH)
 }
 
-fn misplacements(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let mut table = Table::new(vec![
-        Column::left("hash"),
-        Column::left("reported"),
-        Column::right("expected"),
-        Column::right("actual"),
-        Column::right("frames"),
-        Column::left("flows").may_shrink(),
-    ]);
-    for misplacement in report.misplacements.iter().take(SHOWN) {
+fn misplacements(report: &Report) -> String {
+    let flows = |misplacement: &Misplacement| {
         let flows: Vec<_> = misplacement.flows.iter().map(ToString::to_string).collect();
-        table.row([
-            format!("0x{:08x}", misplacement.hash),
-            or_missing(misplacement.reported_hash, |hash| format!("0x{hash:08x}")),
-            misplacement.expected.to_string(),
-            misplacement.actual.to_string(),
-            count(misplacement.frames),
-            flows.join(", "),
-        ]);
-    }
-    write!(out, "{}", table.render(100))?;
-    let hidden = report.misplacements.len().saturating_sub(SHOWN);
-    if hidden > 0 {
-        writeln!(out, "… and {} more (--json has them)", count(hidden as u64))?;
+        flows.join(", ")
+    };
+    let hash = |hash: u32| format!("0x{hash:08x}");
+    let table = Rows::of(report.misplacements.iter().take(SHOWN))
+        .left("hash", |misplacement| hash(misplacement.hash))
+        .left("reported", |misplacement| {
+            or_missing(misplacement.reported_hash, hash)
+        })
+        .right("expected", |misplacement| misplacement.expected.to_string())
+        .right("actual", |misplacement| misplacement.actual.to_string())
+        .count("frames", |misplacement| misplacement.frames)
+        .shrinking("flows", flows)
+        .table();
+    let mut text = table.render(WIDTH);
+    if let Some(hidden @ 1..) = report.misplacements.len().checked_sub(SHOWN) {
+        text.push_str(&format!(
+            "… and {} more (--json has them)\n",
+            count(hidden as u64)
+        ));
     }
     if report.misplacements_left_off > 0 {
         let left_off = count(report.misplacements_left_off);
-        writeln!(out, "{left_off} misplaced frames are of more flows than are kept")?;
+        text.push_str(&format!(
+            "{left_off} misplaced frames are of more flows than are kept\n"
+        ));
     }
-    Ok(())
+    text
 }

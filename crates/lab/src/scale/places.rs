@@ -15,7 +15,7 @@ use super::collect::SideReading;
 use super::document::Trial;
 use super::plan::ScalePlan;
 use corelane_host::counters::UdpCounters;
-use corelane_measure::drops::{Cause, Gap, LinuxUdpCounters, Side, UdpAccount};
+use corelane_measure::drops::{Cause, Gap, LinuxUdpCounters, Side};
 
 /// Bytes of an Ethernet header, which device counters include, and of UDP's (RFC 768).
 const ETHERNET_AND_UDP_BYTES: u64 = 14 + 8;
@@ -134,7 +134,7 @@ fn way_drops(
     refused: u64,
     framing: &Framing,
 ) -> Vec<Dropped> {
-    let account = UdpAccount::from_linux(&linux(&receiver.udp.total()));
+    let counters = linux(&receiver.udp.total());
     let ip = receiver.udp.ip_total();
     let device = receiver.device.rx_dropped;
     let mut counts = vec![
@@ -147,7 +147,7 @@ fn way_drops(
         (Cause::Ip, ip.in_header_errors + ip.in_discards),
         (Cause::StillQueued, framing.queued(receiver)),
     ];
-    counts.extend(account.drops.by_cause());
+    counts.extend(counters.drops());
     let dropped = |(cause, count)| Dropped {
         cause,
         side,

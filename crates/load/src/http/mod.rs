@@ -8,14 +8,15 @@ mod body;
 mod exchange;
 mod plan;
 mod prepared;
+mod report;
 mod resolve;
 pub mod scenario;
 
 pub use crate::failure::{Failure, Failures};
 pub use crate::streams::{
-    Behaviour, ClientCost, ConnectionCounts, Counts, FIGURES, GATHER, Histograms, Model, PhaseLoaded,
-    PlannedPhase, PlannedPool, PlannedTls, PlannedWorker, PoolLoaded, RequestCounts, Share, StreamBytes,
-    Tally, Timeouts, TlsLoadError, TlsLoaded, TlsSettings, Until, WorkerLoaded,
+    Behaviour, ClientCost, ConnectionCounts, Counts, GATHER, Histograms, Model, PhaseLoaded, PlannedPhase,
+    PlannedPool, PlannedTls, PlannedWorker, PoolLoaded, RequestCounts, Share, StreamBytes, Tally, Timeouts,
+    TlsLoadError, TlsLoaded, TlsSettings, Until, WorkerLoaded,
 };
 pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 pub use resolve::{HttpRequest, OneRequest, PoolRequest};

@@ -9,6 +9,7 @@ mod generator;
 mod loaded;
 mod plan;
 mod replay;
+mod report;
 mod run;
 mod sizes;
 

@@ -7,7 +7,6 @@
 mod client;
 mod connection;
 mod error;
-mod figures;
 mod generator;
 mod group;
 mod loaded;
@@ -20,7 +19,6 @@ pub(crate) mod tls;
 mod transport;
 
 pub use error::StreamLoadError;
-pub use figures::FIGURES;
 pub use loaded::{
     ClientCost, ConnectionCounts, Counts, Histograms, PhaseLoaded, PoolLoaded, RequestCounts, StreamBytes,
     StreamLoaded, StreamsMerged, Tally, WorkerLoaded,

@@ -5,6 +5,7 @@
 
 mod loaded;
 mod plan;
+mod report;
 mod run;
 mod transfer;
 

@@ -8,6 +8,7 @@ mod loaded;
 mod mix;
 mod plan;
 mod protocol;
+mod report;
 mod run;
 #[cfg(test)]
 mod simulated_tests;

@@ -95,51 +95,32 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All causes, in the order in which a frame meets them.
-    pub const ALL: [Self; 18] = [
-        Self::TransmitQueue,
-        Self::Device,
-        Self::Backlog,
-        Self::Ip,
-        Self::BadHeader,
-        Self::BadLength,
-        Self::BadChecksum,
-        Self::NoSocket,
-        Self::Broadcast,
-        Self::FullBuffers,
-        Self::MailboxFull,
-        Self::Memory,
-        Self::OtherErrors,
-        Self::StillQueued,
-        Self::Refused,
-        Self::AnswerBuffersFull,
-        Self::SendFailed,
-        Self::Corrupted,
+    /// All causes with their keys in a document, in the order in which a frame meets them.
+    const NAMED: [(Self, &'static str); 18] = [
+        (Self::TransmitQueue, "transmit_queue"),
+        (Self::Device, "device"),
+        (Self::Backlog, "backlog"),
+        (Self::Ip, "ip"),
+        (Self::BadHeader, "bad_header"),
+        (Self::BadLength, "bad_length"),
+        (Self::BadChecksum, "bad_checksum"),
+        (Self::NoSocket, "no_socket"),
+        (Self::Broadcast, "broadcast"),
+        (Self::FullBuffers, "full_buffers"),
+        (Self::MailboxFull, "mailbox_full"),
+        (Self::Memory, "memory"),
+        (Self::OtherErrors, "other_errors"),
+        (Self::StillQueued, "still_queued"),
+        (Self::Refused, "refused"),
+        (Self::AnswerBuffersFull, "answer_buffers_full"),
+        (Self::SendFailed, "send_failed"),
+        (Self::Corrupted, "corrupted"),
     ];
 
     /// The key in a document, for a drop on the server's side.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::TransmitQueue => "transmit_queue",
-            Self::Device => "device",
-            Self::Backlog => "backlog",
-            Self::Ip => "ip",
-            Self::BadHeader => "bad_header",
-            Self::BadLength => "bad_length",
-            Self::BadChecksum => "bad_checksum",
-            Self::NoSocket => "no_socket",
-            Self::Broadcast => "broadcast",
-            Self::FullBuffers => "full_buffers",
-            Self::MailboxFull => "mailbox_full",
-            Self::Memory => "memory",
-            Self::OtherErrors => "other_errors",
-            Self::StillQueued => "still_queued",
-            Self::Refused => "refused",
-            Self::AnswerBuffersFull => "answer_buffers_full",
-            Self::SendFailed => "send_failed",
-            Self::Corrupted => "corrupted",
-        }
+        Self::NAMED[self as usize].1
     }
 
     /// The key in a document: `full_buffers`, or `client_full_buffers` for a drop on the way back.
@@ -196,7 +177,7 @@ impl Cause {
             Some(name) => (name, Side::Client),
             None => (key, Side::Server),
         };
-        let cause = Self::ALL.into_iter().find(|cause| cause.name() == name)?;
+        let (cause, _) = Self::NAMED.into_iter().find(|(_, own)| *own == name)?;
         Some((cause, side))
     }
 }
@@ -217,7 +198,8 @@ mod tests {
 
     #[test]
     fn every_cause_is_found_by_its_key() {
-        for cause in Cause::ALL {
+        for (place, (cause, name)) in Cause::NAMED.into_iter().enumerate() {
+            assert_eq!((cause as usize, cause.name()), (place, name));
             for side in [Side::Server, Side::Client] {
                 assert_eq!(Cause::of_key(&cause.key(side)), Some((cause, side)));
             }

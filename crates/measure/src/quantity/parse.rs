@@ -7,80 +7,10 @@
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a word is no quantity.
+/// Why a word is no quantity: the word, what is wrong with it and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum QuantityError {
-    /// The word is empty.
-    #[error("an empty {what}: write one like {example}")]
-    Empty {
-        /// The kind of quantity that was expected.
-        what: &'static str,
-        /// A word that would be right.
-        example: &'static str,
-    },
-    /// The word does not start with a plain decimal number.
-    #[error("`{word}` is no {what}: it must start with a number, like {example}")]
-    NotANumber {
-        /// The word as typed.
-        word: String,
-        /// The kind of quantity that was expected.
-        what: &'static str,
-        /// A word that would be right.
-        example: &'static str,
-    },
-    /// The word ends without a unit where one is needed.
-    #[error("`{word}` has no unit: a {what} takes one of {known}, like {example}")]
-    MissingUnit {
-        /// The word as typed.
-        word: String,
-        /// The kind of quantity that was expected.
-        what: &'static str,
-        /// The units that are understood.
-        known: String,
-        /// A word that would be right.
-        example: &'static str,
-    },
-    /// The unit is not one of this kind of quantity.
-    #[error("`{word}` has the unit `{unit}`, and a {what} takes one of {known}, like {example}")]
-    UnknownUnit {
-        /// The word as typed.
-        word: String,
-        /// The part that was taken for a unit.
-        unit: String,
-        /// The kind of quantity that was expected.
-        what: &'static str,
-        /// The units that are understood.
-        known: String,
-        /// A word that would be right.
-        example: &'static str,
-    },
-    /// The word is no share of 1.
-    #[error("`{word}` is no share: write one such as 1% or 0.01")]
-    NotAShare {
-        /// The word as typed.
-        word: String,
-    },
-    /// The number is not a whole number of base units.
-    #[error("`{word}` is not a whole number of {base}: give a number that is")]
-    NotWhole {
-        /// The word as typed.
-        word: String,
-        /// The base unit, in the plural.
-        base: &'static str,
-    },
-    /// The number is larger than 64 bits hold.
-    #[error("`{word}` is too large: the largest {what} is {largest} {base}")]
-    TooLarge {
-        /// The word as typed.
-        word: String,
-        /// The kind of quantity that was expected.
-        what: &'static str,
-        /// The largest number of base units.
-        largest: u64,
-        /// The base unit, in the plural.
-        base: &'static str,
-    },
-}
+#[error("{0}")]
+pub struct QuantityError(String);
 
 /// A rate a second: `1.5M`, `250k`, `1.5M/s`, `0.5`. The prefixes are `k`, `M` and `G`.
 ///
@@ -141,9 +71,9 @@ pub fn parse_share(word: &str) -> Result<f64, QuantityError> {
         .map_or((word, 1.0), |number| (number, 100.0));
     match number.trim().parse::<f64>() {
         Ok(number) if (0.0..=whole).contains(&number) => Ok(number / whole),
-        _ => Err(QuantityError::NotAShare {
-            word: word.to_owned(),
-        }),
+        _ => Err(QuantityError(format!(
+            "`{word}` is no share: write one such as 1% or 0.01"
+        ))),
     }
 }
 
@@ -229,10 +159,10 @@ impl Kind {
     /// The decimal number at the start of `text`, and what follows it. Underscores between digits are ignored.
     fn number<'a>(&self, text: &'a str, word: &str) -> Result<(Decimal, &'a str), QuantityError> {
         if text.is_empty() {
-            return Err(QuantityError::Empty {
-                what: self.what,
-                example: self.example,
-            });
+            let Self { what, example, .. } = self;
+            return Err(QuantityError(format!(
+                "an empty {what}: write one like {example}"
+            )));
         }
         let length = text
             .find(|letter: char| !(letter.is_ascii_digit() || letter == '.' || letter == '_'))
@@ -243,11 +173,9 @@ impl Kind {
         let fraction = fraction.trim_end_matches('0');
         let malformed = whole.is_empty() || fraction.contains('.') || digits.ends_with('.');
         if malformed {
-            return Err(QuantityError::NotANumber {
-                word: word.to_owned(),
-                what: self.what,
-                example: self.example,
-            });
+            let Self { what, example, .. } = self;
+            let wrong = format!("`{word}` is no {what}: it must start with a number, like {example}");
+            return Err(QuantityError(wrong));
         }
         let whole = whole.trim_start_matches('0');
         if whole.len() + fraction.len() > MOST_DIGITS {
@@ -272,29 +200,14 @@ impl Kind {
         if let Some((_, multiplier)) = found {
             return Ok(*multiplier);
         }
-        let named: Vec<&str> = self
-            .units
-            .iter()
-            .map(|(name, _)| *name)
-            .filter(|name| !name.is_empty())
-            .collect();
-        let known = named.join(", ");
-        Err(if unit.is_empty() {
-            QuantityError::MissingUnit {
-                word: word.to_owned(),
-                what: self.what,
-                known,
-                example: self.example,
-            }
+        let names = self.units.iter().map(|(name, _)| *name);
+        let known: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+        let (Self { what, example, .. }, known) = (self, known.join(", "));
+        Err(QuantityError(if unit.is_empty() {
+            format!("`{word}` has no unit: a {what} takes one of {known}, like {example}")
         } else {
-            QuantityError::UnknownUnit {
-                word: word.to_owned(),
-                unit: unit.to_owned(),
-                what: self.what,
-                known,
-                example: self.example,
-            }
-        })
+            format!("`{word}` has the unit `{unit}`, and a {what} takes one of {known}, like {example}")
+        }))
     }
 
     fn whole(&self, decimal: Decimal, multiplier: u64, word: &str) -> Result<u64, QuantityError> {
@@ -304,21 +217,20 @@ impl Kind {
             .checked_mul(u128::from(multiplier))
             .ok_or_else(|| self.too_large(word))?;
         if product % divisor != 0 {
-            return Err(QuantityError::NotWhole {
-                word: word.to_owned(),
-                base: self.base,
-            });
+            let wrong = format!(
+                "`{word}` is not a whole number of {}: give a number that is",
+                self.base
+            );
+            return Err(QuantityError(wrong));
         }
         u64::try_from(product / divisor).map_err(|_| self.too_large(word))
     }
 
     fn too_large(&self, word: &str) -> QuantityError {
-        QuantityError::TooLarge {
-            word: word.to_owned(),
-            what: self.what,
-            largest: u64::MAX,
-            base: self.base,
-        }
+        let (Self { what, base, .. }, largest) = (self, u64::MAX);
+        QuantityError(format!(
+            "`{word}` is too large: the largest {what} is {largest} {base}"
+        ))
     }
 }
 

@@ -29,11 +29,6 @@ impl Markup {
         self.0.is_empty()
     }
 
-    /// Whether it is text, not elements, of more letters than these.
-    pub fn is_text_over(&self, letters: usize) -> bool {
-        !self.0.starts_with('<') && self.0.chars().count() > letters
-    }
-
     /// The HTML.
     pub fn into_string(self) -> String {
         self.0

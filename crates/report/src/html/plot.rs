@@ -77,20 +77,11 @@ pub struct Plot {
 impl Plot {
     /// The plot as an `<svg>` element.
     pub fn draw(&self) -> Markup {
-        let view = format!("0 0 {} {}", number(WIDTH), number(HEIGHT));
         let contents = self
             .axes()
             .with(self.columns.iter().map(draw_column).collect::<Markup>())
             .with(self.lines.iter().map(draw_line).collect::<Markup>());
-        element(
-            "svg",
-            &[
-                ("viewBox", view.as_str()),
-                ("role", "img"),
-                ("aria-label", &self.description),
-            ],
-            contents,
-        )
+        drawing((WIDTH, HEIGHT), &self.description, contents)
     }
 
     fn axes(&self) -> Markup {
@@ -139,21 +130,9 @@ fn draw_column(column: &Column) -> Markup {
     let mut drawn = Markup::default();
     for (class, height, tip) in &column.parts {
         let to = (from + height).min(1.0);
-        let place = [
-            number(x(column.x - column.width / 2.0)),
-            number(y(to)),
-            number(x(column.width) - x(0.0)),
-            number(y(from) - y(to)),
-        ];
-        let [left, top, width, tall] = place.each_ref().map(String::as_str);
-        let attributes = [
-            ("class", *class),
-            ("x", left),
-            ("y", top),
-            ("width", width),
-            ("height", tall),
-        ];
-        drawn.push(element("rect", &attributes, plain("title", tip)));
+        let left = x(column.x - column.width / 2.0);
+        let size = (x(column.width) - x(0.0), y(from) - y(to));
+        drawn.push(rectangle(class, (left, y(to)), size, tip));
         from = to;
     }
     drawn
@@ -170,8 +149,38 @@ fn segment(class: &str, from: (f64, f64), to: (f64, f64)) -> Markup {
     )
 }
 
+/// A drawing of this size, and what it shows, for those who cannot see it.
+pub(super) fn drawing((width, height): (f64, f64), description: &str, contents: Markup) -> Markup {
+    let view = format!("0 0 {} {}", number(width), number(height));
+    let attributes = [
+        ("viewBox", view.as_str()),
+        ("role", "img"),
+        ("aria-label", description),
+    ];
+    element("svg", &attributes, contents)
+}
+
+/// A filled rectangle, and what a pointer over it shows.
+pub(super) fn rectangle(class: &str, (left, top): (f64, f64), size: (f64, f64), tip: &str) -> Markup {
+    let place = [left, top, size.0, size.1].map(number);
+    let [left, top, width, height] = place.each_ref().map(String::as_str);
+    let attributes = [
+        ("class", class),
+        ("x", left),
+        ("y", top),
+        ("width", width),
+        ("height", height),
+    ];
+    let title = if tip.is_empty() {
+        Markup::default()
+    } else {
+        plain("title", tip)
+    };
+    element("rect", &attributes, title)
+}
+
 /// Text at a point of the drawing.
-fn label(class: &str, across: f64, down: f64, text: &str) -> Markup {
+pub(super) fn label(class: &str, across: f64, down: f64, text: &str) -> Markup {
     let (across, down) = (number(across), number(down));
     element(
         "text",
@@ -189,7 +198,7 @@ fn y(place: f64) -> f64 {
 }
 
 /// A coordinate: a tenth of a unit is finer than any screen shows.
-pub fn number(value: f64) -> String {
+fn number(value: f64) -> String {
     if !value.is_finite() {
         return "0".to_owned();
     }

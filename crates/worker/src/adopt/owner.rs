@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// A thread that serves a socket.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Owner {
     /// Its process.
     pub process: u32,

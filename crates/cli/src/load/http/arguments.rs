@@ -1,9 +1,10 @@
 //! The flags of `corelane load http`, and the request that they make.
 
-use crate::load::foreground::ForegroundArguments;
+use crate::documents::wrong_file;
+use crate::load::foreground::{ForegroundArguments, gates};
 use crate::load::sources::SourceArguments;
-use crate::outcome::usage;
-use crate::values::{count, duration, rate, share, size};
+use crate::outcome::{Outcome, usage};
+use crate::values::{byte_rate, count, duration, rate, share, size};
 use clap::{Args, ValueEnum};
 use corelane_load::http::scenario::Scenario;
 use corelane_load::http::{
@@ -12,6 +13,7 @@ use corelane_load::http::{
 };
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_worker::engine::EngineKind;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ pub enum Switch {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 5ms' or 'failed > 0.1%'"))))]
 pub struct LoadHttpArguments {
     /// What to ask for, such as http://127.0.0.1:8080/ or https://127.0.0.1:8443/
     #[arg(required_unless_present = "scenario")]
@@ -85,10 +88,10 @@ pub struct LoadHttpArguments {
     #[arg(long)]
     pub check: bool,
     /// Slow readers: bytes of an answer that a connection takes a second
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
     pub read_rate: Option<u64>,
     /// Slow writers: bytes of a request that a connection gives a second
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = byte_rate)]
     pub write_rate: Option<u64>,
     /// Share of requests given up as soon as their answer begins, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%")]
@@ -129,80 +132,56 @@ pub struct LoadHttpArguments {
     /// take each as it comes
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration, conflicts_with = "rate")]
     pub gather: Duration,
-    /// Fail with exit code 3 when this holds, such as 'p99 > 5ms' or 'failed > 0.1%'; may be given again
-    #[arg(long, value_name = "CONDITION")]
-    pub fail_if: Vec<String>,
     #[command(flatten)]
     pub foreground: ForegroundArguments,
 }
 
-/// What these flags ask for.
+/// What these flags, or the scenario that they name, ask for.
 pub fn request(arguments: &LoadHttpArguments) -> anyhow::Result<HttpRequest> {
-    let timeouts = Timeouts {
-        connect_s: arguments.connect_timeout.as_secs_f64(),
-        continue_s: arguments.continue_timeout.as_secs_f64(),
-        first_byte_s: arguments.first_byte_timeout.as_secs_f64(),
-        request_s: arguments.timeout.as_secs_f64(),
-        drain_s: arguments.drain.as_secs_f64(),
-    };
-    let Course {
-        pools,
-        phases,
-        requests,
-        timeouts,
-    } = match (&arguments.scenario, &arguments.url) {
-        (Some(path), _) => from_scenario(path, arguments.requests, timeouts)?,
-        (None, Some(url)) => Course {
-            pools: vec![one_pool(arguments, url)?],
-            phases: vec![hold(arguments)],
-            requests: arguments.requests,
-            timeouts,
-        },
-        (None, None) => return Err(usage("URL", "give one, or --scenario")),
-    };
-    let connections: usize = pools.iter().map(|pool| pool.connections).sum();
-    if !(1..=MOST_CONNECTIONS).contains(&connections) {
-        return Err(usage("--connections", format!("give 1 to {MOST_CONNECTIONS}")));
-    }
-    Ok(HttpRequest {
-        pools,
-        phases,
-        requests,
+    let mut request = HttpRequest {
+        pools: Vec::new(),
+        phases: Vec::new(),
+        requests: arguments.requests,
         workers: arguments.foreground.workers()?,
-        timeouts,
+        timeouts: Timeouts {
+            connect_s: arguments.connect_timeout.as_secs_f64(),
+            continue_s: arguments.continue_timeout.as_secs_f64(),
+            first_byte_s: arguments.first_byte_timeout.as_secs_f64(),
+            request_s: arguments.timeout.as_secs_f64(),
+            drain_s: arguments.drain.as_secs_f64(),
+        },
         engine: arguments.engine,
         memory: arguments.foreground.placing.memory,
         gather: arguments.gather,
-    })
+    };
+    match (&arguments.scenario, &arguments.url) {
+        (Some(path), _) => take_scenario(&mut request, path)?,
+        (None, Some(url)) => {
+            request.pools = vec![one_pool(arguments, url)?];
+            request.phases = vec![hold(arguments)];
+        }
+        (None, None) => return Err(usage("URL", "give one, or --scenario")),
+    }
+    let connections: usize = request.pools.iter().map(|pool| pool.connections).sum();
+    if !(1..=MOST_CONNECTIONS).contains(&connections) {
+        return Err(usage("--connections", format!("give 1 to {MOST_CONNECTIONS}")));
+    }
+    Ok(request)
 }
 
-/// Who asks for what, how it goes on and when it ends: as flags say, or a scenario.
-struct Course {
-    pools: Vec<PoolRequest>,
-    phases: Vec<PlannedPhase>,
-    requests: Option<u64>,
-    timeouts: Timeouts,
-}
-
-/// What a scenario asks for; a number of requests that is typed goes before its own.
-fn from_scenario(path: &Path, typed: Option<u64>, timeouts: Timeouts) -> anyhow::Result<Course> {
-    let wrong = |error: &dyn std::fmt::Display| usage("--scenario", format!("{}: {error}", path.display()));
+/// Takes what a scenario asks for; a number of requests that was typed goes before its own.
+fn take_scenario(request: &mut HttpRequest, path: &Path) -> Outcome {
+    let wrong = |error: &dyn Display| wrong_file("--scenario", path, error);
     let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
     let scenario = Scenario::parse(&text).map_err(|error| wrong(&error))?;
-    let pools = scenario.pools().map_err(|error| wrong(&error))?;
-    let phases = scenario.phases().map_err(|error| wrong(&error))?;
-    let requests = typed.or(scenario.requests);
-    let phases = if phases.is_empty() && requests.is_none() {
-        vec![PlannedPhase::hold(lasting(DEFAULT_DURATION))]
-    } else {
-        phases
-    };
-    Ok(Course {
-        pools,
-        phases,
-        requests,
-        timeouts: scenario.timeouts(timeouts),
-    })
+    request.pools = scenario.pools().map_err(|error| wrong(&error))?;
+    request.phases = scenario.phases().map_err(|error| wrong(&error))?;
+    request.requests = request.requests.or(scenario.requests);
+    if request.phases.is_empty() && request.requests.is_none() {
+        request.phases = vec![PlannedPhase::hold(lasting(DEFAULT_DURATION))];
+    }
+    request.timeouts = scenario.timeouts(request.timeouts);
+    Ok(())
 }
 
 /// All connections at once, for as long as asked.
@@ -223,8 +202,7 @@ fn lasting(duration: Duration) -> Until {
 /// The one pool that flags describe.
 fn one_pool(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<PoolRequest> {
     let model = match arguments.rate {
-        Some(per_second) if per_second > 0.0 => Model::Open { per_second },
-        Some(_) => return Err(usage("--rate", "a rate is more than 0")),
+        Some(per_second) => Model::Open { per_second },
         None => Model::Closed {
             think_s: arguments.think.unwrap_or_default().as_secs_f64(),
         },
@@ -236,7 +214,12 @@ fn one_pool(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<PoolRequ
         connections: usize::try_from(arguments.connections).unwrap_or(usize::MAX),
         model,
         requests_a_connection: arguments.requests_a_connection,
-        behaviour: behaviour(arguments)?,
+        behaviour: Behaviour {
+            read_bytes_per_second: arguments.read_rate,
+            write_bytes_per_second: arguments.write_rate,
+            abort_share: arguments.abort,
+            first_pause_s: 0.0,
+        },
         statuses: statuses(&arguments.status)?,
         sources: arguments.sources.sources.clone(),
         align: arguments.sources.align(),
@@ -269,8 +252,7 @@ fn one_request(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<OneRe
         (Some(text), ..) => PlannedBody::Text(text.clone()),
         (_, Some(path), _) => {
             let found = std::fs::metadata(path);
-            let found =
-                found.map_err(|error| usage("--body-file", format!("{}: {error}", path.display())))?;
+            let found = found.map_err(|error| wrong_file("--body-file", path, error))?;
             PlannedBody::File {
                 path: path.clone(),
                 bytes: found.len(),
@@ -296,35 +278,16 @@ fn one_request(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<OneRe
     })
 }
 
-fn behaviour(arguments: &LoadHttpArguments) -> anyhow::Result<Behaviour> {
-    for (flag, rate) in [
-        ("--read-rate", arguments.read_rate),
-        ("--write-rate", arguments.write_rate),
-    ] {
-        if rate == Some(0) {
-            return Err(usage(flag, "a rate is more than 0"));
-        }
-    }
-    Ok(Behaviour {
-        read_bytes_per_second: arguments.read_rate,
-        write_bytes_per_second: arguments.write_rate,
-        abort_share: arguments.abort,
-        first_pause_s: 0.0,
-    })
-}
-
 /// Connections that one run may ask for: beyond this no machine has the memory.
 const MOST_CONNECTIONS: usize = 100_000_000;
 
 fn fields(headers: &[String]) -> anyhow::Result<Vec<(String, String)>> {
-    let split = |header: &String| {
-        let (name, value) = header.split_once(':').ok_or_else(|| {
-            usage(
-                "--header",
-                format!("'{header}' has no colon: write 'Name: value'"),
-            )
-        })?;
-        Ok((name.to_owned(), value.trim().to_owned()))
+    let split = |header: &String| match header.split_once(':') {
+        Some((name, value)) => Ok((name.to_owned(), value.trim().to_owned())),
+        None => Err(usage(
+            "--header",
+            format!("'{header}' has no colon: write 'Name: value'"),
+        )),
     };
     headers.iter().map(split).collect()
 }

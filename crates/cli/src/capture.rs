@@ -3,16 +3,15 @@
 //! pcap holds frames alone. pcapng has options for the hash and the queue of a frame (draft-ietf-opsawg-pcapng, "Enhanced
 //! Packet Block Options"): `epb_hash`, whose algorithm 5 is Toeplitz, and `epb_queue`.
 
-mod pairs;
-
-pub use pairs::Pairs;
-
-use crate::outcome::usage;
+use crate::documents::{lines, wrong_file};
+use crate::outcome::{Outcome, usage};
+use corelane_packet::verify::log::{self, Pair};
 use corelane_packet::verify::{Observed, Queue};
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, Endianness};
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -27,35 +26,56 @@ const TOEPLITZ: u8 = 5;
 const EPB_QUEUE: u16 = 6;
 
 /// Gives every frame of a capture to `take`, in order, until that fails.
-pub fn each_frame(
-    path: &Path,
-    take: impl FnMut(&[u8], Observed) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let wrong = |error: &dyn std::fmt::Display| usage("--pcap", format!("{}: {error}", path.display()));
+pub fn each_frame(path: &Path, mut take: impl FnMut(&[u8], Observed) -> Outcome) -> Outcome {
+    let wrong = |error: &dyn Display| wrong_file("--pcap", path, error);
     let mut file = File::open(path).map_err(|error| wrong(&error))?;
     let mut start = [0; 4];
     file.read_exact(&mut start).map_err(|error| wrong(&error))?;
     file.rewind().map_err(|error| wrong(&error))?;
-    match start {
-        SECTION_HEADER => each_of_pcapng(file, wrong, take),
-        _ => each_of_pcap(file, wrong, take),
+    if start != SECTION_HEADER {
+        let mut reader = PcapReader::new(file).map_err(|error| wrong(&error))?;
+        check_ethernet(reader.header().datalink).map_err(|error| wrong(&error))?;
+        while let Some(packet) = reader.next_packet() {
+            take(&packet.map_err(|error| wrong(&error))?.data, Observed::default())?;
+        }
+        return Ok(());
     }
+    let mut reader = PcapNgReader::new(file).map_err(|error| wrong(&error))?;
+    loop {
+        let endianness = reader.section().endianness;
+        let Some(block) = reader.next_block() else {
+            return Ok(());
+        };
+        match block.map_err(|error| wrong(&error))? {
+            Block::InterfaceDescription(interface) => {
+                check_ethernet(interface.linktype).map_err(|error| wrong(&error))?;
+            }
+            Block::EnhancedPacket(packet) => take(&packet.data, observed(&packet, endianness))?,
+            Block::SimplePacket(packet) => take(&packet.data, Observed::default())?,
+            Block::Packet(packet) => take(&packet.data, Observed::default())?,
+            _ => {}
+        }
+    }
+}
+
+/// The pairs of a log of hashes and queues, in order.
+pub fn pairs(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Pair>>> {
+    lines("--log", path, log::pair)
 }
 
 /// As [`each_frame`]; a log of pairs, one a frame in order, says what the device said of each.
 pub fn each_frame_with_log(
     path: &Path,
     log: Option<&Path>,
-    mut take: impl FnMut(&[u8], Observed) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+    mut take: impl FnMut(&[u8], Observed) -> Outcome,
+) -> Outcome {
     let Some(log) = log else {
         return each_frame(path, take);
     };
-    let mut pairs = Pairs::open(log)?;
+    let mut pairs = pairs(log)?;
     each_frame(path, |frame, _| {
-        let pair = pairs.next().transpose()?;
         let ended = || usage("--log", format!("{} ends before the capture does", log.display()));
-        let pair = pair.ok_or_else(ended)?;
+        let pair = pairs.next().transpose()?.ok_or_else(ended)?;
         let observed = Observed {
             hash: Some(pair.hash),
             queue: Some(pair.queue),
@@ -63,41 +83,6 @@ pub fn each_frame_with_log(
         };
         take(frame, observed)
     })
-}
-
-fn each_of_pcap(
-    file: File,
-    wrong: impl Fn(&dyn std::fmt::Display) -> anyhow::Error,
-    mut take: impl FnMut(&[u8], Observed) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut reader = PcapReader::new(file).map_err(|error| wrong(&error))?;
-    check_ethernet(reader.header().datalink).map_err(|error| wrong(&error))?;
-    while let Some(packet) = reader.next_packet() {
-        take(&packet.map_err(|error| wrong(&error))?.data, Observed::default())?;
-    }
-    Ok(())
-}
-
-fn each_of_pcapng(
-    file: File,
-    wrong: impl Fn(&dyn std::fmt::Display) -> anyhow::Error,
-    mut take: impl FnMut(&[u8], Observed) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut reader = PcapNgReader::new(file).map_err(|error| wrong(&error))?;
-    loop {
-        let endianness = reader.section().endianness;
-        match reader.next_block() {
-            None => return Ok(()),
-            Some(Err(error)) => return Err(wrong(&error)),
-            Some(Ok(Block::InterfaceDescription(interface))) => {
-                check_ethernet(interface.linktype).map_err(|error| wrong(&error))?;
-            }
-            Some(Ok(Block::EnhancedPacket(packet))) => take(&packet.data, observed(&packet, endianness))?,
-            Some(Ok(Block::SimplePacket(packet))) => take(&packet.data, Observed::default())?,
-            Some(Ok(Block::Packet(packet))) => take(&packet.data, Observed::default())?,
-            Some(Ok(_)) => {}
-        }
-    }
 }
 
 fn check_ethernet(link: DataLink) -> Result<(), String> {

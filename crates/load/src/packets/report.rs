@@ -1,0 +1,121 @@
+//! The result of a run as people read it: its metrics, and the text of its report.
+
+use super::loaded::PacketsLoaded;
+use crate::report::{finish, number, percentile};
+use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_measure::quantity;
+use corelane_report::measurement::Measurement;
+use corelane_report::page::{Page, Section};
+use corelane_report::text::counted;
+
+impl Measurement for PacketsLoaded {
+    const METRICS: &'static [Metric<Self>] = &[
+        Metric::higher("rate", "rate", Show::PerSecond, "frames sent a second", |run| {
+            run.frames_per_s.map(Sample::Number)
+        }),
+        Metric::higher("sent", "sent", Show::Count, "frames that the link took", |run| {
+            number(run.sent)
+        }),
+        Metric::lower(
+            "unsent",
+            "unsent",
+            Show::Count,
+            "frames on the schedule that were not sent",
+            |run| number(run.unsent),
+        ),
+        Metric::lower(
+            "dropped",
+            "dropped",
+            Show::Count,
+            "frames that did not go out",
+            |run| number(run.dropped.values().sum()),
+        ),
+        Metric::higher(
+            "bytes",
+            "bytes",
+            Show::Bytes,
+            "bytes of frames sent, without check sequence",
+            |run| number(run.sent_bytes),
+        ),
+        Metric::lower(
+            "waits",
+            "waits",
+            Show::Count,
+            "times that the link had no room",
+            |run| number(run.waits_for_room),
+        ),
+        Metric::lower(
+            "cut_short",
+            "cut short",
+            Show::Count,
+            "frames sent cut short, as captured",
+            |run| number(run.sent_cut_short),
+        ),
+        Metric::lower(
+            "lag_p50",
+            "lag p50",
+            Show::Nanoseconds,
+            "median schedule lag",
+            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p50_ns),
+        ),
+        Metric::lower(
+            "lag_p99",
+            "lag p99",
+            Show::Nanoseconds,
+            "schedule lag that 99 in 100 did not exceed",
+            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p99_ns),
+        ),
+        Metric::lower(
+            "lag_max",
+            "lag max",
+            Show::Nanoseconds,
+            "longest schedule lag",
+            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.max_ns),
+        ),
+    ];
+
+    fn described(&self) -> Page {
+        let rate = quantity::or_missing(self.frames_per_s, quantity::rate);
+        let page = Page {
+            subject: "Packet load".to_owned(),
+            headline: format!("{rate} frames to {}", self.link),
+            ..Page::default()
+        };
+        let (frames, bytes) = (quantity::count(self.sent), quantity::bytes(self.sent_bytes));
+        let took = quantity::duration(self.sending_s * 1e9);
+        let streams = self.streams.iter().filter(|_| self.streams.len() > 1);
+        let streams = streams.map(|stream| {
+            let sent = quantity::count(stream.sent);
+            format!("{} from CPU {}: {sent}", stream.queue, stream.cpu)
+        });
+        let lag = self.schedule_lag.as_ref().map(|lag| {
+            let [p50, p99, max] =
+                [lag.p50_ns, lag.p99_ns, lag.max_ns].map(|time| quantity::duration(time as f64));
+            format!("behind schedule: half no more than {p50}, 99 in 100 no more than {p99}, at most {max}")
+        });
+        let counts = [
+            ("on schedule, unsent".to_owned(), self.unsent),
+            ("sent cut short, as captured".to_owned(), self.sent_cut_short),
+        ];
+        let dropped = self
+            .dropped
+            .iter()
+            .map(|(reason, count)| (format!("not sent, {reason}"), *count));
+        let counts = counts.into_iter().chain(dropped).filter(|(_, count)| *count > 0);
+        let section = Section::new("")
+            .note(format!(
+                "{}: {frames} frames, {bytes} in {took}: {rate}",
+                self.link
+            ))
+            .notes(streams)
+            .notes(lag)
+            .notes(counts.map(|(what, count)| format!("{what}: {}", quantity::count(count))))
+            .notes(
+                self.faults
+                    .as_ref()
+                    .map(|faults| format!("faults of {}: {}", self.link, counted(faults))),
+            );
+        let limited = self.limited_by.as_ref().map(|why| format!("limited by {why}"));
+        finish(page, section, limited)
+    }
+}

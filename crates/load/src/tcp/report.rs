@@ -1,0 +1,222 @@
+//! The result of a run as people read it: its metrics, and the text of its report.
+
+use super::loaded::{TcpCounts, TcpLoaded};
+use crate::report::{finish, number, percentile};
+use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_measure::quantity;
+use corelane_report::measurement::Measurement;
+use corelane_report::page::{Page, Section};
+use corelane_report::table::{Cell, Column, Table};
+
+/// Stalled connections listed in the report; the JSON document has more.
+const STALLS_SHOWN: usize = 8;
+
+fn failed(total: &TcpCounts) -> Option<Sample<'static>> {
+    let failed = total.not_opened.total() + total.broken.total();
+    (total.asked > 0).then(|| Sample::Number(failed as f64 / total.asked as f64))
+}
+
+impl Measurement for TcpLoaded {
+    const METRICS: &'static [Metric<Self>] = &[
+        Metric::<Self>::higher(
+            "sent_gbit",
+            "sent",
+            Show::Fixed(3),
+            "10^9 bits sent a second",
+            |run| Some(Sample::Number(run.sent_gbit_per_second)),
+        )
+        .unit("Gbit/s"),
+        Metric::<Self>::higher(
+            "received_gbit",
+            "received",
+            Show::Fixed(3),
+            "10^9 bits received a second",
+            |run| Some(Sample::Number(run.received_gbit_per_second)),
+        )
+        .unit("Gbit/s"),
+        Metric::lower(
+            "stalls",
+            "stalls",
+            Show::Count,
+            "times that a connection stood still",
+            |run| number(run.total.stalls),
+        ),
+        Metric::lower(
+            "failed",
+            "failed",
+            Show::Share,
+            "connections not opened or broken, as a share of those asked for",
+            |run| failed(&run.total),
+        ),
+        Metric::higher(
+            "gbit_per_cpu_s",
+            "per CPU",
+            Show::Fixed(2),
+            "10^9 bits a CPU second of this end",
+            |run| run.gbit_per_cpu_second.map(Sample::Number),
+        ),
+        Metric::higher("opened", "opened", Show::Count, "connections opened", |run| {
+            number(run.total.opened)
+        }),
+        Metric::higher(
+            "open",
+            "open",
+            Show::Count,
+            "connections open at the end",
+            |run| number(run.total.open_at_end),
+        ),
+        Metric::lower(
+            "stalled",
+            "stalled",
+            Show::Count,
+            "connections that stood still at the end",
+            |run| number(run.total.stalled_at_end),
+        ),
+        Metric::lower(
+            "undrained",
+            "undrained",
+            Show::Count,
+            "connections that the server did not end in time",
+            |run| number(run.total.undrained),
+        ),
+        Metric::lower(
+            "retransmitted",
+            "sent again",
+            Show::Count,
+            "segments sent again",
+            |run| number(run.total.retransmitted),
+        ),
+        Metric::lower(
+            "out_of_order",
+            "disorder",
+            Show::Count,
+            "segments that came out of order",
+            |run| number(run.total.out_of_order),
+        ),
+        Metric::higher(
+            "slowest",
+            "slowest",
+            Show::Bytes,
+            "bytes a second of the slowest connection",
+            |run| run.rates.map(|rates| Sample::Number(rates.min)),
+        ),
+        Metric::higher("sent", "sent", Show::Bytes, "bytes that the kernel took", |run| {
+            number(run.total.sent_bytes)
+        }),
+        Metric::higher("received", "received", Show::Bytes, "bytes received", |run| {
+            number(run.total.received_bytes)
+        }),
+        Metric::lower(
+            "connect_p99",
+            "opening p99",
+            Show::Nanoseconds,
+            "time to open that 99 in 100 connections did not exceed",
+            |run| percentile(run.connect.as_ref(), |summary| summary.p99_ns),
+        ),
+        Metric::lower(
+            "lag_p99",
+            "lag p99",
+            Show::Nanoseconds,
+            "schedule lag that 99 in 100 did not exceed",
+            |run| percentile(run.schedule_lag.as_ref(), |summary| summary.p99_ns),
+        ),
+    ];
+
+    fn described(&self) -> Page {
+        let headline = format!(
+            "{} Gbit/s sent, {} Gbit/s received with {}",
+            quantity::fixed(self.sent_gbit_per_second, 3),
+            quantity::fixed(self.received_gbit_per_second, 3),
+            self.plan.target
+        );
+        let page = Page {
+            subject: "TCP load".to_owned(),
+            headline,
+            ..Page::default()
+        };
+        let section = Section::new("")
+            .notes(self.moved())
+            .notes(self.troubles())
+            .table(self.stalls());
+        let limited = self
+            .limited_by
+            .as_ref()
+            .map(|why| format!("limited by the generator: {why}"));
+        finish(page, section, limited)
+    }
+}
+
+impl TcpLoaded {
+    /// How many connections moved how much.
+    fn moved(&self) -> Vec<String> {
+        let total = &self.total;
+        let [opened, asked] = [total.opened, total.asked].map(quantity::count);
+        let [opening, running] =
+            [self.opening_s, self.running_s].map(|seconds| quantity::duration(seconds * 1e9));
+        let [sent, received] = [total.sent_bytes, total.received_bytes].map(quantity::bytes);
+        let rates = [self.sent_gbit_per_second, self.received_gbit_per_second];
+        let [sending, receiving] = rates.map(|rate| quantity::fixed(rate, 3));
+        let cost = quantity::or_missing(self.gbit_per_cpu_second, |gbit| quantity::fixed(gbit, 2));
+        let (target, direction, engine) = (self.plan.target, self.plan.direction, &self.engine);
+        let mut lines = vec![format!(
+            "{target}: {direction}, {opened} of {asked} connections opened in {opening}, {running}, engine {engine}"
+        )];
+        lines.extend(self.engine_reason.as_ref().map(|reason| format!("({reason})")));
+        lines.push(format!(
+            "sent {sent} ({sending} Gbit/s), received {received} ({receiving} Gbit/s), {cost} Gbit a CPU second"
+        ));
+        lines
+    }
+
+    /// What stood in the way, and how evenly connections fared.
+    fn troubles(&self) -> Vec<String> {
+        let total = &self.total;
+        let counts = [
+            total.stalls,
+            total.stalled_at_end,
+            total.retransmitted,
+            total.out_of_order,
+        ];
+        let [stalls, at_end, again, disorder] = counts.map(quantity::count);
+        let mut lines = vec![format!(
+            "stalls {stalls} ({at_end} at the end), segments sent again {again}, out of order {disorder}"
+        )];
+        if total.undrained > 0 {
+            let undrained = quantity::count(total.undrained);
+            lines.push(format!("not ended by the server in time: {undrained}"));
+        }
+        for (what, failures) in [("not opened", &total.not_opened), ("broken", &total.broken)] {
+            for (failure, count) in failures.occurred() {
+                let name = failure.name().replace('_', " ");
+                lines.push(format!("{what}: {} {name}", quantity::count(count)));
+            }
+        }
+        lines.extend(self.rates.map(|rates| {
+            let [slowest, median, fastest] =
+                [rates.min, rates.median, rates.max].map(|rate| quantity::bytes(rate as u64));
+            format!("bytes a second a connection: slowest {slowest}, median {median}, fastest {fastest}")
+        }));
+        lines
+    }
+
+    fn stalls(&self) -> Table {
+        let mut table = Table::new(vec![
+            Column::left("stood still"),
+            Column::right("since"),
+            Column::right("for"),
+            Column::right("bytes"),
+        ]);
+        for stall in self.stalled.iter().take(STALLS_SHOWN) {
+            let to_the_end = if stall.ended { "" } else { ", to the end" };
+            let [since, lasted] =
+                [stall.since_s, stall.for_s].map(|seconds| quantity::duration(seconds * 1e9));
+            table.row([
+                Cell::from(quantity::or_missing(stall.local, |local| local.to_string())),
+                Cell::from(since),
+                Cell::from(format!("{lasted}{to_the_end}")),
+                Cell::number(Some(stall.bytes as f64), Show::Bytes),
+            ]);
+        }
+        table
+    }
+}

@@ -1,0 +1,121 @@
+//! Single runs whose metrics are declared: tiles, the table of all metrics, CSV and gates follow from the declarations.
+
+use crate::gate::Figure;
+use crate::page::{Page, Rendered, Section};
+use crate::table::{Cell, Column, Table};
+use corelane_measure::metric::Metric;
+
+/// How many metrics are key numbers of the page.
+const TILES: usize = 4;
+
+/// The result of one run, which no other trial is combined with.
+pub trait Measurement: Sized + 'static {
+    /// Every metric that gates may name and that CSV has, the key numbers first.
+    const METRICS: &'static [Metric<Self>];
+
+    /// The report without what follows from [`Self::METRICS`].
+    fn described(&self) -> Page;
+
+    /// The metrics as gates name them.
+    #[must_use]
+    fn gated() -> Vec<Figure> {
+        Self::METRICS.iter().map(Figure::of).collect()
+    }
+}
+
+/// A metric's value in a run.
+fn value<M: Measurement>(metric: &Metric<M>, run: &M) -> Option<f64> {
+    metric.numbers([run]).first().copied()
+}
+
+impl<M: Measurement> Rendered for M {
+    fn page(&self) -> Page {
+        let mut page = self.described();
+        let known = |metric: &'static Metric<M>| Some((metric, metric.show.words(value(metric, self)?)));
+        let mut all = Table::new(["metric", "value", "what it is"].map(Column::left).to_vec());
+        for (index, (metric, words)) in M::METRICS.iter().filter_map(known).enumerate() {
+            all.row([metric.name, &words, metric.about]);
+            if index < TILES {
+                page.tiles.push((metric.label, words, None));
+            }
+        }
+        page.section(Section::new("All metrics").page_table(all));
+        page
+    }
+
+    fn table(&self) -> Table {
+        let column = |metric: &Metric<M>| Column::right(metric.header).unit(metric.unit).key(metric.name);
+        let mut table = Table::new(M::METRICS.iter().map(column).collect());
+        table.row(
+            M::METRICS
+                .iter()
+                .map(|metric| Cell::number(value(metric, self), metric.show)),
+        );
+        table
+    }
+
+    fn figures(&self) -> Vec<(Figure, Option<f64>)> {
+        let figure = |metric: &Metric<M>| (Figure::of(metric), value(metric, self));
+        M::METRICS.iter().map(figure).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::Gate;
+    use corelane_measure::metric::{Sample, Show};
+
+    struct Run {
+        sent: u64,
+        seconds: f64,
+    }
+
+    impl Measurement for Run {
+        const METRICS: &'static [Metric<Self>] = &[
+            Metric::higher("rate", "rate", Show::PerSecond, "frames a second", |run| {
+                Some(Sample::Number(run.sent as f64 / run.seconds)).filter(|_| run.seconds > 0.0)
+            }),
+            Metric::higher("sent", "sent", Show::Count, "frames", |run| {
+                Some(Sample::Number(run.sent as f64))
+            }),
+        ];
+
+        fn described(&self) -> Page {
+            let mut page = Page::default();
+            page.section(Section::new("").note(format!("{} frames", self.sent)));
+            page
+        }
+    }
+
+    #[test]
+    fn every_form_follows_from_the_declarations() {
+        let run = Run {
+            sent: 3_000,
+            seconds: 2.0,
+        };
+        assert_eq!(run.page().to_text(), "3000 frames\n");
+        assert_eq!(run.table().to_csv(), "rate,sent\r\n1500,3000\r\n");
+        let html = run.page().to_html();
+        for expected in ["1.50 k/s", "3,000", "frames a second"] {
+            assert!(html.contains(expected), "{expected}: {html}");
+        }
+    }
+
+    #[test]
+    fn what_a_run_does_not_have_is_empty_and_fails_its_gate() {
+        let run = Run {
+            sent: 1,
+            seconds: 0.0,
+        };
+        assert_eq!(run.table().to_csv(), "rate,sent\r\n,1\r\n");
+        let gate = Gate::parse("rate < 1", &Run::gated()).unwrap();
+        let value = |name: &str| {
+            Rendered::figures(&run)
+                .into_iter()
+                .find(|(figure, _)| figure.name == name)?
+                .1
+        };
+        assert!(gate.failed(value).is_some());
+    }
+}
