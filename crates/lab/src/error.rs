@@ -5,6 +5,7 @@ use corelane_guest::GuestError;
 use corelane_host::HostError;
 use corelane_host::bed::BedError;
 use corelane_link::LinkError;
+use corelane_load::http::HttpLoadError;
 use corelane_load::udp::UdpLoadError;
 use corelane_rss::TableError;
 use corelane_rss::balance::BalanceError;
@@ -38,6 +39,9 @@ pub enum LabError {
     /// A client cannot be planned.
     #[error(transparent)]
     Load(#[from] UdpLoadError),
+    /// Clients that speak HTTP or move bytes cannot be planned.
+    #[error(transparent)]
+    StreamLoad(#[from] HttpLoadError),
     /// An entry has no source port.
     #[error(transparent)]
     Plan(#[from] PlanError),

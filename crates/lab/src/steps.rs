@@ -4,13 +4,14 @@
 //! A trial in which the generator was the limit, or that another machine spoilt, is kept, marked, and enters no number.
 
 use crate::document::{CpuShare, Head, TrialStatus};
+use crate::law::Scaling;
 use crate::limit::Limit;
 use crate::placing::distinct;
+use crate::tried::Tried;
 use corelane_host::counters::CpuTimes;
 use corelane_measure::metric::{Better, Measured, Metric, Sample, Show, Values};
-use corelane_measure::scalability::{self, Law};
 use corelane_measure::statistics::{self, Spread};
-use corelane_measure::{quantity, share};
+use corelane_measure::share;
 use corelane_report::reading::Reading;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,62 +24,6 @@ const NOT_COUNTED: &str = "the trials did not count it";
 
 /// Of trials that another machine on the same hardware spoilt.
 pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
-
-/// What every trial says of itself, flattened into its document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
-    /// Index of the step in the document.
-    pub step: usize,
-    /// The round, from 0: trials of one round ran next to each other.
-    pub round: usize,
-    /// Seconds that were measured.
-    pub duration_s: f64,
-    /// Whether the numbers may be used.
-    pub status: TrialStatus,
-    /// Why not.
-    pub why: Option<String>,
-    /// Why a field is null: field name to reason.
-    #[serde(default)]
-    pub unknown: BTreeMap<String, String>,
-}
-
-impl Default for Tried {
-    fn default() -> Self {
-        Self::new(0, 0, 0.0)
-    }
-}
-
-impl Tried {
-    /// A valid trial of so many seconds.
-    #[must_use]
-    pub fn new(step: usize, round: usize, duration_s: f64) -> Self {
-        Self {
-            step,
-            round,
-            duration_s,
-            status: TrialStatus::Valid,
-            why: None,
-            unknown: BTreeMap::new(),
-        }
-    }
-
-    /// Marks how it ended, and why.
-    pub fn end(&mut self, status: TrialStatus, why: impl Into<String>) {
-        (self.status, self.why) = (status, Some(why.into()));
-    }
-
-    /// Whether the numbers may be used.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.status == TrialStatus::Valid && self.duration_s > 0.0
-    }
-
-    /// A count as a rate a second.
-    #[must_use]
-    pub fn per_second(&self, count: u64) -> f64 {
-        count as f64 / self.duration_s
-    }
-}
 
 /// What every step says of its trials, flattened into its document as the last of its fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -482,64 +427,6 @@ pub(crate) fn number<'a>(value: Option<f64>) -> Option<Sample<'a>> {
 /// A sample of a share.
 pub(crate) fn share<'a>(value: Option<share::Share>) -> Option<Sample<'a>> {
     value.map(Sample::Share)
-}
-
-/// The law of growth of a rate with CPUs, or why none was fitted.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Scaling {
-    /// The fitted law.
-    pub law: Option<Law>,
-    /// Why there is none.
-    pub not_fitted_because: Option<String>,
-}
-
-impl Scaling {
-    /// Fits the law to rates by the number of CPUs.
-    #[must_use]
-    pub fn of(points: &[(usize, f64)]) -> Self {
-        let fitted = scalability::fit(points);
-        Self {
-            law: fitted.as_ref().ok().copied(),
-            not_fitted_because: fitted.err().map(|reason| reason.to_string()),
-        }
-    }
-
-    /// What the law says, or why there is none.
-    #[must_use]
-    pub fn sentence(&self) -> Option<String> {
-        match (&self.law, &self.not_fitted_because) {
-            (Some(law), _) => Some(law_sentence(law)),
-            (None, Some(reason)) => Some(sentence_case(reason)),
-            (None, None) => None,
-        }
-    }
-}
-
-fn law_sentence(law: &Law) -> String {
-    let peak = match law.peak_workers() {
-        Some(peak) => format!("growth ends at about {peak:.0} CPUs"),
-        None => "it has no end of growth".to_owned(),
-    };
-    format!(
-        "Universal Scalability Law: {} on one CPU, contention {}, coherency {} a pair; {peak}; every \
-         measurement is within {} of it.",
-        quantity::rate(law.lambda_per_second),
-        quantity::percent(law.sigma),
-        quantity::percent(law.kappa),
-        quantity::percent(law.worst_residual),
-    )
-}
-
-fn sentence_case(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => format!(
-            "{}{}.",
-            first.to_uppercase(),
-            letters.as_str().trim_end_matches('.')
-        ),
-        None => String::new(),
-    }
 }
 
 /// Counts by name added up.

@@ -1,38 +1,15 @@
 //! Scaling experiments for the runner: what a bed, a server and clients of their own measure in each trial, and the document
 //! that the trials make.
 
-use crate::child::ChildError;
 use crate::document::{Document, Head, TrialStatus, as_json};
+use crate::error::LabError;
 use crate::experiment::{Experiment, Trying, Turn};
 use crate::limit::Limit;
-use crate::steps::{Kind, Report, Scaling, Shape, Step, Trial, Tried};
-use corelane_host::HostError;
-use corelane_host::bed::BedError;
-use corelane_load::http::HttpLoadError;
-use corelane_load::udp::UdpLoadError;
+use crate::law::Scaling;
+use crate::tried::Tried;
+use crate::steps::{Kind, Report, Shape, Step, Trial};
 use corelane_rss::Steering;
 use serde_json::Value;
-use thiserror::Error;
-
-/// Why a scaling experiment could not be carried out.
-#[derive(Debug, Error)]
-pub enum ScaleError {
-    /// The clients that send datagrams cannot be planned.
-    #[error(transparent)]
-    Load(#[from] UdpLoadError),
-    /// The clients that speak HTTP or move bytes cannot be planned.
-    #[error(transparent)]
-    StreamLoad(#[from] HttpLoadError),
-    /// There is no bed.
-    #[error(transparent)]
-    Bed(#[from] BedError),
-    /// A server or generator failed.
-    #[error(transparent)]
-    Child(#[from] ChildError),
-    /// A counter could not be read.
-    #[error(transparent)]
-    Host(#[from] HostError),
-}
 
 /// What a scaling experiment is to do.
 pub struct Outline<'a, K: Kind> {
@@ -60,7 +37,7 @@ pub trait Trials {
     ///
     /// # Errors
     /// Why they cannot.
-    fn check(&self, shape: &<Self::Kind as Kind>::Shape) -> Result<(), ScaleError>;
+    fn check(&self, shape: &<Self::Kind as Kind>::Shape) -> Result<(), LabError>;
 
     /// Measures one step.
     ///
@@ -70,7 +47,7 @@ pub trait Trials {
         &mut self,
         trying: &mut Trying<'_>,
         report: &mut Report<Self::Kind>,
-    ) -> Result<<Self::Kind as Kind>::Trial, ScaleError>;
+    ) -> Result<<Self::Kind as Kind>::Trial, LabError>;
 
     /// Says what the limit was, of steps and of the report.
     fn judge(&self, report: &mut Report<Self::Kind>);
@@ -81,13 +58,13 @@ where
     Report<T::Kind>: Document,
 {
     type Document = Report<T::Kind>;
-    type Error = ScaleError;
+    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, ScaleError> {
+    fn plan(&self) -> Result<Value, LabError> {
         Ok(self.outline().plan)
     }
 
-    fn begin(&mut self) -> Result<Self::Document, ScaleError> {
+    fn begin(&mut self) -> Result<Self::Document, LabError> {
         let outline = self.outline();
         outline.steps.iter().try_for_each(|shape| self.check(shape))?;
         let steering = outline.steering;
@@ -120,14 +97,14 @@ where
         &mut self,
         trying: &mut Trying<'_>,
         report: &mut Self::Document,
-    ) -> Result<TrialStatus, ScaleError> {
+    ) -> Result<TrialStatus, LabError> {
         let trial = self.measure(trying, report)?;
         let status = trial.tried().status;
         report.trials.push(trial);
         Ok(status)
     }
 
-    fn failed(&self, turn: Turn, error: ScaleError, report: &mut Self::Document) -> Result<(), ScaleError> {
+    fn failed(&self, turn: Turn, error: LabError, report: &mut Self::Document) -> Result<(), LabError> {
         let mut tried = Tried::new(turn.step, turn.round, 0.0);
         tried.end(TrialStatus::Failed, error.to_string());
         report.trials.push(Trial::new(tried));

@@ -8,9 +8,8 @@ use crate::steering;
 use crate::values::{duration, size};
 use clap::Args;
 use corelane_host::limits;
-use corelane_lab::scale::{Observe, Placement, Scale, ScaleError, ScalePlan, ScaleRequest};
-use corelane_load::sources::SourceError;
-use corelane_load::udp::{Skew, UdpLoadError};
+use corelane_lab::scale::{Observe, Placement, Scale, ScalePlan, ScaleRequest};
+use corelane_load::udp::Skew;
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, Key};
 use corelane_serve::udp::{Answers, Mode, Model};
@@ -145,7 +144,7 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         &arguments.shell.run,
         &mut experiment,
         (Some(&snapshot), trial_seconds),
-        name_flag,
+        shell::name_flags,
     )
 }
 
@@ -185,13 +184,4 @@ fn request(arguments: &ScaleUdpArguments) -> anyhow::Result<ScaleRequest> {
             softnet: arguments.observe.softnet,
         },
     })
-}
-
-fn name_flag(error: ScaleError) -> anyhow::Error {
-    match error {
-        ScaleError::Load(UdpLoadError::Sources(error @ SourceError::Unreached { .. })) => {
-            usage("--buckets", error)
-        }
-        error => error.into(),
-    }
 }

@@ -16,7 +16,6 @@ mod trial;
 mod verdict;
 
 pub use crate::placing::Placement;
-pub use crate::trials::ScaleError;
 pub use document::{ScaleReport, Step};
 pub use metrics::METRICS;
 pub use observe::Observe;

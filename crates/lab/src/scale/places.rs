@@ -279,7 +279,8 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::scale::document::unexplained;
-    use crate::steps::{Trial as _, Tried};
+    use crate::tried::Tried;
+    use crate::steps::Trial as _;
 
     fn trial() -> Trial {
         Trial {

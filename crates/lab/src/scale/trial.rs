@@ -10,11 +10,13 @@ use super::verdict;
 use crate::child::{LoadProcess, ServerProcess};
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
 use crate::documents::observed::Observed;
+use crate::error::{LabError, Refusal};
 use crate::experiment::Trying;
-use crate::trials::{Outline, ScaleError, Trials};
+use crate::trials::{Outline, Trials};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
-use corelane_load::udp::UdpLoad;
+use corelane_load::sources::SourceError;
+use corelane_load::udp::{UdpLoad, UdpLoadError};
 use corelane_observe::profile::Processes;
 use corelane_serve::udp::{UdpServed, UdpServer};
 use std::path::PathBuf;
@@ -57,12 +59,16 @@ impl Trials for Scale {
         }
     }
 
-    fn check(&self, shape: &Shape) -> Result<(), ScaleError> {
-        self.plan.load(shape, self.descriptor_limit).map(drop)?;
-        Ok(())
+    fn check(&self, shape: &Shape) -> Result<(), LabError> {
+        match self.plan.load(shape, self.descriptor_limit) {
+            Err(UdpLoadError::Sources(error @ SourceError::Unreached { .. })) => {
+                Err(Refusal::new("--buckets", error).into())
+            }
+            load => Ok(load.map(drop)?),
+        }
     }
 
-    fn measure(&mut self, trying: &mut Trying<'_>, report: &mut ScaleReport) -> Result<Trial, ScaleError> {
+    fn measure(&mut self, trying: &mut Trying<'_>, report: &mut ScaleReport) -> Result<Trial, LabError> {
         let (trial, seen) = run(self, trying)?;
         if let Some(seen) = seen.filter(|_| trial.tried.is_valid()) {
             report.steps[trying.turn.step].found.observed = Some(seen);
@@ -77,7 +83,7 @@ impl Trials for Scale {
 }
 
 /// Runs one trial.
-fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Observed>), ScaleError> {
+fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Observed>), LabError> {
     let (plan, bed) = (&experiment.plan, &experiment.bed);
     let (turn, interrupt) = (trying.turn, trying.interrupt);
     let step = &plan.steps[turn.step];
@@ -127,7 +133,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Obs
 }
 
 /// Waits until the server has read what its host received and its counts stand still; tells them.
-fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed, ScaleError> {
+fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed, LabError> {
     let started = Instant::now();
     let mut changed = started;
     let mut served = server.served()?;

@@ -3,7 +3,8 @@
 use super::document::{Connections, CpuUse, Segments, Trial};
 use crate::child::{ChildError, LoadProcess};
 use crate::document::as_json;
-use crate::steps::{Trial as _, Tried};
+use crate::tried::Tried;
+use crate::steps::Trial as _;
 use corelane_host::bed::Side;
 use corelane_load::http::{Histograms, HttpLoaded};
 use corelane_load::sources::Ports;

@@ -5,7 +5,7 @@ use super::document::{Server, Shape, Traffic};
 use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
 use crate::child::SubjectPlan;
 use crate::placing::sorted;
-use crate::trials::ScaleError;
+use crate::error::LabError;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::{
     Behaviour, GATHER, HttpLoad, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest,
@@ -59,7 +59,7 @@ impl StreamsPlan {
     }
 
     /// The clients of a step.
-    pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, ScaleError> {
+    pub(super) fn clients(&self, shape: &Shape) -> Result<ClientPlan, LabError> {
         let direction = match shape.traffic {
             Traffic::Requests => return Ok(planned::<HttpLoad>(self.http_load(shape)?, of_http)),
             Traffic::Sink => Direction::Write,

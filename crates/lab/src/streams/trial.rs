@@ -9,8 +9,9 @@ use super::server::{ServerCounts, ServerOfTrial};
 use super::verdict;
 use crate::child::ChildError;
 use crate::document::{self, Head, RunFacts, TrialStatus, as_json};
+use crate::error::LabError;
 use crate::experiment::Trying;
-use crate::trials::{Outline, ScaleError, Trials};
+use crate::trials::{Outline, Trials};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_load::Moment;
@@ -61,11 +62,11 @@ impl Trials for Streams {
         }
     }
 
-    fn check(&self, shape: &Shape) -> Result<(), ScaleError> {
+    fn check(&self, shape: &Shape) -> Result<(), LabError> {
         self.plan.clients(shape).map(drop)
     }
 
-    fn measure(&mut self, trying: &mut Trying<'_>, _report: &mut StreamsReport) -> Result<Trial, ScaleError> {
+    fn measure(&mut self, trying: &mut Trying<'_>, _report: &mut StreamsReport) -> Result<Trial, LabError> {
         run(self, trying)
     }
 
@@ -78,7 +79,7 @@ impl Trials for Streams {
 }
 
 /// Runs one trial.
-fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, ScaleError> {
+fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, LabError> {
     let plan = &experiment.plan;
     let shape = &plan.steps[trying.turn.step];
     let load = plan.clients(shape)?;

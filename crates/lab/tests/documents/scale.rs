@@ -4,7 +4,8 @@ use corelane_lab::document::{Document, TrialStatus};
 use corelane_lab::scale::document::{ScaleReport, Shape, Step, Trial, unexplained};
 use corelane_lab::scale::metrics::{ANSWERED, LINEARITY, SEEN};
 use corelane_lab::scale::{METRICS, Placement};
-use corelane_lab::steps::{Trial as _, Tried};
+use corelane_lab::tried::Tried;
+use corelane_lab::steps::Trial as _;
 use corelane_measure::drops::Gap;
 use corelane_measure::metric::Value;
 use corelane_report::page::Rendered;
@@ -116,7 +117,16 @@ fn every_null_of_a_step_has_its_reason() {
 
 #[test]
 fn a_document_comes_back_as_it_was_written() {
-    let report = super::support::report(4, 215_000.0);
+    let mut report = super::support::report(4, 215_000.0);
+    let memory = r#"{ "policy": "local", "buffers_policy": "local", "page_bytes": 4096,
+        "buffer_pages_by_node": { "0": 12, "1": 3 }, "unknown": null }"#;
+    for trial in &mut report.trials {
+        for bucket in &mut trial.per_bucket {
+            bucket.memory = Some(serde_json::from_str(memory).unwrap());
+        }
+    }
+    report.summarise();
+    assert!(report.steps[0].found.per_bucket[0].memory.is_some());
     let back = ScaleReport::from_json(&report.to_json().unwrap()).unwrap();
     assert!(back == report, "the document changed on its way");
     assert_eq!(back.page().to_text(), report.page().to_text());

@@ -3,7 +3,9 @@
 use corelane_lab::document::{Bed, CpuShare, Document, Head, Tool, TrialStatus};
 use corelane_lab::limit::{Limit, LimitCause, Suspect, SuspectName};
 use corelane_lab::scale::Placement;
-use corelane_lab::steps::{Scaling, Trial as _, Tried};
+use corelane_lab::law::Scaling;
+use corelane_lab::tried::Tried;
+use corelane_lab::steps::Trial as _;
 use corelane_lab::streams::document::{
     ByteStreams, CacheGrowth, Connections, CpuUse, Memory, Segments, Shape, Step, Trial,
 };

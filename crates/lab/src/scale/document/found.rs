@@ -7,7 +7,9 @@ use corelane_measure::drops::Gap;
 use corelane_measure::share::Share;
 use corelane_measure::statistics;
 use corelane_worker::worker_memory::WorkerMemory;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What only steps of datagrams have.
@@ -19,10 +21,18 @@ pub struct Found {
     /// Frames missing without a cause, by gap, summed over the valid trials.
     pub unexplained: Unexplained,
     /// What each bucket did.
+    #[serde(deserialize_with = "through_json")]
     pub per_bucket: Vec<PerBucket>,
     /// What was observed in the last valid trial; `None` where nothing was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
+}
+
+/// Reads what has a map by numbers, as the pages of each node are. Its keys are strings in JSON, whose own reader turns them
+/// back; that of a flattened struct, which [`Found`] is, does not.
+fn through_json<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    serde_json::from_value(value).map_err(D::Error::custom)
 }
 
 /// What one bucket did in a step.
