@@ -64,24 +64,23 @@ fn has_every_form(load: &[&str], met: &str, failed: (&str, &str), first_line: &s
         page.contains("All metrics") && page.contains("corelane load "),
         "{page}"
     );
-    for line in &text[..1] {
-        assert!(page.contains(line) && markdown.contains(line), "{line}");
+    let first = text[0];
+    assert!(page.contains(first) && markdown.contains(first), "{first}");
+    for (name, value) in lines[0].iter().zip(&lines[1]) {
+        assert_eq!(!value.is_empty(), page.contains(&format!(">{name}<")), "{name}");
     }
-    for name in &lines[0] {
-        let (known, said) = (
-            lines[1][lines[0].iter().position(|column| column == name).unwrap()],
-            format!(">{name}<"),
-        );
-        assert_eq!(!known.is_empty(), page.contains(&said), "{name}");
-    }
+    is_judged(load, failed, name);
+}
 
-    let json = run(&[load, &["--json", "--fail-if", failed.0]].concat());
+/// Holds a gate that is not met to its exit code and words, and one that names nothing to a refusal.
+fn is_judged(load: &[&str], (gate, words): (&str, &str), name: &str) {
+    let json = run(&[load, &["--json", "--fail-if", gate]].concat());
     assert_eq!(json.status.code(), Some(3));
     serde_json::from_slice::<serde_json::Value>(&json.stdout)
         .expect("a document all the same, and nothing else");
     let error = String::from_utf8_lossy(&json.stderr).into_owned();
     assert!(
-        error.contains("a gate was not met") && error.contains(failed.1),
+        error.contains("a gate was not met") && error.contains(words),
         "{error}"
     );
     let error = refused(&[load, &["--fail-if", "nonsense > 1"]].concat(), 2);

@@ -28,17 +28,20 @@ impl Figure {
     }
 }
 
+/// Whether a value and a bound are related as a gate says.
+type Comparison = fn(&f64, &f64) -> bool;
+
 /// A condition that must not hold.
 #[derive(Debug, Clone)]
 pub struct Gate {
     figure: Figure,
-    holds: fn(&f64, &f64) -> bool,
+    holds: Comparison,
     bound: f64,
     text: String,
 }
 
 /// Comparisons as they are written; those of two characters come first, as the others begin them.
-const COMPARISONS: [(&str, fn(&f64, &f64) -> bool); 6] = [
+const COMPARISONS: [(&str, Comparison); 6] = [
     (">=", f64::ge),
     ("<=", f64::le),
     ("==", f64::eq),
