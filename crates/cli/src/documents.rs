@@ -30,15 +30,11 @@ pub fn wrong_file(flag: &str, path: &Path, error: impl Display) -> anyhow::Error
 
 /// What the lines of a file say, read one by one. `read` gets a line and its number; lines of which it gives nothing are
 /// passed over.
-pub fn lines<'a, T, E: Display>(
+pub fn lines<'a, T: 'a, E: Display + 'a>(
     flag: &'a str,
     path: &'a Path,
     read: impl Fn(usize, &str) -> Result<Option<T>, E> + 'a,
-) -> anyhow::Result<impl Iterator<Item = anyhow::Result<T>> + 'a>
-where
-    T: 'a,
-    E: 'a,
-{
+) -> anyhow::Result<impl Iterator<Item = anyhow::Result<T>> + 'a> {
     let file = File::open(path).map_err(|error| wrong_file(flag, path, error))?;
     let lines = (1..).zip(BufReader::new(file).lines());
     Ok(lines.filter_map(move |(number, line)| {

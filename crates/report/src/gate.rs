@@ -32,13 +32,15 @@ impl Figure {
 #[derive(Debug, Clone)]
 pub struct Gate {
     figure: Figure,
-    holds: fn(&f64, &f64) -> bool,
+    holds: Holds,
     bound: f64,
     text: String,
 }
 
+type Holds = fn(&f64, &f64) -> bool;
+
 /// Comparisons as they are written; those of two characters come first, as the others begin them.
-const COMPARISONS: [(&str, fn(&f64, &f64) -> bool); 6] = [
+const COMPARISONS: [(&str, Holds); 6] = [
     (">=", f64::ge),
     ("<=", f64::le),
     ("==", f64::eq),
