@@ -14,6 +14,7 @@ use corelane_serve::bridge::{
     BURST, Bridge, BridgeError, BridgePlan, Bridged, Metrics, MetricsAddress, OnMatch, Sides, TablePlan,
     Verdict,
 };
+use corelane_serve::read_word;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,16 +37,16 @@ pub struct BridgeArguments {
     #[arg(long, value_name = "FILE")]
     pub table: Vec<PathBuf>,
     /// Which addresses of a frame a table is asked for: one for all tables, or one for each [default: both]
-    #[arg(long = "match", value_name = "src|dst|both")]
+    #[arg(long = "match", value_name = "src|dst|both", value_parser = read_word::<Sides>)]
     pub sides: Vec<Sides>,
     /// What becomes of frames that match: one for all tables, or one for each [default: drop]
-    #[arg(long, value_name = "drop|pass|count")]
+    #[arg(long, value_name = "drop|pass|count", value_parser = read_word::<OnMatch>)]
     pub on_match: Vec<OnMatch>,
     /// What becomes of frames that no table decided
-    #[arg(long, value_name = "pass|drop", default_value = "pass")]
+    #[arg(long, value_name = "pass|drop", default_value = "pass", value_parser = read_word::<Verdict>)]
     pub otherwise: Verdict,
     /// What becomes of frames without a readable IP header, such as ARP
-    #[arg(long, value_name = "pass|drop", default_value = "pass")]
+    #[arg(long, value_name = "pass|drop", default_value = "pass", value_parser = read_word::<Verdict>)]
     pub not_ip: Verdict,
     /// Skip wrong lines of tables and count them, instead of refusing the file
     #[arg(long)]
@@ -220,7 +221,7 @@ fn ready(bridged: &Bridged, metrics: Option<&Metrics>) -> anyhow::Result<String>
         ));
     }
     if let Some(metrics) = metrics {
-        text.push_str(&format!("counts at {}\n", metrics.address()?));
+        text.push_str(&format!("counts at {}\n", metrics.address()));
     }
     Ok(text)
 }

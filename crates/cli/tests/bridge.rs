@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -161,13 +161,7 @@ fn what_is_wrong_is_refused_by_flag_file_and_line() {
 fn without_permission_a_device_is_refused_by_what_it_needs() {
     /// The user that owns nothing (`nobody`).
     const NOBODY: u32 = 65_534;
-    // Where that user may run it.
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("corelane");
-    fs::copy(env!("CARGO_BIN_EXE_corelane"), &program).unwrap();
-    for path in [folder.path(), &program] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    let (_folder, program) = common::program_for_anyone();
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     for (link, needs) in [
         ("xdp:lo", "CAP_BPF"),

@@ -4,7 +4,8 @@ use crate::common;
 use crate::common::{refused, run_json};
 use corelane_host::bed::{Bed, Side};
 use corelane_host::{cpus, pin};
-use corelane_worker::locality::{Direction, Observer, ObserverError, ObserverSettings};
+use corelane_worker::WatchError;
+use corelane_worker::locality::{Direction, Observer, ObserverSettings};
 use serde_json::Value;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -63,7 +64,7 @@ impl Receiving {
             one_in: 1,
         };
         let observer = match bed.server.run(move || Observer::new(&settings)) {
-            Err(error @ ObserverError::NotPermitted) => {
+            Err(error @ WatchError::NotPermitted) => {
                 eprintln!("skipped: {error}");
                 return None;
             }

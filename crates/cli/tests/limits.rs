@@ -2,7 +2,6 @@
 
 use crate::common;
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
 /// The user that owns nothing (`nobody`).
@@ -38,10 +37,7 @@ fn sockets_beyond_65_535_and_beyond_one_descriptor_table() {
 
 #[test]
 fn without_privilege_the_lab_runs_in_a_user_namespace_or_says_why_not() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let program = folder.path().join("corelane");
-    std::fs::copy(env!("CARGO_BIN_EXE_corelane"), &program).unwrap();
+    let (_folder, program) = common::program_for_anyone();
     let mut lab = std::process::Command::new(&program);
     lab.args([
         "lab",

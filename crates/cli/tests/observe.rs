@@ -3,7 +3,7 @@
 use crate::common;
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -162,10 +162,7 @@ fn where_it_is_forbidden_the_report_says_what_to_allow_and_the_run_goes_on() {
         );
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let program = folder.path().join("corelane");
-    fs::copy(env!("CARGO_BIN_EXE_corelane"), &program).unwrap();
+    let (_folder, program) = common::program_for_anyone();
     let lab = |more: &[&str]| {
         let mut lab = Command::new(&program);
         lab.args([

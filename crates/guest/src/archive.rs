@@ -20,15 +20,6 @@ pub(crate) struct Archive<W> {
     directories: BTreeSet<String>,
 }
 
-/// The fields of an entry that differ.
-struct Entry<'a> {
-    name: &'a str,
-    mode: u32,
-    /// Major and minor number of a device.
-    device: (u32, u32),
-    bytes: &'a [u8],
-}
-
 impl<W: Write> Archive<W> {
     pub(crate) fn new(out: W) -> Self {
         Self {
@@ -45,12 +36,7 @@ impl<W: Write> Archive<W> {
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
         for name in ends.map(|end| &path[..end]).filter(|name| !name.is_empty()) {
             if self.directories.insert(name.to_owned()) {
-                self.entry(&Entry {
-                    name,
-                    mode: DIRECTORY,
-                    device: (0, 0),
-                    bytes: &[],
-                })?;
+                self.entry(name, DIRECTORY, (0, 0), &[])?;
             }
         }
         Ok(())
@@ -62,65 +48,33 @@ impl<W: Write> Archive<W> {
         if let Some((parent, _)) = name.rsplit_once('/') {
             self.directory(parent)?;
         }
-        self.entry(&Entry {
-            name,
-            mode: PROGRAM,
-            device: (0, 0),
-            bytes,
-        })
+        self.entry(name, PROGRAM, (0, 0), bytes)
     }
 
-    /// A character device.
+    /// A character device, by its major and minor number.
     pub(crate) fn character_device(&mut self, path: &str, major: u32, minor: u32) -> io::Result<()> {
-        self.entry(&Entry {
-            name: path.trim_matches('/'),
-            mode: CHARACTER_DEVICE,
-            device: (major, minor),
-            bytes: &[],
-        })
+        self.entry(path.trim_matches('/'), CHARACTER_DEVICE, (major, minor), &[])
     }
 
     /// Ends the archive.
     pub(crate) fn finish(mut self) -> io::Result<W> {
-        self.entry(&Entry {
-            name: TRAILER,
-            mode: 0,
-            device: (0, 0),
-            bytes: &[],
-        })?;
+        self.entry(TRAILER, 0, (0, 0), &[])?;
         self.out.flush()?;
         Ok(self.out)
     }
 
-    fn entry(&mut self, entry: &Entry<'_>) -> io::Result<()> {
+    fn entry(&mut self, name: &str, mode: u32, device: (u32, u32), bytes: &[u8]) -> io::Result<()> {
         let too_large = |_| io::Error::new(io::ErrorKind::InvalidInput, "cpio holds files below 4 GiB");
-        let length = u32::try_from(entry.bytes.len()).map_err(too_large)?;
+        let length = u32::try_from(bytes.len()).map_err(too_large)?;
         self.entries += 1;
-        // inode, mode, uid, gid, links, time, length, device (2), of a device file (2), name with its zero, checksum.
-        let fields = [
-            self.entries,
-            entry.mode,
-            0,
-            0,
-            1,
-            0,
-            length,
-            0,
-            0,
-            entry.device.0,
-            entry.device.1,
-            entry.name.len() as u32 + 1,
-            0,
-        ];
-        let mut header = "070701".to_owned();
-        for field in fields {
-            header.push_str(&format!("{field:08X}"));
-        }
-        self.put(header.as_bytes())?;
-        self.put(entry.name.as_bytes())?;
-        self.put(&[0])?;
+        let (inode, links, name_length) = (self.entries, 1, name.len() as u32 + 1);
+        // uid, gid, time and checksum are 0, and so is the device that holds the file.
+        let before = [inode, mode, 0, 0, links, 0, length, 0, 0];
+        let fields = before.into_iter().chain([device.0, device.1, name_length, 0]);
+        let digits: String = fields.map(|field| format!("{field:08X}")).collect();
+        self.put(format!("070701{digits}{name}\0").as_bytes())?;
         self.align()?;
-        self.put(entry.bytes)?;
+        self.put(bytes)?;
         self.align()
     }
 

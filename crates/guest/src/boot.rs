@@ -46,29 +46,26 @@ pub fn boot(plan: &GuestPlan, parts: &GuestParts) -> Result<GuestOutput, GuestEr
         cause,
     })?;
     let ended = emulator.wait(started + plan.limit);
-    let (output, console) = emulator.printed();
-    let console_end = || {
-        let lines: Vec<&str> = console.lines().collect();
-        lines[lines.len().saturating_sub(SHOWN_CONSOLE_LINES)..].join("\n")
-    };
-    let Some(status) = ended else {
-        return Err(GuestError::TooLong {
+    // What the two serial ports said, now that it has ended.
+    let [output, console] = [&emulator.output, &emulator.console].map(|port| port.recv().unwrap_or_default());
+    let lines: Vec<&str> = console.lines().collect();
+    let console_end = lines[lines.len().saturating_sub(SHOWN_CONSOLE_LINES)..].join("\n");
+    match (ended, split(&output)) {
+        (None, _) => Err(GuestError::TooLong {
             limit: plan.limit,
             output,
-            console: console_end(),
-        });
-    };
-    match split(&output) {
-        Some((output, status)) => Ok(GuestOutput {
+            console: console_end,
+        }),
+        (Some(_), Some((output, status))) => Ok(GuestOutput {
             output: output.to_owned(),
             status,
             console,
             took: started.elapsed(),
         }),
-        None => Err(GuestError::Ended {
+        (Some(status), None) => Err(GuestError::Ended {
             status,
             output,
-            console: console_end(),
+            console: console_end,
         }),
     }
 }
@@ -86,6 +83,12 @@ struct Emulator {
     console: Reading,
 }
 
+/// What a stream held, read to its end on a thread of its own, so that its writer never waits.
+type Reading = mpsc::Receiver<String>;
+
+const MACHINE: &str = "-M q35 -accel tcg -cpu max -nodefaults -no-reboot -display none -serial file:/dev/stdout \
+                       -serial file:/dev/stderr -initrd /dev/stdin -kernel";
+
 impl Emulator {
     /// The image comes on standard input, which the emulator opens as a file; the first serial port goes to standard
     /// output, the second, with what the emulator itself says, to standard error.
@@ -93,19 +96,7 @@ impl Emulator {
         let mut process = Command::new(&parts.setpriv)
             .args(["--pdeathsig", "KILL"])
             .arg(&parts.qemu)
-            .args([
-                "-M",
-                "q35",
-                "-accel",
-                "tcg",
-                "-cpu",
-                "max",
-                "-nodefaults",
-                "-no-reboot",
-            ])
-            .args(["-display", "none"])
-            .args(["-serial", "file:/dev/stdout", "-serial", "file:/dev/stderr"])
-            .args(["-initrd", "/dev/stdin", "-kernel"])
+            .args(MACHINE.split_whitespace())
             .arg(&parts.kernel)
             .arg("-append")
             .arg(format!("{KERNEL_ARGUMENTS} {}", plan.kernel_arguments.join(" ")))
@@ -115,12 +106,10 @@ impl Emulator {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        let output = Reading::of(process.stdout.take().expect("standard output is piped"));
-        let console = Reading::of(process.stderr.take().expect("standard error is piped"));
         Ok(Self {
+            output: read(process.stdout.take().expect("standard output is piped")),
+            console: read(process.stderr.take().expect("standard error is piped")),
             process,
-            output,
-            console,
         })
     }
 
@@ -144,11 +133,6 @@ impl Emulator {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-
-    /// What the two serial ports said, once it has ended.
-    fn printed(&mut self) -> (String, String) {
-        (self.output.text(), self.console.text())
-    }
 }
 
 impl Drop for Emulator {
@@ -157,26 +141,15 @@ impl Drop for Emulator {
     }
 }
 
-/// A stream read to its end on a thread of its own, so that its writer never waits.
-struct Reading {
-    text: mpsc::Receiver<String>,
-}
-
-impl Reading {
-    fn of(mut stream: impl Read + Send + 'static) -> Self {
-        let (send, text) = mpsc::channel();
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            // What was read before an error still counts.
-            let _ = stream.read_to_end(&mut bytes);
-            let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
-        });
-        Self { text }
-    }
-
-    fn text(&mut self) -> String {
-        self.text.recv().unwrap_or_default()
-    }
+fn read(mut stream: impl Read + Send + 'static) -> Reading {
+    let (send, text) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error still counts.
+        let _ = stream.read_to_end(&mut bytes);
+        let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    text
 }
 
 #[cfg(test)]

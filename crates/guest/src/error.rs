@@ -1,7 +1,7 @@
 //! Why a guest could not be had, or did not do as it was told.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -73,6 +73,14 @@ pub enum GuestError {
         /// The end of the kernel's console and of what the emulator said.
         console: String,
     },
+}
+
+impl GuestError {
+    /// A [`GuestError::File`] of this file.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        |cause| GuestError::File { path, cause }
+    }
 }
 
 fn list(paths: &[PathBuf]) -> String {

@@ -5,7 +5,9 @@ use crate::archive::Archive;
 use crate::plan::GuestPlan;
 use crate::{GuestError, GuestParts};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::os::unix::ffi::OsStrExt;
@@ -34,11 +36,7 @@ poweroff -f
 
 /// Writes the image into memory that goes with its last descriptor, so that nothing is left on disk.
 pub(crate) fn build(plan: &GuestPlan, parts: &GuestParts) -> Result<File, GuestError> {
-    let image = PathBuf::from("the image");
-    let fail = |cause: io::Error| GuestError::File {
-        path: image.clone(),
-        cause,
-    };
+    let fail = |cause| GuestError::file(Path::new("the image"))(cause);
     let memory = memfd_create("corelane-guest", MFdFlags::MFD_CLOEXEC).map_err(|errno| fail(errno.into()))?;
     let mut archive = Archive::new(BufWriter::new(File::from(memory)));
     for directory in ["proc", "sys", "dev", "tmp"] {
@@ -51,15 +49,14 @@ pub(crate) fn build(plan: &GuestPlan, parts: &GuestParts) -> Result<File, GuestE
     put(&mut archive, &parts.busybox, "bin/busybox")?;
     let mut order = String::new();
     for module in &plan.modules {
-        let name = module.file_name().unwrap_or_default().to_string_lossy();
-        put(&mut archive, module, &format!("modules/{name}"))?;
-        order.push_str(&format!("/modules/{name}\n"));
+        let place = format!("modules/{}", name_of(module));
+        put(&mut archive, module, &place)?;
+        order.push_str(&format!("/{place}\n"));
     }
     archive.file("modules/order", order.as_bytes()).map_err(fail)?;
     let mut libraries = BTreeSet::new();
     for program in &plan.programs {
-        let name = program.file_name().unwrap_or_default().to_string_lossy();
-        put(&mut archive, program, &format!("bin/{name}"))?;
+        put(&mut archive, program, &format!("bin/{}", name_of(program)))?;
         libraries.extend(libraries_of(program)?);
     }
     for library in &libraries {
@@ -74,35 +71,29 @@ pub(crate) fn build(plan: &GuestPlan, parts: &GuestParts) -> Result<File, GuestE
         .map_err(fail)
 }
 
-fn put<W: io::Write>(archive: &mut Archive<W>, source: &Path, target: &str) -> Result<(), GuestError> {
-    let written = fs::read(source).and_then(|bytes| archive.file(target, &bytes));
-    written.map_err(|cause| GuestError::File {
-        path: source.to_owned(),
-        cause,
-    })
+fn name_of(file: &Path) -> Cow<'_, str> {
+    file.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The shared libraries that a program is linked with, and its loader, as `ldd` tells them.
+fn put<W: io::Write>(archive: &mut Archive<W>, source: &Path, target: &str) -> Result<(), GuestError> {
+    let written = fs::read(source).and_then(|bytes| archive.file(target, &bytes));
+    written.map_err(GuestError::file(source))
+}
+
+/// The shared libraries that a program is linked with, and its loader, as `ldd` lists them.
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, GuestError> {
-    let told = Command::new("ldd").arg(program).output();
-    let told = told.map_err(|cause| GuestError::File {
-        path: program.to_owned(),
-        cause,
-    })?;
-    Ok(libraries_in(&told.stdout))
+    let listed = Command::new("ldd").arg(program).output();
+    Ok(libraries_in(&listed.map_err(GuestError::file(program))?.stdout))
 }
 
 /// The paths in what `ldd` prints: `name => /path (address)` and `/path (address)`. A static program has none.
-fn libraries_in(told: &[u8]) -> Vec<PathBuf> {
-    told.split(|byte| *byte == b'\n')
-        .filter_map(|line| {
-            let mut words = line
-                .split(u8::is_ascii_whitespace)
-                .filter(|word| !word.is_empty());
-            words.find(|word| word.starts_with(b"/"))
-        })
-        .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
-        .collect()
+fn libraries_in(listed: &[u8]) -> Vec<PathBuf> {
+    let path = |line: &[u8]| {
+        let mut words = line.split(u8::is_ascii_whitespace);
+        let path = words.find(|word| word.starts_with(b"/"))?;
+        Some(PathBuf::from(OsStr::from_bytes(path)))
+    };
+    listed.split(|byte| *byte == b'\n').filter_map(path).collect()
 }
 
 #[cfg(test)]

@@ -32,11 +32,7 @@ impl GuestParts {
     fn module_directory(&self) -> PathBuf {
         let name = self.kernel.file_name().unwrap_or_default().to_string_lossy();
         let version = name.strip_prefix("vmlinuz-").unwrap_or(&name);
-        let root = self
-            .kernel
-            .parent()
-            .and_then(Path::parent)
-            .unwrap_or(Path::new("/"));
+        let root = self.kernel.ancestors().nth(2).unwrap_or(Path::new("/"));
         root.join("lib/modules").join(version)
     }
 }
@@ -48,12 +44,8 @@ fn list(directory: &Path, files: &mut BTreeMap<String, PathBuf>) {
         if path.is_dir() {
             list(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "ko") {
-            let name = path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .replace('-', "_");
-            files.insert(name, path);
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            files.insert(name.replace('-', "_"), path);
         }
     }
 }
@@ -66,20 +58,16 @@ fn add(
     files: &BTreeMap<String, PathBuf>,
     order: &mut Vec<PathBuf>,
 ) -> Result<(), GuestError> {
-    let path = files
-        .get(&name.replace('-', "_"))
-        .ok_or_else(|| GuestError::Missing {
-            what: wanted,
-            tried: vec![directory.join("**").join(format!("{name}.ko"))],
-            mend: UNPACK,
-        })?;
+    let missing = || GuestError::Missing {
+        what: wanted,
+        tried: vec![directory.join("**").join(format!("{name}.ko"))],
+        mend: UNPACK,
+    };
+    let path = files.get(&name.replace('-', "_")).ok_or_else(missing)?;
     if order.contains(path) {
         return Ok(());
     }
-    let bytes = fs::read(path).map_err(|cause| GuestError::File {
-        path: path.clone(),
-        cause,
-    })?;
+    let bytes = fs::read(path).map_err(GuestError::file(path))?;
     for other in dependencies(&bytes) {
         add(&other, wanted, directory, files, order)?;
     }
@@ -93,11 +81,8 @@ fn dependencies(module: &[u8]) -> Vec<String> {
         .split(|byte| *byte == 0)
         .find_map(|entry| entry.strip_prefix(b"depends="));
     let names = String::from_utf8_lossy(entry.unwrap_or_default()).into_owned();
-    names
-        .split(',')
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let names = names.split(',').filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

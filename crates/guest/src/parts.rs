@@ -57,28 +57,25 @@ fn program(what: &'static str, places: &[&str], mend: &'static str) -> Result<Pa
 }
 
 fn kernel(directories: &[PathBuf]) -> Result<PathBuf, GuestError> {
-    directories
-        .iter()
-        .find_map(|directory| newest(directory))
-        .ok_or_else(|| GuestError::Missing {
-            what: "a kernel (vmlinuz-*-cloud-amd64)",
-            tried: directories.to_vec(),
-            mend: UNPACK,
-        })
+    let found = directories.iter().find_map(|directory| newest(directory));
+    found.ok_or_else(|| GuestError::Missing {
+        what: "a kernel (vmlinuz-*-cloud-amd64)",
+        tried: directories.to_vec(),
+        mend: UNPACK,
+    })
 }
 
 /// The cloud kernel that was written last: version numbers do not sort as text.
 fn newest(directory: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(directory).ok()?.flatten();
-    let kernels = entries.filter(|entry| {
+    let kernels = entries.filter_map(|entry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        name.starts_with("vmlinuz-") && name.contains("cloud")
+        let written = entry.metadata().ok()?.modified().ok()?;
+        let is_one = name.starts_with("vmlinuz-") && name.contains("cloud");
+        is_one.then(|| (written, entry.path()))
     });
-    kernels
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .max()
-        .map(|(_, path)| path)
+    kernels.max().map(|(_, path)| path)
 }
 
 #[cfg(test)]

@@ -77,10 +77,8 @@ impl GuestPlan {
             return refuse(what, "give 1 to 64, as many on each node");
         }
         if self.node_bytes < LEAST_NODE_BYTES {
-            return refuse(
-                format!("{} bytes a node", self.node_bytes),
-                "give at least 128 MiB",
-            );
+            let what = format!("{} bytes a node", self.node_bytes);
+            return refuse(what, "give at least 128 MiB");
         }
         Ok(())
     }
@@ -88,23 +86,17 @@ impl GuestPlan {
     /// What the emulator is told of CPUs, memory and nodes.
     pub(crate) fn machine_arguments(&self) -> Vec<String> {
         let mebibytes = self.node_bytes.div_ceil(1 << 20);
-        let mut arguments = vec![
-            "-smp".to_owned(),
-            self.cpus.to_string(),
-            "-m".to_owned(),
-            format!("{}M", mebibytes * u64::from(self.nodes)),
-        ];
+        let memory = mebibytes * u64::from(self.nodes);
+        let mut arguments = format!("-smp {} -m {memory}M", self.cpus);
         let share = self.cpus / self.nodes;
         for node in 0..self.nodes {
             let (first, last) = (node * share, node * share + share - 1);
-            arguments.extend([
-                "-object".to_owned(),
-                format!("memory-backend-ram,id=node{node},size={mebibytes}M"),
-                "-numa".to_owned(),
-                format!("node,nodeid={node},cpus={first}-{last},memdev=node{node}"),
-            ]);
+            arguments += &format!(
+                " -object memory-backend-ram,id=node{node},size={mebibytes}M \
+                 -numa node,nodeid={node},cpus={first}-{last},memdev=node{node}"
+            );
         }
-        arguments
+        arguments.split(' ').map(str::to_owned).collect()
     }
 }
 

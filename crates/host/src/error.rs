@@ -2,6 +2,7 @@
 
 use std::io;
 
+use nix::errno::Errno;
 use thiserror::Error;
 
 /// Why a fact could not be read, or a thread or process not be placed.
@@ -105,5 +106,34 @@ impl HostError {
             expected,
             found: found.chars().take(SHOWN).collect(),
         }
+    }
+
+    pub(crate) fn read(path: &str, cause: io::Error) -> Self {
+        let path = path.to_owned();
+        HostError::Read { path, cause }
+    }
+
+    pub(crate) fn missing(place: &'static str, what: impl Into<String>) -> Self {
+        let what = what.into();
+        HostError::Missing { place, what }
+    }
+
+    /// A [`HostError::Process`] about the calling process.
+    pub(crate) fn own_process(what: &'static str) -> impl Fn(Errno) -> Self {
+        move |errno| HostError::Process {
+            process: std::process::id(),
+            what,
+            cause: errno.into(),
+        }
+    }
+
+    pub(crate) fn netlink(step: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let step = step.into();
+        |cause| HostError::Netlink { step, cause }
+    }
+
+    pub(crate) fn setting(name: &str, value: &str) -> impl FnOnce(io::Error) -> Self {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        |cause| HostError::Setting { name, value, cause }
     }
 }

@@ -20,33 +20,47 @@ pub struct Fact<T> {
 }
 
 impl<T> Fact<T> {
-    /// A fact that was read.
-    pub(crate) fn known(value: T, source: impl Into<String>) -> Self {
+    fn without(source: impl Into<String>) -> Self {
         Self {
-            value: Some(value),
+            value: None,
             source: source.into(),
             absent_because: None,
             unknown_because: None,
+        }
+    }
+
+    /// A fact that was read.
+    pub(crate) fn known(value: T, source: impl Into<String>) -> Self {
+        let value = Some(value);
+        Self {
+            value,
+            ..Self::without(source)
         }
     }
 
     /// What is known not to be there.
     pub(crate) fn absent(because: impl Display, source: impl Into<String>) -> Self {
+        let absent_because = Some(because.to_string());
         Self {
-            value: None,
-            source: source.into(),
-            absent_because: Some(because.to_string()),
-            unknown_because: None,
+            absent_because,
+            ..Self::without(source)
         }
     }
 
     /// What could not be read.
     pub(crate) fn unknown(because: impl Display, source: impl Into<String>) -> Self {
+        let unknown_because = Some(because.to_string());
         Self {
-            value: None,
-            source: source.into(),
-            absent_because: None,
-            unknown_because: Some(because.to_string()),
+            unknown_because,
+            ..Self::without(source)
+        }
+    }
+
+    /// What a reader returned.
+    pub(crate) fn of(result: Result<T, impl Display>, source: impl Into<String>) -> Self {
+        match result {
+            Ok(value) => Self::known(value, source),
+            Err(error) => Self::unknown(error, source),
         }
     }
 

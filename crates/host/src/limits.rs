@@ -11,16 +11,10 @@ use crate::HostError;
 ///
 /// [`HostError::Process`] where the kernel does not tell the limit.
 pub fn open_descriptors() -> Result<usize, HostError> {
-    let failed = |errno: nix::errno::Errno| HostError::Process {
-        process: std::process::id(),
-        what: "limit of open descriptors",
-        cause: errno.into(),
-    };
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
-    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
-        return Ok(usize::try_from(hard).unwrap_or(usize::MAX));
-    }
-    Ok(usize::try_from(soft).unwrap_or(usize::MAX))
+    let limits = getrlimit(Resource::RLIMIT_NOFILE);
+    let (soft, hard) = limits.map_err(HostError::own_process("limit of open descriptors"))?;
+    let raised = soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
+    Ok(usize::try_from(if raised { hard } else { soft }).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]

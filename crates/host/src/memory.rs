@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::HostError;
 use crate::cpus::list;
-use crate::tree::Tree;
+use crate::tree::{MEMINFO, Tree, field};
 
 /// The most nodes a kernel is built for: `1 << NODES_SHIFT`, which is at most 10 (`arch/x86/Kconfig`, `arch/arm64/Kconfig`).
 pub const MAXIMUM_NODES: u32 = 1024;
@@ -56,13 +56,7 @@ impl From<MemoryPolicy> for String {
 ///
 /// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not tell.
 pub fn available_bytes() -> Result<u64, HostError> {
-    let text = Tree::machine().text("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| HostError::Missing {
-        place: "/proc/meminfo",
-        what: "MemAvailable line".to_owned(),
-    })
+    Tree::machine().kibibytes(MEMINFO, "MemAvailable")
 }
 
 /// Why a memory policy cannot be.
@@ -86,16 +80,16 @@ impl FromStr for MemoryPolicy {
     type Err = MemoryPolicyError;
 
     fn from_str(text: &str) -> Result<Self, MemoryPolicyError> {
-        let unknown = || MemoryPolicyError::Unknown(text.to_owned());
-        match text {
-            "first-touch" => Ok(MemoryPolicy::FirstTouch),
-            "local" => Ok(MemoryPolicy::Local),
-            "interleave" => Ok(MemoryPolicy::Interleave),
-            _ => {
-                let node = text.strip_prefix("node:").ok_or_else(unknown)?;
-                node.parse().map(MemoryPolicy::Node).map_err(|_| unknown())
-            }
-        }
+        let plain = [
+            MemoryPolicy::FirstTouch,
+            MemoryPolicy::Local,
+            MemoryPolicy::Interleave,
+        ];
+        let node = || Some(MemoryPolicy::Node(text.strip_prefix("node:")?.parse().ok()?));
+        let named = plain.into_iter().find(|policy| policy.to_string() == text);
+        named
+            .or_else(node)
+            .ok_or_else(|| MemoryPolicyError::Unknown(text.to_owned()))
     }
 }
 
@@ -134,26 +128,19 @@ pub fn nodes() -> Result<Vec<u32>, HostError> {
 }
 
 fn nodes_in(tree: &Tree) -> Result<Vec<u32>, HostError> {
-    const PRESENT: &str = "/sys/devices/system/node/has_memory";
     const STATUS: &str = "/proc/thread-self/status";
-    const FIELD: &str = "Mems_allowed_list:";
-    let read = |place: &str, text: &str| {
-        list::parse(text).ok_or_else(|| HostError::format(place, "a node list such as 0-1", text))
-    };
-    let present = match tree.text(PRESENT) {
-        Ok(text) => read(PRESENT, &text)?,
-        Err(_) => return Ok(vec![0]),
+    let mut present = match tree.list("/sys/devices/system/node/has_memory") {
+        Err(HostError::Read { .. }) => return Ok(vec![0]),
+        present => present?,
     };
     // Where the file or the field is missing the kernel has no cpusets, and nothing is forbidden.
     let status = tree.text(STATUS).unwrap_or_default();
-    let Some(allowed) = status.lines().find_map(|line| line.strip_prefix(FIELD)) else {
-        return Ok(present);
-    };
-    let allowed = read(STATUS, allowed)?;
-    Ok(present
-        .into_iter()
-        .filter(|node| allowed.contains(node))
-        .collect())
+    if let Some(text) = field(&status, "Mems_allowed_list") {
+        let malformed = || HostError::format(STATUS, "a node list such as 0-1", text);
+        let allowed = list::parse(text).ok_or_else(malformed)?;
+        present.retain(|node| allowed.contains(node));
+    }
+    Ok(present)
 }
 
 #[cfg(test)]

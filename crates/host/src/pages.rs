@@ -6,7 +6,7 @@
 use nix::unistd::{SysconfVar, sysconf};
 
 use crate::HostError;
-use crate::tree::Tree;
+use crate::tree::{Tree, kibibytes};
 
 const ROLLUP: &str = "/proc/self/smaps_rollup";
 const HUGE_PAGE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
@@ -26,17 +26,8 @@ impl HugeBytes {
     }
 
     fn parse(text: &str) -> Self {
-        let kibibytes = |line: &str| {
-            let (name, value) = line.split_once(':')?;
-            let counted = ["AnonHugePages", "Private_Hugetlb"].contains(&name);
-            value
-                .trim()
-                .strip_suffix(" kB")?
-                .parse::<u64>()
-                .ok()
-                .filter(|_| counted)
-        };
-        Self(text.lines().filter_map(kibibytes).sum::<u64>() * 1024)
+        let counted = ["AnonHugePages", "Private_Hugetlb"];
+        Self(counted.iter().filter_map(|name| kibibytes(text, name)).sum())
     }
 
     /// The page size of most of `bytes` bytes that were first written since `self` was read; `None` where the kernel does

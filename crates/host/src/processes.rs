@@ -28,11 +28,7 @@ const KILLED_WITHIN: Duration = Duration::from_secs(2);
 ///
 /// [`HostError::Process`] where the kernel refuses, which it has no reason for.
 pub fn adopt_orphans() -> Result<(), HostError> {
-    set_child_subreaper(true).map_err(|errno| HostError::Process {
-        process: std::process::id(),
-        what: "adoption of orphans",
-        cause: errno.into(),
-    })
+    set_child_subreaper(true).map_err(HostError::own_process("adoption of orphans"))
 }
 
 /// A child that ended.
@@ -53,15 +49,19 @@ pub struct Ended {
 ///
 /// What the kernel says.
 pub fn next_ended() -> io::Result<(Option<Ended>, bool)> {
+    let ended = |process: Pid, exit_code, signal: Option<Signal>| {
+        let ended = Ended {
+            process: process.as_raw().unsigned_abs(),
+            exit_code,
+            signal: signal.map(Signal::as_str),
+        };
+        Ok((Some(ended), true))
+    };
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) => return Ok((None, true)),
-            Ok(WaitStatus::Exited(process, code)) => {
-                return Ok((Some(ended(process, Some(code), None)), true));
-            }
-            Ok(WaitStatus::Signaled(process, signal, _)) => {
-                return Ok((Some(ended(process, None, Some(signal))), true));
-            }
+            Ok(WaitStatus::Exited(process, code)) => return ended(process, Some(code), None),
+            Ok(WaitStatus::Signaled(process, signal, _)) => return ended(process, None, Some(signal)),
             Ok(_) | Err(Errno::EINTR) => {}
             Err(Errno::ECHILD) => return Ok((None, false)),
             Err(errno) => return Err(errno.into()),
@@ -84,14 +84,6 @@ pub fn end_descendants(grace: Duration) -> Result<bool, HostError> {
     Ok(all_ended(KILLED_WITHIN))
 }
 
-fn ended(process: Pid, exit_code: Option<i32>, signal: Option<Signal>) -> Ended {
-    Ended {
-        process: process.as_raw().unsigned_abs(),
-        exit_code,
-        signal: signal.map(Signal::as_str),
-    }
-}
-
 fn signal_descendants(signal: Signal) -> Result<(), HostError> {
     const EVERYONE_ELSE: Pid = Pid::from_raw(-1);
     if getpid().as_raw() == 1 {
@@ -100,16 +92,9 @@ fn signal_descendants(signal: Signal) -> Result<(), HostError> {
         let _ = kill(EVERYONE_ELSE, signal);
         return Ok(());
     }
-    let own = std::process::id();
-    for process in Family::read(own)?
-        .members
-        .into_keys()
-        .filter(|process| *process != own)
-    {
-        if let Ok(number) = i32::try_from(process) {
-            // It may have ended by itself meanwhile.
-            let _ = kill(Pid::from_raw(number), signal);
-        }
+    for process in Family::below(std::process::id())?.members.into_keys() {
+        // It may have ended by itself meanwhile.
+        let _ = kill(Pid::from_raw(process.cast_signed()), signal);
     }
     Ok(())
 }

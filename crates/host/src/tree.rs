@@ -1,11 +1,13 @@
 //! Reading the kernel's file trees. What enters: a path from the root, such as `/sys/devices/system/cpu/online`.
 //! What leaves: its text, or an error that names it.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fs, io};
 
 use crate::HostError;
+use crate::cpus::list;
 
 /// A root under which `proc`, `sys` and `boot` are found: `/`, or a directory that holds a recorded machine.
 #[derive(Clone, Debug)]
@@ -34,7 +36,7 @@ impl Tree {
 
     /// The bytes of a file.
     pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, HostError> {
-        fs::read(self.locate(path)).map_err(|cause| read_error(path, cause))
+        fs::read(self.locate(path)).map_err(|cause| HostError::read(path, cause))
     }
 
     /// The one value a file holds.
@@ -43,16 +45,35 @@ impl Tree {
         text.parse().map_err(|_| HostError::format(path, expected, &text))
     }
 
+    /// The list of CPUs or nodes that a file holds.
+    pub(crate) fn list(&self, path: &str) -> Result<Vec<u32>, HostError> {
+        let text = self.text(path)?;
+        list::parse(&text).ok_or_else(|| HostError::format(path, "a list such as 0-3,8", &text))
+    }
+
+    /// The bytes that a line such as `Slab:  1024 kB` of a file states.
+    pub(crate) fn kibibytes(&self, path: &'static str, name: &str) -> Result<u64, HostError> {
+        kibibytes(&self.text(path)?, name).ok_or_else(|| HostError::missing(path, name))
+    }
+
     /// The names in a directory, sorted.
     pub(crate) fn names(&self, path: &str) -> Result<Vec<String>, HostError> {
-        let entries = fs::read_dir(self.locate(path)).map_err(|cause| read_error(path, cause))?;
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|cause| read_error(path, cause))?;
-            names.push(entry.file_name().to_string_lossy().into_owned());
-        }
+        let entries = fs::read_dir(self.locate(path)).and_then(|entries| {
+            let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+            names.collect::<io::Result<Vec<_>>>()
+        });
+        let mut names = entries.map_err(|cause| HostError::read(path, cause))?;
         names.sort();
         Ok(names)
+    }
+
+    /// The numbers behind `prefix` among the names in a directory, ascending: processes, threads, queues.
+    pub(crate) fn numbers(&self, path: &str, prefix: &str) -> Result<BTreeSet<u32>, HostError> {
+        let names = self.names(path)?;
+        let numbers = names
+            .iter()
+            .filter_map(|name| name.strip_prefix(prefix)?.parse().ok());
+        Ok(numbers.collect())
     }
 
     /// What a symbolic link names; `None` for what is no link or cannot be read.
@@ -65,11 +86,26 @@ impl Tree {
     }
 }
 
-fn read_error(path: &str, cause: std::io::Error) -> HostError {
-    HostError::Read {
-        path: path.to_owned(),
-        cause,
-    }
+/// Facts of the machine's memory, in KiB (`proc_meminfo(5)`).
+pub(crate) const MEMINFO: &str = "/proc/meminfo";
+
+/// The file of a setting by its dotted name.
+pub(crate) fn setting_path(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
+}
+
+/// What stands behind the first `name:` of a text of such lines.
+pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.map(str::trim)
+}
+
+/// The same in bytes, of a line that states KiB.
+pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let number = field(text, name)?.split_whitespace().next()?;
+    number.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]

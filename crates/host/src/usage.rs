@@ -5,6 +5,8 @@ use nix::sys::time::TimeVal;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
+use crate::tree::kibibytes;
+
 /// CPU time of a thread or of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
@@ -57,20 +59,16 @@ pub fn of_process() -> Usage {
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+    kibibytes(&status, "VmRSS")
 }
 
 fn read(who: UsageWho) -> Usage {
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    getrusage(who).map_or_else(
-        |_| Usage::default(),
-        |usage| Usage {
-            user_s: seconds(usage.user_time()),
-            system_s: seconds(usage.system_time()),
-        },
-    )
+    let usage = getrusage(who).map(|usage| Usage {
+        user_s: seconds(usage.user_time()),
+        system_s: seconds(usage.system_time()),
+    });
+    usage.unwrap_or_default()
 }
 
 #[cfg(test)]

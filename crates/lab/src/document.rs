@@ -4,8 +4,8 @@
 //! The rules of every document: changes only add, units stand in field names, raw trials are always kept, and what is
 //! unknown is `null` with its reason beside it.
 
-use crate::documents::conditions::{self, Severity};
 use corelane_host::bed::{Bed as TestBed, BedKind};
+use corelane_host::conditions::{Condition, Severity, Snapshot};
 use corelane_report::date;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
 use corelane_report::table::{Column, Table};
@@ -14,14 +14,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
-/// The document of an experiment.
+/// The document of an experiment; implemented by `document!`.
 pub trait Document: Rendered + Serialize + DeserializeOwned {
-    /// Whether documents of this schema are of this type.
-    fn reads(schema: &str) -> bool;
+    /// The schemas of such documents.
+    const SCHEMAS: &'static [&'static str];
 
     /// What all documents begin with.
     fn head(&self) -> &Head;
@@ -45,7 +44,7 @@ pub trait Document: Rendered + Serialize + DeserializeOwned {
         let document: Value = serde_json::from_str(text)?;
         // The schema is judged before the fields, so that another kind of document is called what it is.
         let found = document.get("schema").and_then(Value::as_str).unwrap_or_default();
-        if !Self::reads(found) {
+        if !Self::SCHEMAS.contains(&found) {
             return Err(DocumentError::Schema(found.to_owned()));
         }
         let mut document: Self = serde_json::from_value(document)?;
@@ -56,6 +55,29 @@ pub trait Document: Rendered + Serialize + DeserializeOwned {
     /// Fills in what an earlier version did not write, as far as the raw trials have it.
     fn upgrade(&mut self) {}
 }
+
+/// Makes a type with a field `head` the document of these schemas; `upgrade` names the method that fills in what an earlier
+/// version did not write.
+macro_rules! document {
+    ($report:ty, $schemas:expr $(, upgrade: $upgrade:ident)?) => {
+        impl $crate::document::Document for $report {
+            const SCHEMAS: &'static [&'static str] = &$schemas;
+
+            fn head(&self) -> &$crate::document::Head {
+                &self.head
+            }
+
+            fn head_mut(&mut self) -> &mut $crate::document::Head {
+                &mut self.head
+            }
+
+            $(fn upgrade(&mut self) {
+                self.$upgrade();
+            })?
+        }
+    };
+}
+pub(crate) use document;
 
 /// Why text is no document that can be read.
 #[derive(Debug, Error)]
@@ -85,9 +107,9 @@ pub struct Head {
     /// Where traffic ran; `None` where none did.
     #[serde(default)]
     pub bed: Option<Bed>,
-    /// The host's snapshot of what may spoil or explain the result, as that room writes it.
+    /// The host's snapshot of what may spoil or explain the result; `None` where the machine has no part in it.
     #[serde(default)]
-    pub conditions: Value,
+    pub conditions: Option<Snapshot>,
     /// Whether the run was ended before its plan.
     #[serde(default)]
     pub interrupted: bool,
@@ -206,103 +228,120 @@ impl Head {
             ..Page::default()
         };
         let bed = self.bed.as_ref().map(|bed| {
-            let reason = bed
-                .reason
-                .as_ref()
-                .map(|reason| format!("; no better bed: {reason}"));
+            let reason = bed.reason.as_ref();
+            let reason = reason.map(|reason| format!("; no better bed: {reason}"));
             format!("{} ({}){}", bed.describe, bed.kind, reason.unwrap_or_default())
         });
         let origin = [
             ("tool", tool),
-            ("machine", conditions::machine(&self.conditions)),
+            ("machine", self.machine()),
             ("bed", bed.unwrap_or_default()),
             ("command", self.command()),
         ];
-        page.origin
-            .extend(origin.into_iter().filter(|(_, value)| !value.is_empty()));
+        let known = origin.into_iter().filter(|(_, value)| !value.is_empty());
+        page.origin.extend(known);
         page.section(self.conditions_section());
         page
     }
 
+    /// The machine in one line: CPU model, CPUs, kernel, virtualisation; what is missing is left out.
+    fn machine(&self) -> String {
+        let Some(machine) = &self.conditions else {
+            return String::new();
+        };
+        let count = |cpus: &Option<Vec<u32>>| cpus.as_ref().map(Vec::len);
+        let cpus = count(&machine.cpus_online).map(|online| match count(&machine.cpus_allowed) {
+            Some(allowed) if allowed != online => format!("{allowed} of {online} CPUs allowed"),
+            _ if online == 1 => "1 CPU".to_owned(),
+            _ => format!("{online} CPUs"),
+        });
+        let kernel = machine.kernel.as_ref();
+        let kernel = kernel.map(|kernel| format!("kernel {}", kernel.trim_start_matches("Linux ")));
+        let virtualisation = machine.virtualisation.as_ref().filter(|kind| *kind != "none");
+        let virtualisation = virtualisation.map(|kind| format!("virtualisation: {kind}"));
+        let parts = [machine.cpu_model.clone(), cpus, kernel, virtualisation];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The conditions of one standing.
+    fn standing_as(&self, wanted: &'static str) -> impl Iterator<Item = &Condition> {
+        let all = self.conditions.iter().flat_map(|snapshot| &snapshot.conditions);
+        all.filter(move |condition| standing(condition) == wanted)
+    }
+
     /// The conditions that spoil the result.
     fn caveats(&self) -> Vec<Caveat> {
-        let spoiling = conditions::worst_first(&self.conditions)
-            .into_iter()
-            .filter(|condition| condition.severity == Severity::Spoils);
-        let caveat = |condition: conditions::Condition| {
-            let mend = condition.mend.map(|mend| format!(" Fix: {mend}"));
-            Caveat {
-                about: format!("{} = {}", condition.name, condition.value.unwrap_or_default()),
-                sentence: format!(
-                    "{}.{}",
-                    condition.why.trim_end_matches('.'),
-                    mend.unwrap_or_default()
-                ),
-            }
+        let caveat = |condition| Caveat {
+            about: reading(condition),
+            sentence: reason(condition),
         };
-        spoiling.map(caveat).collect()
+        self.standing_as("spoils").map(caveat).collect()
     }
 
     /// The conditions of the run, worst first: those that spoil it with what would fix them, the rest by name.
     fn conditions_section(&self) -> Section {
-        let all = conditions::worst_first(&self.conditions);
-        let of = |severity: Severity| all.iter().filter(move |condition| condition.severity == severity);
         let mut section = Section::new("conditions, worst first");
-        for condition in of(Severity::Spoils) {
-            let value = condition.value.as_deref().unwrap_or("-");
-            let mend = condition.mend.as_ref().map(|mend| format!(". Fix: {mend}"));
-            let line = format!(
-                "{} = {value}: {}{}",
-                condition.name,
-                condition.why,
-                mend.unwrap_or_default()
-            );
+        for condition in self.standing_as("spoils") {
+            let reason = reason(condition);
+            let line = format!("{}: {}", reading(condition), reason.trim_end_matches('.'));
             section = section.text_note("  spoils    ", line);
         }
-        let unknown: Vec<&str> = of(Severity::Unknown)
-            .map(|condition| condition.name.as_str())
-            .collect();
-        if !unknown.is_empty() {
-            section = section.text_note("  unknown   ", unknown.join(", "));
+        let name = |condition: &'_ Condition| condition.name.clone();
+        let unknown: Vec<String> = self.standing_as("unknown").map(name).collect();
+        let mut explaining: Vec<String> = self.standing_as("explains").map(reading).collect();
+        let more = explaining.len().saturating_sub(MOST_EXPLAINING);
+        if more > 0 {
+            explaining.truncate(MOST_EXPLAINING);
+            explaining.push(format!("and {more} more"));
         }
-        let explaining: Vec<String> = of(Severity::Explains)
-            .map(|condition| {
-                format!(
-                    "{} = {}",
-                    condition.name,
-                    condition.value.as_deref().unwrap_or_default()
-                )
-            })
-            .collect();
-        if !explaining.is_empty() {
-            let more = explaining.len().saturating_sub(MOST_EXPLAINING);
-            let mut line = explaining[..explaining.len() - more].join("; ");
-            if more > 0 {
-                let _ = write!(line, "; and {more} more");
+        let fine = match self.standing_as("fine").count() {
+            0 => String::new(),
+            fine => fine.to_string(),
+        };
+        for (label, line) in [
+            ("  unknown   ", unknown.join(", ")),
+            ("  explains  ", explaining.join("; ")),
+            ("  fine      ", fine),
+        ] {
+            if !line.is_empty() {
+                section = section.text_note(label, line);
             }
-            section = section.text_note("  explains  ", line);
         }
-        let fine = of(Severity::Fine).count();
-        if fine > 0 {
-            section = section.text_note("  fine      ", fine.to_string());
+        section.page_table(self.conditions_table())
+    }
+
+    fn conditions_table(&self) -> Table {
+        let columns = ["", "condition", "value", "why it matters", "source"].map(Column::left);
+        let mut table = Table::new(columns.into());
+        for standing in STANDINGS {
+            for condition in self.standing_as(standing) {
+                table.row([
+                    standing.to_owned(),
+                    condition.name.clone(),
+                    condition.value.clone().unwrap_or_default(),
+                    reason(condition),
+                    condition.source.clone(),
+                ]);
+            }
         }
-        section.page_table(conditions_table(&all))
+        table
     }
 
     /// The part of a comparison that all experiments share: where the run came from, and what its numbers depend on.
     #[must_use]
     pub fn compared(&self) -> diff::Run {
-        let facts = conditions::worst_first(&self.conditions).into_iter();
-        let value = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
-        let mut facts: BTreeMap<String, String> = facts
-            .map(|condition| (condition.name, value(condition.value)))
-            .collect();
-        facts.insert("machine".to_owned(), conditions::machine(&self.conditions));
+        let conditions = self.conditions.iter().flat_map(|snapshot| &snapshot.conditions);
+        let fact = |condition: &Condition| {
+            let value = condition.value.as_deref().unwrap_or("unknown");
+            (condition.name.clone(), value.to_owned())
+        };
+        let mut facts: BTreeMap<String, String> = conditions.map(fact).collect();
+        facts.insert("machine".to_owned(), self.machine());
         facts.extend(self.bed.as_ref().map(|bed| ("bed".to_owned(), bed.kind.clone())));
         let origin = [
             self.started_unix_s.map(date::utc).unwrap_or_default(),
             format!("{} {}", self.tool.name, self.tool.version),
-            conditions::machine(&self.conditions),
+            self.machine(),
             self.command(),
         ];
         let origin: Vec<String> = origin.into_iter().filter(|part| !part.is_empty()).collect();
@@ -314,28 +353,33 @@ impl Head {
     }
 }
 
-fn conditions_table(all: &[conditions::Condition]) -> Table {
-    let mut table = Table::new(
-        ["", "condition", "value", "why it matters", "source"]
-            .into_iter()
-            .map(Column::left)
-            .collect(),
-    );
-    for condition in all {
-        let mend = condition.mend.as_ref().map(|mend| format!(" Fix: {mend}"));
-        let why = match condition.why.trim_end_matches('.') {
-            "" => mend.unwrap_or_default(),
-            why => format!("{why}.{}", mend.unwrap_or_default()),
-        };
-        table.row([
-            condition.severity.word().to_owned(),
-            condition.name.clone(),
-            condition.value.clone().unwrap_or_default(),
-            why,
-            condition.source.clone(),
-        ]);
+/// How conditions stand, the worst first; what could not be read may be anything.
+const STANDINGS: [&str; 4] = ["spoils", "unknown", "explains", "fine"];
+
+fn standing(condition: &Condition) -> &'static str {
+    match condition.severity {
+        _ if condition.value.is_none() => "unknown",
+        Severity::Spoils => "spoils",
+        Severity::Explains => "explains",
+        Severity::Fine => "fine",
     }
-    table
+}
+
+fn reading(condition: &Condition) -> String {
+    let value = condition.value.as_deref().unwrap_or_default();
+    format!("{} = {value}", condition.name)
+}
+
+/// Why a condition matters, or why it is unknown, and what would fix it.
+fn reason(condition: &Condition) -> String {
+    let unknown_because = condition.unknown_because.as_ref();
+    let why = unknown_because.filter(|_| condition.value.is_none());
+    let why = why.unwrap_or(&condition.why).trim_end_matches('.');
+    let fix = condition.mend.as_ref().map(|mend| format!("Fix: {mend}"));
+    let why = Some(why)
+        .filter(|why| !why.is_empty())
+        .map(|why| format!("{why}."));
+    why.into_iter().chain(fix).collect::<Vec<_>>().join(" ")
 }
 
 /// What is known of a run before it begins, for its document.
@@ -346,10 +390,54 @@ pub struct RunFacts {
     /// The command line that repeats the run.
     pub command_line: Vec<String>,
     /// What may spoil or explain the result.
-    pub conditions: Value,
+    pub conditions: Option<Snapshot>,
 }
 
 /// A plan or a report of a child as part of a document.
 pub(crate) fn as_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_else(|error| json!({ "unknown_because": error.to_string() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(snapshot: Value) -> Head {
+        Head {
+            conditions: serde_json::from_value(snapshot).unwrap(),
+            ..Head::default()
+        }
+    }
+
+    #[test]
+    fn the_worst_condition_comes_first() {
+        let head = head(json!({ "conditions": [
+            { "name": "governor", "value": "performance", "severity": "fine", "why": "w", "source": "s" },
+            { "name": "pause", "value": null, "severity": "explains", "why": "w", "source": "s",
+              "unknown_because": "veth has none" },
+            { "name": "smt", "value": "on", "severity": "explains", "why": "w" },
+            { "name": "turbo", "value": "on", "severity": "spoils", "why": "clock moves", "mend": "off", "source": "s" },
+        ]}));
+        let table = head.conditions_table().to_csv();
+        let lines: Vec<&str> = table.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "spoils,turbo,on,clock moves. Fix: off,s",
+                "unknown,pause,,veth has none.,s",
+                "explains,smt,on,w.,",
+                "fine,governor,performance,w.,s"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_machine_is_one_line() {
+        let head = head(json!({
+            "kernel": "Linux 6.18.44", "cpu_model": "Some CPU", "cpus_online": [0, 1, 2, 3], "cpus_allowed": [0, 1],
+            "virtualisation": null,
+        }));
+        assert_eq!(head.machine(), "Some CPU, 2 of 4 CPUs allowed, kernel 6.18.44");
+        assert_eq!(Head::default().machine(), "");
+    }
 }

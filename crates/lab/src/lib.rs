@@ -5,10 +5,13 @@
 
 pub mod child;
 pub mod classify;
+mod columns;
 pub mod document;
 pub mod documents;
 pub mod engines;
+pub mod error;
 pub mod experiment;
+pub mod named;
 pub mod nic;
 mod placing;
 pub mod rebalance;

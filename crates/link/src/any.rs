@@ -8,7 +8,7 @@ use crate::memory::MemoryLink;
 use crate::packet_socket::PacketLink;
 use crate::tally::Tally;
 use crate::tap::TapLink;
-use crate::wrapper::{Captured, Faulty, Injected};
+use crate::wrapper::{Injected, Wrapped};
 use crate::xdp::XdpLink;
 use std::os::fd::BorrowedFd;
 
@@ -21,8 +21,7 @@ use std::os::fd::BorrowedFd;
 )]
 pub enum AnyLink {
     Bare(BareLink),
-    Captured(Box<Captured<AnyLink>>),
-    Faulty(Box<Faulty<AnyLink>>),
+    Wrapped(Box<Wrapped<BareLink>>),
 }
 
 /// One queue of any kind of link.
@@ -42,8 +41,7 @@ impl AnyLink {
     pub fn bare(&self) -> &BareLink {
         match self {
             AnyLink::Bare(link) => link,
-            AnyLink::Captured(link) => link.inner().bare(),
-            AnyLink::Faulty(link) => link.inner().bare(),
+            AnyLink::Wrapped(link) => link.inner(),
         }
     }
 
@@ -52,77 +50,53 @@ impl AnyLink {
     pub fn injected(&self) -> Option<Injected> {
         match self {
             AnyLink::Bare(_) => None,
-            AnyLink::Captured(link) => link.inner().injected(),
-            AnyLink::Faulty(link) => Some(link.injected()),
+            AnyLink::Wrapped(link) => link.injected(),
         }
     }
 }
 
-/// All functions of [`Link`] but `transmit`, which do the same with whichever variant it is.
-macro_rules! same_with {
-    ($($variant:ident),+) => {
-        fn name(&self) -> &str {
-            match self { $(Self::$variant(link) => link.name(),)+ }
-        }
+/// [`Link`] by whichever variant it is.
+macro_rules! link_by_variant {
+    ($link:ident: $($variant:ident),+) => {
+        impl Link for $link {
+            fn name(&self) -> &str {
+                match self { $(Self::$variant(link) => link.name(),)+ }
+            }
 
-        fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
-            match self { $(Self::$variant(link) => link.receive(limit),)+ }
-        }
+            fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError> {
+                match self { $(Self::$variant(link) => link.receive(limit),)+ }
+            }
 
-        fn longest(&self) -> usize {
-            match self { $(Self::$variant(link) => link.longest(),)+ }
-        }
+            fn transmit(
+                &mut self,
+                count: usize,
+                write: impl FnMut(usize, &mut [u8]) -> usize,
+            ) -> Result<usize, LinkError> {
+                match self { $(Self::$variant(link) => link.transmit(count, write),)+ }
+            }
 
-        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-            match self { $(Self::$variant(link) => link.descriptor(),)+ }
-        }
+            fn longest(&self) -> usize {
+                match self { $(Self::$variant(link) => link.longest(),)+ }
+            }
 
-        fn tally(&self) -> Tally {
-            match self { $(Self::$variant(link) => link.tally(),)+ }
-        }
+            fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+                match self { $(Self::$variant(link) => link.descriptor(),)+ }
+            }
 
-        fn is_ended(&self) -> bool {
-            match self { $(Self::$variant(link) => link.is_ended(),)+ }
-        }
+            fn tally(&self) -> Tally {
+                match self { $(Self::$variant(link) => link.tally(),)+ }
+            }
 
-        fn check(&mut self) -> Result<(), LinkError> {
-            match self { $(Self::$variant(link) => link.check(),)+ }
+            fn is_ended(&self) -> bool {
+                match self { $(Self::$variant(link) => link.is_ended(),)+ }
+            }
+
+            fn check(&mut self) -> Result<(), LinkError> {
+                match self { $(Self::$variant(link) => link.check(),)+ }
+            }
         }
     };
 }
 
-impl Link for BareLink {
-    same_with!(Memory, Packet, Xdp, Tap, Capture);
-
-    fn transmit(
-        &mut self,
-        count: usize,
-        write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
-        match self {
-            BareLink::Memory(link) => link.transmit(count, write),
-            BareLink::Packet(link) => link.transmit(count, write),
-            BareLink::Xdp(link) => link.transmit(count, write),
-            BareLink::Tap(link) => link.transmit(count, write),
-            BareLink::Capture(link) => link.transmit(count, write),
-        }
-    }
-}
-
-impl Link for AnyLink {
-    same_with!(Bare, Captured, Faulty);
-
-    /// Only a bare link is known at compile time: one inside another has its frames written through a pointer.
-    fn transmit(
-        &mut self,
-        count: usize,
-        mut write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
-        let written: &mut dyn FnMut(usize, &mut [u8]) -> usize = &mut write;
-        match self {
-            AnyLink::Bare(link) => link.transmit(count, write),
-            AnyLink::Captured(link) => link.transmit(count, written),
-            AnyLink::Faulty(link) => link.transmit(count, written),
-        }
-    }
-}
+link_by_variant!(BareLink: Memory, Packet, Xdp, Tap, Capture);
+link_by_variant!(AnyLink: Bare, Wrapped);

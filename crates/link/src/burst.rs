@@ -1,7 +1,6 @@
 //! A burst: frames that lie in a link's memory, lent to who received them.
 
 use std::marker::PhantomData;
-use std::ops::Range;
 
 /// Nanoseconds since the epoch at which a frame was captured.
 pub type FrameTime = u64;
@@ -17,6 +16,19 @@ pub(crate) struct Extent {
     pub(crate) wire_length: u32,
     /// Nanoseconds since the epoch; 0 where nobody knows.
     pub(crate) time: FrameTime,
+}
+
+impl Extent {
+    /// A frame that is there as it was on the wire, of which no time is known.
+    #[inline(always)]
+    pub(crate) fn whole(offset: usize, length: u32) -> Extent {
+        Extent {
+            offset,
+            length,
+            wire_length: length,
+            time: 0,
+        }
+    }
 }
 
 /// Frames in the order of their arrival, in the memory of their link.
@@ -50,16 +62,6 @@ impl<'link> Burst<'link> {
         assert!(extents.iter().all(|extent| end(extent) <= memory.len()));
         // SAFETY: every extent lies within the slice, which the burst borrows mutably.
         unsafe { Burst::new(memory.as_mut_ptr(), extents) }
-    }
-
-    /// No frames.
-    #[must_use]
-    pub fn empty() -> Burst<'link> {
-        Burst {
-            memory: std::ptr::null_mut(),
-            extents: &[],
-            frames: PhantomData,
-        }
     }
 
     /// How many frames.
@@ -120,12 +122,5 @@ impl<'link> Burst<'link> {
     #[must_use]
     pub fn wire_length(&self, number: usize) -> usize {
         self.extents[number].wire_length as usize
-    }
-
-    /// The bytes that each frame takes, relative to the link's memory: for those who measure how frames lie.
-    pub fn places(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
-        self.extents
-            .iter()
-            .map(|extent| extent.offset..extent.offset + extent.length as usize)
     }
 }

@@ -4,7 +4,7 @@
 //! which a [`Burst`] of frames is [received](Link::receive) or to which frames are [transmitted](Link::transmit). Frames
 //! start at the destination address of Ethernet and have no frame check sequence.
 //!
-//! Around any link stand [`Faulty`] and [`Captured`], by options of a specification
+//! Around any link stands [`Wrapped`] for faults and a capture, by options of a specification
 //! (`tap:t0,drop=1%,capture=seen.pcapng`). [`AnyLink`] is whichever kind a specification names, chosen once a burst and never
 //! a frame; an [`Opener`] opens it, again after it was lost.
 //!
@@ -22,6 +22,7 @@
 mod any;
 mod burst;
 pub mod capture;
+mod choice;
 mod error;
 mod files;
 mod layout;
@@ -42,11 +43,11 @@ pub use burst::{Burst, FrameTime};
 pub use error::LinkError;
 pub use layout::{FrameLayout, LayoutError};
 pub use link::{Link, Sent};
-pub use opener::{Opener, open};
+pub use opener::Opener;
 pub use queues::{share_out, wait};
 pub use spec::{LinkKind, LinkSpec, SpecError};
 pub use tally::Tally;
-pub use wrapper::{Captured, Direction, FaultPlan, Faulty, Injected};
+pub use wrapper::{Direction, FaultPlan, Injected, Wrapped};
 
 /// The README's example compiles and runs.
 #[cfg(doctest)]

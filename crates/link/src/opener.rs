@@ -8,7 +8,7 @@ use crate::memory;
 use crate::packet_socket::{self, PacketOptions};
 use crate::spec::{LinkKind, LinkSpec};
 use crate::tap;
-use crate::wrapper::{Captured, FaultPlan, Faults, Faulty, Injected, Shared, lock};
+use crate::wrapper::{Around, FaultPlan, Injected, Shared, Wrapped, lock};
 use crate::xdp::{self, XdpOptions};
 
 /// Opens one link, once or again: faults and captures around it go on where they were when it was lost. Clones open the same.
@@ -17,22 +17,6 @@ pub struct Opener {
     spec: LinkSpec,
     /// What stands around each queue that was ever open.
     around: Shared<Vec<Around>>,
-}
-
-/// What stands around one queue.
-#[derive(Debug)]
-struct Around {
-    capture: Option<Shared<CaptureWriter>>,
-    faults: Option<Shared<Faults>>,
-}
-
-/// Opens a link: one for each of its queues, in the calling thread's network namespace. Devices accept frames for any
-/// address while they are open.
-///
-/// # Errors
-/// As the kinds' own functions say, and where the file of a capture cannot be made.
-pub fn open(spec: &LinkSpec) -> Result<Vec<AnyLink>, LinkError> {
-    Opener::new(spec.clone()).open()
 }
 
 impl Opener {
@@ -45,18 +29,19 @@ impl Opener {
         }
     }
 
-    /// Opens the link as [`open`] does. What it gave before has to be dropped first.
+    /// Opens the link: one for each of its queues, in the calling thread's network namespace. What it gave before has to be
+    /// dropped first. Devices accept frames for any address while they are open.
     ///
     /// # Errors
-    /// As those of [`open`].
+    /// As the kinds' own functions say, and where the file of a capture cannot be made.
     pub fn open(&self) -> Result<Vec<AnyLink>, LinkError> {
         let queues = open_bare(&self.spec)?;
         let mut around = lock(&self.around);
         for queue in around.len()..queues.len() {
-            around.push(Around::of(&self.spec, queue)?);
+            around.push(around_queue(&self.spec, queue)?);
         }
         let wrapped = queues.into_iter().zip(around.iter());
-        Ok(wrapped.map(|(link, around)| around.wrap(link)).collect())
+        Ok(wrapped.map(|(link, around)| wrap(link, around)).collect())
     }
 
     /// What befell the frames of all queues since the link was opened first; none where no faults are asked for.
@@ -64,96 +49,68 @@ impl Opener {
     pub fn injected(&self) -> Option<Injected> {
         self.spec.faults?;
         let mut sum = Injected::default();
-        for faults in lock(&self.around)
+        lock(&self.around)
             .iter()
-            .filter_map(|around| around.faults.as_ref())
-        {
-            sum += lock(faults).injected();
-        }
+            .filter_map(Around::injected)
+            .for_each(|injected| sum += injected);
         Some(sum)
     }
 }
 
-impl Around {
-    fn of(spec: &LinkSpec, queue: usize) -> Result<Around, LinkError> {
-        let writer = spec
-            .capture
-            .as_deref()
-            .map(|path| CaptureWriter::create(&file_of(path, queue)))
-            .transpose()?;
-        let plan = spec.faults.map(|plan| FaultPlan {
-            seed: plan.seed.wrapping_add(queue as u64),
-            ..plan
-        });
-        Ok(Around {
-            capture: writer.map(|writer| Shared::new(writer.into())),
-            faults: plan.map(|plan| Shared::new(Faults::new(plan).into())),
-        })
-    }
+fn around_queue(spec: &LinkSpec, queue: usize) -> Result<Around, LinkError> {
+    let capture = spec.capture.as_deref().map(|path| file_of(path, queue));
+    let writer = capture.map(|path| CaptureWriter::create(&path)).transpose()?;
+    let plan = spec.faults.map(|plan| FaultPlan {
+        seed: plan.seed.wrapping_add(queue as u64),
+        ..plan
+    });
+    Ok(Around::new(plan, writer))
+}
 
-    /// The capture stands inside the faults, so that it has what the link itself had.
-    fn wrap(&self, link: BareLink) -> AnyLink {
-        let mut link = AnyLink::Bare(link);
-        if let Some(writer) = &self.capture {
-            link = AnyLink::Captured(Box::new(Captured::resume(link, Shared::clone(writer))));
-        }
-        if let Some(faults) = &self.faults {
-            link = AnyLink::Faulty(Box::new(Faulty::resume(link, Shared::clone(faults))));
-        }
-        link
+fn wrap(link: BareLink, around: &Around) -> AnyLink {
+    match around.is_nothing() {
+        true => AnyLink::Bare(link),
+        false => AnyLink::Wrapped(Box::new(Wrapped::resume(link, around.clone()))),
     }
 }
 
 /// Opens what is inside: one for each queue.
 fn open_bare(spec: &LinkSpec) -> Result<Vec<BareLink>, LinkError> {
-    let layout = spec.layout;
-    match &spec.kind {
-        LinkKind::Xdp {
-            device,
-            queues,
-            mode,
-            hook,
-            need_wakeup,
-        } => {
+    let (device, layout) = (&spec.name, spec.layout);
+    let queues = spec.queues.unwrap_or(1);
+    Ok(match spec.kind {
+        LinkKind::Xdp => {
             let options = XdpOptions {
-                queues: *queues,
-                mode: *mode,
-                hook: *hook,
-                need_wakeup: *need_wakeup,
+                queues: spec.queues,
+                mode: spec.mode,
+                hook: spec.hook,
+                need_wakeup: spec.need_wakeup,
                 layout,
                 promiscuous: true,
             };
-            Ok(xdp::open(device, &options)?
-                .into_iter()
-                .map(|link| BareLink::Xdp(Box::new(link)))
-                .collect())
+            let links = xdp::open(device, &options)?.into_iter();
+            links.map(|link| BareLink::Xdp(Box::new(link))).collect()
         }
-        LinkKind::Packet {
-            device,
-            queues,
-            fanout,
-        } => {
+        LinkKind::Packet => {
             let options = PacketOptions {
-                queues: *queues,
-                fanout: *fanout,
+                queues,
+                fanout: spec.fanout,
                 layout,
                 promiscuous: true,
             };
-            Ok(packet_socket::open(device, &options)?
-                .into_iter()
-                .map(BareLink::Packet)
-                .collect())
+            let links = packet_socket::open(device, &options)?.into_iter();
+            links.map(BareLink::Packet).collect()
         }
-        LinkKind::Tap { device, queues } => Ok(tap::open(device, *queues, layout)?
-            .into_iter()
-            .map(BareLink::Tap)
-            .collect()),
-        LinkKind::Capture { read, write } => {
-            let link = CaptureLink::open(read.as_deref(), write.as_deref(), layout)?;
-            Ok(vec![BareLink::Capture(Box::new(link))])
+        LinkKind::Tap => {
+            let links = tap::open(device, queues, layout)?.into_iter();
+            links.map(BareLink::Tap).collect()
         }
-        LinkKind::Ring { name } => Ok(vec![BareLink::Memory(memory::shared(name, layout)?)]),
-    }
+        LinkKind::Capture => {
+            let link = CaptureLink::open(spec.read.as_deref(), spec.write.as_deref(), layout)?;
+            vec![BareLink::Capture(Box::new(link))]
+        }
+        LinkKind::Ring => vec![BareLink::Memory(memory::shared(&spec.name, layout)?)],
+    })
 }
 
 #[cfg(test)]
@@ -167,9 +124,9 @@ mod tests {
         let spec: LinkSpec = "tap:t0,drop=50%,seed=7".parse().unwrap();
         let patterns: BTreeSet<Vec<bool>> = (0..4)
             .map(|queue| {
-                let around = Around::of(&spec, queue).unwrap();
+                let around = around_queue(&spec, queue).unwrap();
                 let (link, mut far) = memory::pair(spec.layout).unwrap();
-                let mut link = around.wrap(BareLink::Memory(link));
+                let mut link = wrap(BareLink::Memory(link), &around);
                 let dropped = |_| {
                     far.send([&[0; 60][..]].into_iter()).unwrap();
                     link.receive(1).unwrap().is_empty()

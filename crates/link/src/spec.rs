@@ -2,10 +2,11 @@
 //! `ring:name`, each with `frames=`, `stride=` and `headroom=` where wanted, and with `capture=` and faults (`drop=1%,seed=7`)
 //! around it.
 
+use crate::choice::Choice;
 use crate::files::{is_numbered, is_same_file};
 use crate::layout::{FrameLayout, LayoutError};
 use crate::packet_socket::Fanout;
-use crate::wrapper::{Direction, FaultPlan};
+use crate::wrapper::FaultPlan;
 use crate::xdp::{XdpHook, XdpMode};
 use corelane_measure::quantity::{parse_duration, parse_share};
 use std::fmt;
@@ -14,11 +15,27 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Which link to open, and how.
+/// Which link to open, and how. What a kind has no option for stays at its default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkSpec {
-    /// Kind and name.
+    /// Its kind.
     pub kind: LinkKind,
+    /// The device, or the name that both processes give a ring; empty for capture files.
+    pub name: String,
+    /// `queues=2`: queues of an XDP or tap device, or packet sockets. None: as many as an XDP device has, one of the others.
+    pub queues: Option<usize>,
+    /// `mode=copy`: who copies (XDP).
+    pub mode: XdpMode,
+    /// `hook=generic`: where the program runs (XDP).
+    pub hook: XdpHook,
+    /// `wakeup=needed` or `wakeup=always`: whether the kernel is woken only when it asks (XDP).
+    pub need_wakeup: bool,
+    /// `fanout=cpu`: how frames are shared out over packet sockets.
+    pub fanout: Fanout,
+    /// `in=FILE`, or the name alone: the capture file to read.
+    pub read: Option<PathBuf>,
+    /// `out=FILE`: the capture file to write.
+    pub write: Option<PathBuf>,
     /// How frames lie in its memory.
     pub layout: FrameLayout,
     /// `capture=FILE`: where all that the link receives and sends is written. The file of queue 1 of `seen.pcapng` is
@@ -36,49 +53,41 @@ const SEED: u64 = 1;
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
 /// The kinds of links that can be named.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// `xdp:DEVICE`: [`crate::xdp`].
-    Xdp {
-        /// The device.
-        device: String,
-        /// Its queues; none: as many as it has.
-        queues: Option<usize>,
-        /// Who copies.
-        mode: XdpMode,
-        /// Where the program runs.
-        hook: XdpHook,
-        /// Whether the kernel is woken only when it asks.
-        need_wakeup: bool,
-    },
+    Xdp,
     /// `packet:DEVICE`: [`crate::packet_socket`].
-    Packet {
-        /// The device.
-        device: String,
-        /// Sockets.
-        queues: usize,
-        /// How frames are shared out.
-        fanout: Fanout,
-    },
+    Packet,
     /// `tap:DEVICE`: [`crate::tap`].
-    Tap {
-        /// The device.
-        device: String,
-        /// Queues.
-        queues: usize,
-    },
+    Tap,
     /// `pcap:FILE,out=FILE`: [`crate::capture`].
-    Capture {
-        /// The file to read.
-        read: Option<PathBuf>,
-        /// The file to write.
-        write: Option<PathBuf>,
-    },
+    Capture,
     /// `ring:NAME`: [`crate::memory::shared`].
-    Ring {
-        /// The name that both processes give.
-        name: String,
-    },
+    Ring,
+}
+
+impl Choice for LinkKind {
+    const NAMES: &'static [(LinkKind, &'static str)] = &[
+        (LinkKind::Xdp, "xdp"),
+        (LinkKind::Packet, "packet"),
+        (LinkKind::Tap, "tap"),
+        (LinkKind::Capture, "pcap"),
+        (LinkKind::Ring, "ring"),
+    ];
+}
+
+impl LinkKind {
+    /// The options that it has beside those of every kind, as messages list them.
+    fn options(self) -> &'static str {
+        match self {
+            LinkKind::Xdp => "queues, mode, hook, wakeup, ",
+            LinkKind::Packet => "queues, fanout, ",
+            LinkKind::Tap => "queues, ",
+            LinkKind::Capture => "in, out, ",
+            LinkKind::Ring => "",
+        }
+    }
 }
 
 /// Text that names no link.
@@ -89,82 +98,78 @@ pub enum SpecError {
         "'{0}' names no link: write xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE or ring:NAME"
     )]
     Kind(String),
-    #[error("'{option}' is no option of a {kind} link, which has {has}{EVERY}", EVERY = EVERY)]
-    Option {
-        option: String,
-        kind: &'static str,
-        has: &'static str,
-    },
+    #[error("'{option}' is no option of a {} link, which has {}{EVERY}", kind.name(), kind.options(), EVERY = EVERY)]
+    Option { option: String, kind: LinkKind },
     #[error("'{option}={value}': give {expected}")]
     Value {
         option: &'static str,
         value: String,
-        expected: &'static str,
+        expected: String,
     },
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }
 
+impl SpecError {
+    fn value(option: &'static str, value: &str, expected: impl Into<String>) -> SpecError {
+        SpecError::Value {
+            option,
+            value: value.to_owned(),
+            expected: expected.into(),
+        }
+    }
+}
+
 /// The options of a specification, taken one by one.
 struct Options<'text> {
-    kind: &'static str,
-    has: &'static str,
+    kind: LinkKind,
     given: Vec<(&'text str, &'text str)>,
 }
 
 impl<'text> Options<'text> {
-    /// Takes the text of an option.
-    fn text(&mut self, option: &str) -> Option<&'text str> {
-        let place = self.given.iter().position(|(name, _)| *name == option)?;
-        Some(self.given.remove(place).1)
-    }
-
-    /// Takes the name of a file.
-    fn file(&mut self, option: &'static str) -> Result<Option<&'text str>, SpecError> {
-        match self.text(option) {
-            Some("") => Err(SpecError::Value {
-                option,
-                value: String::new(),
-                expected: "the name of a file",
-            }),
-            name => Ok(name),
-        }
-    }
-
-    /// Takes and reads an option.
-    fn take<T: FromStr>(
+    /// Takes and reads an option, if this kind of link has it.
+    fn read<T>(
         &mut self,
         option: &'static str,
-        expected: &'static str,
+        expected: &str,
+        read: impl FnOnce(&'text str) -> Option<T>,
     ) -> Result<Option<T>, SpecError> {
-        self.text(option)
-            .map(|value| {
-                value.parse().map_err(|_| SpecError::Value {
-                    option,
-                    value: value.to_owned(),
-                    expected,
-                })
-            })
-            .transpose()
+        let all = [self.kind.options(), EVERY].concat().replace(" and ", ", ");
+        let place = self.given.iter().position(|(name, _)| *name == option);
+        let Some(place) = place.filter(|_| all.split(", ").any(|has| has == option)) else {
+            return Ok(None);
+        };
+        let value = self.given.remove(place).1;
+        let wrong = || SpecError::value(option, value, expected);
+        read(value).map(Some).ok_or_else(wrong)
+    }
+
+    fn parse<T: FromStr>(&mut self, option: &'static str, expected: &str) -> Result<Option<T>, SpecError> {
+        self.read(option, expected, |value| value.parse().ok())
+    }
+
+    fn choose<T: Choice + Default>(&mut self, option: &'static str) -> Result<T, SpecError> {
+        Ok(self.read(option, &T::names(), T::of_name)?.unwrap_or_default())
+    }
+
+    fn file(&mut self, option: &'static str) -> Result<Option<PathBuf>, SpecError> {
+        let file = |name: &str| (!name.is_empty()).then(|| PathBuf::from(name));
+        self.read(option, "the name of a file", file)
     }
 
     fn queues(&mut self) -> Result<Option<usize>, SpecError> {
         let expected = "a number of queues from 1 to 256";
-        match self.take::<usize>("queues", expected)? {
-            Some(queues) if !(1..=256).contains(&queues) => Err(SpecError::Value {
-                option: "queues",
-                value: queues.to_string(),
-                expected,
-            }),
-            queues => Ok(queues),
-        }
+        let number = |value: &str| value.parse().ok().filter(|queues| (1..=256).contains(queues));
+        let queues = self.read("queues", expected, number)?;
+        // All but XDP devices have one where nothing is said.
+        Ok(queues.filter(|queues| self.kind == LinkKind::Xdp || *queues != 1))
     }
 
     fn layout(&mut self) -> Result<FrameLayout, SpecError> {
         let usual = FrameLayout::default();
-        let frames = self.take("frames", "a power of two")?;
-        let stride = self.take("stride", "a multiple of 64")?;
-        let headroom = self.take("headroom", "a number of bytes")?;
+        let frames = self.parse("frames", "a power of two")?;
+        let stride = self.parse("stride", "a multiple of 64")?;
+        let headroom = self.parse("headroom", "a number of bytes")?;
         Ok(FrameLayout::new(
             frames.unwrap_or(usual.frames()),
             stride.unwrap_or(usual.stride()),
@@ -173,54 +178,31 @@ impl<'text> Options<'text> {
     }
 
     fn share(&mut self, option: &'static str) -> Result<Option<f64>, SpecError> {
-        self.text(option)
-            .map(|value| {
-                parse_share(value).map_err(|_| SpecError::Value {
-                    option,
-                    value: value.to_owned(),
-                    expected: "a share of frames such as 1% or 0.01",
-                })
-            })
-            .transpose()
-    }
-
-    fn delay(&mut self) -> Result<Option<Duration>, SpecError> {
-        self.text("delay")
-            .map(|value| {
-                parse_duration(value)
-                    .ok()
-                    .filter(|delay| !delay.is_zero() && *delay <= LONGEST_DELAY)
-                    .ok_or_else(|| SpecError::Value {
-                        option: "delay",
-                        value: value.to_owned(),
-                        expected: "a time above 0, 10s at most, such as 5ms",
-                    })
-            })
-            .transpose()
+        let expected = "a share of frames such as 1% or 0.01";
+        self.read(option, expected, |value| parse_share(value).ok())
     }
 
     fn faults(&mut self) -> Result<Option<FaultPlan>, SpecError> {
-        let shares = [
-            self.share("drop")?,
-            self.share("truncate")?,
-            self.share("corrupt")?,
-            self.share("duplicate")?,
-            self.share("reorder")?,
-        ];
-        let delay = self.delay()?;
-        let is_some = delay.is_some() || shares.iter().any(Option::is_some);
-        if !is_some {
+        let mut shares = [None; 5];
+        for (share, option) in shares.iter_mut().zip(SHARES) {
+            *share = self.share(option)?;
+        }
+        let expected = "a time above 0, 10s at most, such as 5ms";
+        let delay = self.read("delay", expected, |value| {
+            let delay = parse_duration(value).ok()?;
+            (!delay.is_zero() && delay <= LONGEST_DELAY).then_some(delay)
+        })?;
+        if delay.is_none() && shares.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let [drop, truncate, corrupt, duplicate, reorder] = shares.map(Option::unwrap_or_default);
-        let delayed = if delay.is_some() {
-            self.share("delayed")?.unwrap_or(1.0)
-        } else {
-            0.0
+        let delayed = match delay {
+            Some(_) => self.share("delayed")?.unwrap_or(1.0),
+            None => 0.0,
         };
+        let [drop, truncate, corrupt, duplicate, reorder] = shares.map(Option::unwrap_or_default);
         Ok(Some(FaultPlan {
-            seed: self.take("seed", "a whole number")?.unwrap_or(SEED),
-            direction: self.take("faults", "received or sent")?.unwrap_or_default(),
+            seed: self.parse("seed", "a whole number")?.unwrap_or(SEED),
+            direction: self.choose("faults")?,
             drop,
             truncate,
             corrupt,
@@ -236,24 +218,21 @@ impl<'text> Options<'text> {
         let Some((option, value)) = self.given.first() else {
             return Ok(());
         };
-        let without = |option, expected| SpecError::Value {
-            option,
-            value: (*value).to_owned(),
-            expected,
-        };
         let fault = "a fault as well, such as drop=1% or delay=5ms";
         Err(match *option {
-            "delayed" => without("delayed", "the time as well, such as delay=5ms"),
-            "faults" => without("faults", fault),
-            "seed" => without("seed", fault),
+            "delayed" => SpecError::value("delayed", value, "the time as well, such as delay=5ms"),
+            "faults" => SpecError::value("faults", value, fault),
+            "seed" => SpecError::value("seed", value, fault),
             option => SpecError::Option {
                 option: option.to_owned(),
                 kind: self.kind,
-                has: self.has,
             },
         })
     }
 }
+
+/// The faults of a plan that are shares of frames, in the order in which they are drawn.
+const SHARES: [&str; 5] = ["drop", "truncate", "corrupt", "duplicate", "reorder"];
 
 impl FromStr for LinkSpec {
     type Err = SpecError;
@@ -261,47 +240,53 @@ impl FromStr for LinkSpec {
     fn from_str(text: &str) -> Result<LinkSpec, SpecError> {
         let unknown = || SpecError::Kind(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
-        let mut parts = rest.split(',');
-        let first = parts.next().unwrap_or_default();
-        let (name, first) = match first.split_once('=') {
-            None => (first, None),
-            Some(option) => ("", Some(option)),
-        };
-        let given = first
+        let kind = LinkKind::of_name(kind).ok_or_else(unknown)?;
+        let (first, others) = rest
+            .split_once(',')
+            .map_or((rest, None), |(first, others)| (first, Some(others)));
+        // Only a name has no '='.
+        let name = if first.contains('=') { "" } else { first };
+        let given = Some(first).filter(|first| first.contains('='));
+        let given = given
             .into_iter()
-            .chain(parts.map(|part| part.split_once('=').unwrap_or((part, ""))))
+            .chain(others.into_iter().flat_map(|others| others.split(',')));
+        let given = given
+            .map(|part| part.split_once('=').unwrap_or((part, "")))
             .collect();
-        let (kind, has) = match kind {
-            "xdp" => ("xdp", "queues, mode, hook, wakeup, "),
-            "packet" => ("packet", "queues, fanout, "),
-            "tap" => ("tap", "queues, "),
-            "pcap" => ("pcap", "in, out, "),
-            "ring" => ("ring", ""),
-            _ => return Err(unknown()),
-        };
-        if name.is_empty() && kind != "pcap" {
-            return Err(unknown());
-        }
-        let mut options = Options { kind, has, given };
-        let kind = read_kind(kind, name, &mut options)?;
-        if kind
-            == (LinkKind::Capture {
-                read: None,
-                write: None,
-            })
-        {
-            return Err(unknown());
-        }
-        let layout = options.layout()?;
-        let capture = options.file("capture")?.map(PathBuf::from);
-        let faults = options.faults()?;
-        options.end()?;
+        let mut options = Options { kind, given };
+        let is_capture = kind == LinkKind::Capture;
+        let file = Some(PathBuf::from(name)).filter(|_| is_capture && !name.is_empty());
         let spec = LinkSpec {
             kind,
-            layout,
-            capture,
-            faults,
+            name: if is_capture {
+                String::new()
+            } else {
+                name.to_owned()
+            },
+            queues: options.queues()?,
+            mode: options.choose("mode")?,
+            hook: options.choose("hook")?,
+            need_wakeup: (options.read("wakeup", "needed or always", |value| match value {
+                "needed" => Some(true),
+                "always" => Some(false),
+                _ => None,
+            }))?
+            .unwrap_or(true),
+            fanout: options.choose("fanout")?,
+            read: file.or(options.file("in")?),
+            write: options.file("out")?,
+            layout: options.layout()?,
+            capture: options.file("capture")?,
+            faults: options.faults()?,
         };
+        let is_named = match is_capture {
+            true => spec.read.is_some() || spec.write.is_some(),
+            false => !name.is_empty(),
+        };
+        if !is_named {
+            return Err(unknown());
+        }
+        options.end()?;
         LinkSpec::check_captures(std::slice::from_ref(&spec))?;
         Ok(spec)
     }
@@ -313,22 +298,15 @@ impl LinkSpec {
     /// # Errors
     /// Names the first such file.
     pub fn check_captures(specs: &[LinkSpec]) -> Result<(), SpecError> {
-        let mut used: Vec<&Path> = Vec::new();
-        for spec in specs {
-            if let LinkKind::Capture { read, write } = &spec.kind {
-                used.extend([read, write].into_iter().flatten().map(PathBuf::as_path));
-            }
-        }
+        let files = specs.iter().flat_map(|spec| [&spec.read, &spec.write]);
+        let mut used: Vec<&Path> = files.flatten().map(PathBuf::as_path).collect();
         for file in specs.iter().filter_map(|spec| spec.capture.as_deref()) {
-            if used
-                .iter()
-                .any(|used| is_same_file(used, file) || is_numbered(used, file) || is_numbered(file, used))
-            {
-                return Err(SpecError::Value {
-                    option: "capture",
-                    value: file.display().to_string(),
-                    expected: "a file that no link reads or writes already",
-                });
+            let is_of =
+                |used: &&Path| is_same_file(used, file) || is_numbered(used, file) || is_numbered(file, used);
+            if used.iter().any(is_of) {
+                let shown = file.display().to_string();
+                let expected = "a file that no link reads or writes already";
+                return Err(SpecError::value("capture", &shown, expected));
             }
             used.push(file);
         }
@@ -338,169 +316,85 @@ impl LinkSpec {
     /// Whether a link of this kind, opened, writes over `file`.
     #[must_use]
     pub fn overwrites(&self, file: &Path) -> bool {
-        let written = match &self.kind {
-            LinkKind::Capture { write, .. } => write.as_deref(),
-            _ => None,
-        };
-        let over = |written: &Path| is_same_file(written, file) || is_numbered(file, written);
-        written.is_some_and(over) || self.capture.as_deref().is_some_and(over)
+        let mut written = [&self.write, &self.capture].into_iter().flatten();
+        written.any(|written| is_same_file(written, file) || is_numbered(file, written))
     }
-}
-
-fn read_kind(kind: &str, name: &str, options: &mut Options<'_>) -> Result<LinkKind, SpecError> {
-    let device = name.to_owned();
-    Ok(match kind {
-        "xdp" => LinkKind::Xdp {
-            device,
-            queues: options.queues()?,
-            mode: options
-                .take("mode", "auto, copy or zerocopy")?
-                .unwrap_or_default(),
-            hook: options
-                .take("hook", "auto, native or generic")?
-                .unwrap_or_default(),
-            need_wakeup: match options.text("wakeup") {
-                None | Some("needed") => true,
-                Some("always") => false,
-                Some(other) => {
-                    return Err(SpecError::Value {
-                        option: "wakeup",
-                        value: other.to_owned(),
-                        expected: "needed or always",
-                    });
-                }
-            },
-        },
-        "packet" => LinkKind::Packet {
-            device,
-            queues: options.queues()?.unwrap_or(1),
-            fanout: options.take("fanout", "hash, cpu or queue")?.unwrap_or_default(),
-        },
-        "tap" => LinkKind::Tap {
-            device,
-            queues: options.queues()?.unwrap_or(1),
-        },
-        "ring" => LinkKind::Ring { name: device },
-        _ => LinkKind::Capture {
-            read: Some(name)
-                .filter(|name| !name.is_empty())
-                .or(options.file("in")?)
-                .map(PathBuf::from),
-            write: options.file("out")?.map(PathBuf::from),
-        },
-    })
 }
 
 impl fmt::Display for LinkSpec {
     /// The shortest text that names the same link; options that have their usual value are left out.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            LinkKind::Xdp {
-                device,
-                queues,
-                mode,
-                hook,
-                need_wakeup,
-            } => {
-                write!(formatter, "xdp:{device}")?;
-                if let Some(queues) = queues {
-                    write!(formatter, ",queues={queues}")?;
-                }
-                if *mode != XdpMode::Auto {
-                    write!(formatter, ",mode={mode}")?;
-                }
-                if *hook != XdpHook::Auto {
-                    write!(formatter, ",hook={hook}")?;
-                }
-                if !need_wakeup {
-                    formatter.write_str(",wakeup=always")?;
-                }
-            }
-            LinkKind::Packet {
-                device,
-                queues,
-                fanout,
-            } => {
-                write!(formatter, "packet:{device}")?;
-                if *queues != 1 {
-                    write!(formatter, ",queues={queues}")?;
-                }
-                if *queues != 1 || *fanout != Fanout::default() {
-                    write!(formatter, ",fanout={fanout}")?;
-                }
-            }
-            LinkKind::Tap { device, queues } => {
-                write!(formatter, "tap:{device}")?;
-                if *queues != 1 {
-                    write!(formatter, ",queues={queues}")?;
-                }
-            }
-            LinkKind::Capture { read, write } => {
-                // A name with a '=' in it would be read as an option.
-                let read = read.as_ref().map(|path| match path.display().to_string() {
-                    name if name.contains('=') => format!("in={name}"),
-                    name => name,
-                });
-                let write = write.as_ref().map(|path| format!("out={}", path.display()));
-                let parts: Vec<String> = read.into_iter().chain(write).collect();
-                write!(formatter, "pcap:{}", parts.join(","))?;
-            }
-            LinkKind::Ring { name } => write!(formatter, "ring:{name}")?,
-        }
-        write_layout(self.layout, formatter)?;
-        if let Some(file) = &self.capture {
-            write!(formatter, ",capture={}", file.display())?;
-        }
-        self.faults
-            .iter()
-            .try_for_each(|plan| write_faults(plan, formatter))
+        // A name with a '=' in it would be read as an option.
+        let file = self.read.as_ref().map(|file| file.display().to_string());
+        let (file, option) = match file {
+            Some(file) if file.contains('=') => (None, Some(file)),
+            file => (file, None),
+        };
+        let usual = FrameLayout::default();
+        let is_shared = self.queues.is_some() && self.kind == LinkKind::Packet;
+        let fanout = Some(self.fanout.name().to_owned()).filter(|_| is_shared);
+        let mut options = vec![
+            ("queues", self.queues.map(|queues| queues.to_string())),
+            ("mode", unusual_choice(self.mode)),
+            ("hook", unusual_choice(self.hook)),
+            ("wakeup", (!self.need_wakeup).then(|| "always".to_owned())),
+            ("fanout", fanout.or(unusual_choice(self.fanout))),
+            ("in", option),
+            ("out", self.write.as_ref().map(|file| file.display().to_string())),
+            ("frames", unusual(self.layout.frames(), usual.frames())),
+            ("stride", unusual(self.layout.stride(), usual.stride())),
+            ("headroom", unusual(self.layout.headroom(), usual.headroom())),
+            (
+                "capture",
+                self.capture.as_ref().map(|file| file.display().to_string()),
+            ),
+        ];
+        options.extend(self.faults.iter().flat_map(shown_faults));
+        let options = options
+            .into_iter()
+            .filter_map(|(option, value)| Some(format!("{option}={}", value?)));
+        let name = Some(self.name.clone()).filter(|name| !name.is_empty());
+        let parts: Vec<String> = name.or(file).into_iter().chain(options).collect();
+        write!(formatter, "{}:{}", self.kind.name(), parts.join(","))
     }
 }
 
-fn write_layout(layout: FrameLayout, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let usual = FrameLayout::default();
-    for (option, value, usual) in [
-        ("frames", layout.frames(), usual.frames()),
-        ("stride", layout.stride(), usual.stride()),
-        ("headroom", layout.headroom(), usual.headroom()),
-    ] {
-        if value != usual {
-            write!(formatter, ",{option}={value}")?;
-        }
-    }
-    Ok(())
+/// The text of a value that is not the usual one.
+fn unusual<T: PartialEq + fmt::Display>(value: T, usual: T) -> Option<String> {
+    (value != usual).then(|| value.to_string())
 }
 
-fn write_faults(plan: &FaultPlan, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn unusual_choice<T: Choice + Default>(value: T) -> Option<String> {
+    unusual(value.name(), T::default().name())
+}
+
+fn shown_faults(plan: &FaultPlan) -> Vec<(&'static str, Option<String>)> {
     let shares = [
-        ("drop", plan.drop),
-        ("truncate", plan.truncate),
-        ("corrupt", plan.corrupt),
-        ("duplicate", plan.duplicate),
-        ("reorder", plan.reorder),
+        plan.drop,
+        plan.truncate,
+        plan.corrupt,
+        plan.duplicate,
+        plan.reorder,
     ];
-    let is_nothing = plan.delay.is_zero() && shares.iter().all(|(_, share)| *share == 0.0);
-    for (option, share) in shares {
-        if share != 0.0 || (is_nothing && option == "drop") {
-            write!(formatter, ",{option}={share}")?;
-        }
+    let is_nothing = plan.delay.is_zero() && shares.iter().all(|share| *share == 0.0);
+    let mut shown: Vec<(&str, Option<String>)> = SHARES
+        .into_iter()
+        .zip(shares.map(|share| unusual(share, 0.0)))
+        .collect();
+    if is_nothing {
+        shown[0].1 = Some("0".to_owned());
     }
-    if !plan.delay.is_zero() {
-        let (nanoseconds, units) = (plan.delay.as_nanos(), [("ms", 1_000_000), ("us", 1_000)]);
-        let unit = units.into_iter().find(|(_, unit)| nanoseconds % unit == 0);
-        let (unit, of) = unit.unwrap_or(("ns", 1));
-        write!(formatter, ",delay={}{unit}", nanoseconds / of)?;
-        if plan.delayed != 1.0 {
-            write!(formatter, ",delayed={}", plan.delayed)?;
-        }
-    }
-    if plan.direction != Direction::default() {
-        write!(formatter, ",faults={}", plan.direction)?;
-    }
-    if plan.seed != SEED {
-        write!(formatter, ",seed={}", plan.seed)?;
-    }
-    Ok(())
+    let (nanoseconds, units) = (plan.delay.as_nanos(), [("ms", 1_000_000), ("us", 1_000)]);
+    let unit = units.into_iter().find(|(_, unit)| nanoseconds % unit == 0);
+    let (unit, of) = unit.unwrap_or(("ns", 1));
+    let is_delayed = !plan.delay.is_zero();
+    shown.extend([
+        ("delay", is_delayed.then(|| format!("{}{unit}", nanoseconds / of))),
+        ("delayed", unusual(plan.delayed, 1.0).filter(|_| is_delayed)),
+        ("faults", unusual_choice(plan.direction)),
+        ("seed", unusual(plan.seed, SEED)),
+    ]);
+    shown
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a link counts, each thing under its own name.
 
+use crate::burst::Extent;
 use std::ops::AddAssign;
 
 /// Counts of one queue since it was opened. A count that a kind of link cannot have stays 0.
@@ -22,29 +23,45 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts a burst that is lent.
+    #[inline(always)]
+    pub(crate) fn count_received(&mut self, burst: &[Extent]) {
+        self.received += burst.len() as u64;
+        let bytes = burst.iter().map(|extent| u64::from(extent.length));
+        self.received_bytes += bytes.sum::<u64>();
+    }
+
+    /// Counts frames that were taken to be sent, and their bytes; returns how many.
+    #[inline(always)]
+    pub(crate) fn count_sent(&mut self, (frames, bytes): (usize, u64)) -> usize {
+        self.sent += frames as u64;
+        self.sent_bytes += bytes;
+        frames
+    }
+
     /// The counts by name, in the order of the fields.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 7] {
+    pub fn named(mut self) -> [(&'static str, u64); 7] {
+        self.counts().map(|(name, count)| (name, *count))
+    }
+
+    fn counts(&mut self) -> [(&'static str, &mut u64); 7] {
         [
-            ("received", self.received),
-            ("received_bytes", self.received_bytes),
-            ("sent", self.sent),
-            ("sent_bytes", self.sent_bytes),
-            ("receive_dropped", self.receive_dropped),
-            ("receive_invalid", self.receive_invalid),
-            ("send_failed", self.send_failed),
+            ("received", &mut self.received),
+            ("received_bytes", &mut self.received_bytes),
+            ("sent", &mut self.sent),
+            ("sent_bytes", &mut self.sent_bytes),
+            ("receive_dropped", &mut self.receive_dropped),
+            ("receive_invalid", &mut self.receive_invalid),
+            ("send_failed", &mut self.send_failed),
         ]
     }
 }
 
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Tally) {
-        self.received += other.received;
-        self.received_bytes += other.received_bytes;
-        self.sent += other.sent;
-        self.sent_bytes += other.sent_bytes;
-        self.receive_dropped += other.receive_dropped;
-        self.receive_invalid += other.receive_invalid;
-        self.send_failed += other.send_failed;
+        for ((_, sum), (_, count)) in self.counts().into_iter().zip(other.named()) {
+            *sum += count;
+        }
     }
 }

@@ -86,12 +86,7 @@ impl Link for TapLink {
             match self.file.read(buffer) {
                 Ok(length) => {
                     self.tally.received_bytes += length as u64;
-                    self.extents.push(Extent {
-                        offset,
-                        length: length as u32,
-                        wire_length: length as u32,
-                        time: 0,
-                    });
+                    self.extents.push(Extent::whole(offset, length as u32));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -1,7 +1,7 @@
 //! Capture files: what is written is read again, by us and by tshark, in both formats.
 
 use corelane_link::capture::CaptureLink;
-use corelane_link::{Captured, FrameLayout, Link, LinkError, memory};
+use corelane_link::{FrameLayout, Link, LinkError, Wrapped, memory};
 use std::path::Path;
 use std::process::Command;
 
@@ -141,7 +141,7 @@ fn what_passes_a_link_is_captured_and_counted_both_ways() {
     let path = folder.path().join("both.pcapng");
     let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
     let writer = corelane_link::capture::CaptureWriter::create(&path).unwrap();
-    let mut right = Captured::new(right, writer);
+    let mut right = Wrapped::captured(right, writer);
     left.send([&[1; 60][..], &[2; 61]].into_iter()).unwrap();
     assert_eq!(right.receive(16).unwrap().len(), 2);
     right.send([&[3; 62][..]].into_iter()).unwrap();

@@ -1,6 +1,6 @@
 //! Faults befall frames as planned: each is counted, the same seed gives the same ones, and nothing else is lost.
 
-use corelane_link::{Direction, FaultPlan, Faulty, FrameLayout, Injected, Link, memory};
+use corelane_link::{Direction, FaultPlan, FrameLayout, Injected, Link, Wrapped, memory};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ impl Clock {
 fn arrived(plan: FaultPlan) -> (Vec<Vec<u8>>, Injected) {
     let (mut left, right) = memory::pair(FrameLayout::default()).unwrap();
     let clock = Clock::new();
-    let mut right = Faulty::with_clock(right, plan, clock.read());
+    let mut right = Wrapped::faulty_by(right, plan, clock.read());
     let mut came = Vec::new();
     for first in (0..FRAMES).step_by(100) {
         let frames: Vec<Vec<u8>> = (first..first + 100).map(frame).collect();
@@ -46,7 +46,7 @@ fn arrived(plan: FaultPlan) -> (Vec<Vec<u8>>, Injected) {
         clock.turn(MILLISECOND);
     }
     assert_eq!(right.tally().received, came.len() as u64);
-    (came, right.injected())
+    (came, right.injected().unwrap())
 }
 
 fn frame(number: usize) -> Vec<u8> {
@@ -164,20 +164,20 @@ fn a_delay_holds_every_frame_until_its_time_and_a_descriptor_does_not_tell_of_th
         delay: 5 * MILLISECOND,
         ..FaultPlan::default()
     };
-    let mut right = Faulty::with_clock(right, plan, clock.read());
+    let mut right = Wrapped::faulty_by(right, plan, clock.read());
     left.send([frame(0).as_slice()].into_iter()).unwrap();
     assert_eq!(right.receive(16).unwrap().len(), 0);
     clock.turn(4 * MILLISECOND);
     left.send([frame(1).as_slice()].into_iter()).unwrap();
     drop(left);
     assert_eq!(right.receive(16).unwrap().len(), 0);
-    assert_eq!((right.injected().held, right.is_ended()), (2, false));
+    assert_eq!((right.injected().unwrap().held, right.is_ended()), (2, false));
     right.check().unwrap();
     clock.turn(MILLISECOND);
     assert_eq!(right.receive(16).unwrap().frame(0), frame(0));
     clock.turn(4 * MILLISECOND);
     assert_eq!(right.receive(16).unwrap().frame(0), frame(1));
-    assert_eq!((right.injected().held, right.is_ended()), (0, true));
+    assert_eq!((right.injected().unwrap().held, right.is_ended()), (0, true));
 }
 
 #[test]
@@ -188,15 +188,15 @@ fn a_frame_that_nothing_overtakes_comes_after_10_ms_and_is_not_counted() {
         reorder: 1.0,
         ..FaultPlan::default()
     };
-    let mut right = Faulty::with_clock(right, plan, clock.read());
+    let mut right = Wrapped::faulty_by(right, plan, clock.read());
     left.send([frame(0).as_slice()].into_iter()).unwrap();
     assert_eq!(right.receive(16).unwrap().len(), 0);
     clock.turn(10 * MILLISECOND);
     assert_eq!(right.receive(16).unwrap().len(), 1);
-    assert_eq!(right.injected().reordered, 0);
+    assert_eq!(right.injected().unwrap().reordered, 0);
     left.send([frame(1), frame(2)].iter().map(Vec::as_slice)).unwrap();
     let came: Vec<usize> = right.receive(16).unwrap().iter().map(number).collect();
-    assert_eq!((came, right.injected().reordered), (vec![2, 1], 1));
+    assert_eq!((came, right.injected().unwrap().reordered), (vec![2, 1], 1));
 }
 
 #[test]
@@ -210,26 +210,26 @@ fn what_is_held_back_is_bounded_and_the_rest_waits_in_the_link() {
         delay: MILLISECOND,
         ..FaultPlan::default()
     };
-    let mut right = Faulty::with_clock(right, plan, clock.read());
+    let mut right = Wrapped::faulty_by(right, plan, clock.read());
     let frames: Vec<Vec<u8>> = (0..100).map(frame).collect();
     let mut sent = 0;
     loop {
         let taken = left.send(frames.iter().map(Vec::as_slice)).unwrap().taken as u64;
         sent += taken;
         assert_eq!(right.receive(256).unwrap().len(), 0);
-        assert!(right.injected().held <= MOST_HELD);
+        assert!(right.injected().unwrap().held <= MOST_HELD);
         if taken == 0 {
             break;
         }
     }
-    assert_eq!(right.injected().held, MOST_HELD);
+    assert_eq!(right.injected().unwrap().held, MOST_HELD);
     clock.turn(MILLISECOND);
     let mut came = 0;
     while came < sent {
         came += right.receive(256).unwrap().len() as u64;
         clock.turn(MILLISECOND);
     }
-    assert_eq!(right.injected().held, 0);
+    assert_eq!(right.injected().unwrap().held, 0);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn faults_of_what_is_sent_befall_no_received_frame_and_account_for_what_leaves()
         delay: 3 * MILLISECOND,
         ..FaultPlan::default()
     };
-    let mut left = Faulty::with_clock(left, plan, clock.read());
+    let mut left = Wrapped::faulty_by(left, plan, clock.read());
     let frames: Vec<Vec<u8>> = (0..FRAMES).map(frame).collect();
     let (mut taken, mut came) = (0, Vec::new());
     while taken < FRAMES {
@@ -257,13 +257,13 @@ fn faults_of_what_is_sent_befall_no_received_frame_and_account_for_what_leaves()
         came.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
         clock.turn(MILLISECOND);
     }
-    while left.injected().held > 0 {
+    while left.injected().unwrap().held > 0 {
         left.check().unwrap();
         came.extend(right.receive(64).unwrap().iter().map(<[u8]>::to_vec));
         clock.turn(MILLISECOND);
     }
     came.extend(right.receive(256).unwrap().iter().map(<[u8]>::to_vec));
-    let injected = left.injected();
+    let injected = left.injected().unwrap();
     for (name, count) in injected.by_name() {
         let asked = !["corrupted", "held"].contains(&name.as_str());
         assert_eq!(count > 100, asked, "{name}: {count}");

@@ -2,7 +2,7 @@
 //! on a device whose link is dropped.
 
 use corelane_host::bed::{Bed, BedError, BedPlan};
-use corelane_link::{AnyLink, FrameLayout, Link, LinkError, LinkSpec, memory, open};
+use corelane_link::{AnyLink, FrameLayout, Link, LinkError, LinkSpec, Opener, memory};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn bed(queues: u32) -> Option<Bed> {
 
 fn open_in(bed: &Bed, spec: &str) -> Result<Vec<AnyLink>, LinkError> {
     let spec: LinkSpec = spec.parse().unwrap();
-    bed.server.run(move || open(&spec))
+    bed.server.run(move || Opener::new(spec).open())
 }
 
 /// Runs `ip` in the server's namespace; false where there is no such program.

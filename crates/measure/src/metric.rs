@@ -269,13 +269,14 @@ impl<T> Metric<T> {
         self
     }
 
-    /// The value of a step: of durations, the 99th percentile.
+    /// The value of a step: of durations, the 99th percentile; of a range, the median.
     #[must_use]
     pub fn of(&self, of: &impl Measured) -> Option<f64> {
         match of.values().get(self.name)? {
             Value::Number(number) => Some(*number),
             Value::Durations(summary) => Some(summary.p99_ns as f64),
-            Value::Spread(_) | Value::Other(_) => None,
+            Value::Spread(spread) => Some(spread.median),
+            Value::Other(_) => None,
         }
     }
 
@@ -384,11 +385,8 @@ impl Values {
     /// Fills in every metric that trials give, from valid ones.
     pub fn fill<T>(&mut self, metrics: &[&Metric<T>], valid: &[&T]) {
         for metric in metrics {
-            match metric.read {
-                Some(_) => self.set(metric.name, metric.combine(valid)),
-                // Set by the conclusion, from several steps; null until then.
-                None => self.set(metric.name, None),
-            }
+            // One that the conclusion sets, from several steps, is null until then.
+            self.set(metric.name, metric.combine(valid));
             if let Some(field) = metric.spread {
                 let spread = Spread::of(&metric.numbers(valid.iter().copied()));
                 self.set(field, spread.map(Value::Spread));

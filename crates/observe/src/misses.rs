@@ -5,7 +5,7 @@ use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
 
 use crate::ObserveError;
-use crate::perf::{Place, Privilege, explain_open};
+use crate::perf::{Privilege, explain_open};
 
 /// The counter of the thread that made it.
 #[derive(Debug)]
@@ -20,10 +20,7 @@ impl CacheMisses {
     /// [`ObserveError::MissingEvent`] where there are no hardware counters, as in most virtual machines;
     /// [`ObserveError::Forbidden`] where they may not be used.
     pub fn of_this_thread() -> Result<Self, ObserveError> {
-        let place = Place::Thread {
-            process: std::process::id(),
-            thread: gettid().as_raw().cast_unsigned(),
-        };
+        let place = format!("thread {} of process {}", gettid(), std::process::id());
         let counter = Builder::new(Hardware::CACHE_MISSES)
             .observe_self()
             .any_cpu()
@@ -33,7 +30,7 @@ impl CacheMisses {
             .map_err(|cause| {
                 let needs =
                     "a CPU whose hardware counters the kernel sees (a virtual machine often hides them)";
-                explain_open(cause, "cache misses", needs, place, Privilege::UserOfProcess)
+                explain_open(cause, "cache misses", needs, &place, Privilege::UserOfProcess)
             })?;
         Ok(Self { counter })
     }

@@ -21,22 +21,17 @@
 //! caused).
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use corelane_host::HostError;
-use corelane_host::counters::{CpuSoftnet, Softnet, SoftnetOfCpu};
+use corelane_host::counters::{CpuSoftnet, Softnet};
 use serde::{Deserialize, Serialize};
 
 use crate::ObserveError;
+use crate::perf::{Collector, nanoseconds};
 
 /// A watch that is under way. Dropped, it stops at the next reading.
-pub struct SoftnetWatch {
-    stop: Sender<()>,
-    thread: JoinHandle<Result<SoftnetReport, ObserveError>>,
-}
+pub struct SoftnetWatch(Collector<SoftnetReport>);
 
 /// What the receive paths did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,14 +82,19 @@ impl SoftnetWatch {
         interval: Duration,
         read: impl Fn() -> Result<Softnet, HostError> + Send + 'static,
     ) -> Result<Self, ObserveError> {
-        let tally = Tally::new(read()?);
+        let mut tally = Tally::default();
+        tally.take(read()?);
         let begin = Instant::now();
-        let (stop, stopped) = channel();
-        let thread = thread::Builder::new()
-            .name("softnet".to_owned())
-            .spawn(move || read_until_stopped(interval, &read, tally, begin, &stopped))
-            .map_err(|cause| ObserveError::Collector { cause })?;
-        Ok(Self { stop, thread })
+        let collector = Collector::start("softnet", move |stop| {
+            loop {
+                let last = stop.within(interval);
+                tally.take(read()?);
+                if last {
+                    return Ok(tally.report(begin.elapsed()));
+                }
+            }
+        });
+        collector.map(Self)
     }
 
     /// Reads once more, and sums up.
@@ -103,63 +103,26 @@ impl SoftnetWatch {
     ///
     /// [`ObserveError::Softnet`] when a reading failed.
     pub fn finish(self) -> Result<SoftnetReport, ObserveError> {
-        drop(self.stop);
-        self.thread.join().unwrap_or_else(|_| {
-            let cause = io::Error::other("it panicked");
-            Err(ObserveError::Collector { cause })
-        })
-    }
-}
-
-fn read_until_stopped(
-    interval: Duration,
-    read: &impl Fn() -> Result<Softnet, HostError>,
-    mut tally: Tally,
-    begin: Instant,
-    stopped: &Receiver<()>,
-) -> Result<SoftnetReport, ObserveError> {
-    loop {
-        let last = stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
-        tally.take(read()?);
-        if last {
-            return Ok(tally.report(begin.elapsed()));
-        }
+        self.0.finish()
     }
 }
 
 /// What the readings so far add up to: of each CPU the last counters and the sums.
+#[derive(Default)]
 struct Tally {
     readings: u64,
     cpus: BTreeMap<u32, (CpuSoftnet, SoftnetRow)>,
 }
 
 impl Tally {
-    fn new(first: Softnet) -> Self {
-        let mut tally = Self {
-            readings: 0,
-            cpus: BTreeMap::new(),
-        };
-        tally.take(first);
-        tally
-    }
-
     /// Adds what happened since the reading before. A CPU that comes online is counted from its first reading.
     fn take(&mut self, reading: Softnet) {
         self.readings += 1;
-        for SoftnetOfCpu {
-            cpu,
-            counters: now,
-            backlog,
-        } in reading.cpus
-        {
-            let first = || {
-                let row = SoftnetRow {
-                    cpu,
-                    ..SoftnetRow::default()
-                };
-                (now, row)
-            };
-            let (before, sum) = self.cpus.entry(cpu).or_insert_with(first);
+        for reading in reading.cpus {
+            let (now, backlog) = (reading.counters, reading.backlog);
+            let first = || (now, SoftnetRow::default());
+            let (before, sum) = self.cpus.entry(reading.cpu).or_insert_with(first);
+            sum.cpu = reading.cpu;
             sum.processed += since(now.processed, before.processed);
             sum.dropped += since(now.dropped, before.dropped);
             sum.squeezed += since(now.time_squeeze, before.time_squeeze);
@@ -174,17 +137,13 @@ impl Tally {
     fn report(self, elapsed: Duration) -> SoftnetReport {
         let rows: Vec<SoftnetRow> = self.cpus.into_values().map(|(_, sum)| sum).collect();
         let reason = "this kernel (before 5.10) does not tell how long the backlog is";
-        let mut unknown = BTreeMap::new();
-        if rows.iter().any(|row| row.backlog.is_none()) {
-            for field in ["backlog", "backlog_high_water"] {
-                unknown.insert(field.to_owned(), reason.to_owned());
-            }
-        }
+        let unknown = ["backlog", "backlog_high_water"].map(|field| (field.to_owned(), reason.to_owned()));
+        let hidden = rows.iter().any(|row| row.backlog.is_none());
         SoftnetReport {
             elapsed_ns: nanoseconds(elapsed),
             readings: self.readings,
             rows,
-            unknown,
+            unknown: unknown.into_iter().filter(|_| hidden).collect(),
         }
     }
 }
@@ -196,12 +155,10 @@ fn since(now: u64, before: u64) -> u64 {
     now.wrapping_sub(before) % WRAPS_AT
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use corelane_host::counters::SoftnetOfCpu;
+
     use super::*;
 
     fn reading(cpu: u32, processed: u64, dropped: u64, backlog: Option<u64>) -> SoftnetOfCpu {
@@ -217,9 +174,8 @@ mod tests {
     }
 
     fn sum_up(readings: Vec<Vec<SoftnetOfCpu>>) -> SoftnetReport {
-        let mut readings = readings.into_iter().map(|cpus| Softnet { cpus });
-        let mut tally = Tally::new(readings.next().unwrap());
-        readings.for_each(|next| tally.take(next));
+        let mut tally = Tally::default();
+        readings.into_iter().for_each(|cpus| tally.take(Softnet { cpus }));
         tally.report(Duration::from_secs(1))
     }
 

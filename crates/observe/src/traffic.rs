@@ -13,11 +13,14 @@ use perf_event::events::Dynamic;
 use perf_event::{Builder, Counter};
 
 use crate::ObserveError;
-use crate::perf::{Place, Privilege, explain_open};
+use crate::perf::{Privilege, explain_open};
 
 const DEVICES: &str = "/sys/bus/event_source/devices";
 const NEEDS: &str = "a memory controller whose counters the kernel names cas_count_read and cas_count_write in \
                      /sys/bus/event_source/devices (Intel's uncore_imc); virtual machines hide them";
+
+/// Reads and writes.
+const EVENTS: [&str; 2] = ["cas_count_read", "cas_count_write"];
 
 /// Bytes of one column access: a cache line.
 const ACCESS_BYTES: u64 = 64;
@@ -53,8 +56,8 @@ impl MemoryTraffic {
             counters.collect::<Result<Vec<_>, _>>()
         };
         Ok(Self {
-            reads: open("cas_count_read")?,
-            writes: open("cas_count_write")?,
+            reads: open(EVENTS[0])?,
+            writes: open(EVENTS[1])?,
         })
     }
 
@@ -82,7 +85,7 @@ fn missing(cause: io::Error) -> ObserveError {
 }
 
 /// A memory channel's counters, and the CPUs by which they are read: one of each package.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Controller {
     path: PathBuf,
     cpu: u32,
@@ -103,8 +106,8 @@ impl Controller {
             .enabled(true)
             .build()
             .map_err(|cause| {
-                let place = Place::Cpu(self.cpu);
-                explain_open(cause, "memory traffic", NEEDS, place, Privilege::WholeCpu)
+                let place = format!("CPU {}", self.cpu);
+                explain_open(cause, "memory traffic", NEEDS, &place, Privilege::WholeCpu)
             })
     }
 }
@@ -114,21 +117,18 @@ fn controllers(devices: &Path) -> io::Result<Vec<Controller>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(devices)? {
         let path = entry?.path();
-        let names_both = ["cas_count_read", "cas_count_write"]
-            .iter()
-            .all(|event| path.join("events").join(event).exists());
-        let Ok(cpus) = fs::read_to_string(path.join("cpumask")) else {
-            continue;
-        };
-        let cpus = cpus.trim().split(',').filter_map(|cpu| cpu.parse().ok());
-        if names_both {
+        let mut events = EVENTS.iter().map(|event| path.join("events").join(event));
+        if events.all(|event| event.exists()) {
+            let cpus = fs::read_to_string(path.join("cpumask")).unwrap_or_default();
+            let cpus = cpus.trim().split(',').filter_map(|cpu| cpu.parse().ok());
+            let path = &path;
             found.extend(cpus.map(|cpu| Controller {
                 path: path.clone(),
                 cpu,
             }));
         }
     }
-    found.sort_by(|one, other| (&one.path, one.cpu).cmp(&(&other.path, other.cpu)));
+    found.sort();
     Ok(found)
 }
 

@@ -91,7 +91,7 @@ fn reported(path: &Path, rule: &Rule, seen: Seen) -> Vec<Observed> {
         if reports.len() < FLOWS as usize {
             let dissection = corelane_packet::Dissection::of(frame).expect("frames of this benchmark are IP");
             let input = dissection.rss_input(rule.hash_types).expect("all are hashed");
-            let hash = input.hash(&toeplitz).value() ^ u32::from(matches!(seen, Seen::Wrong));
+            let hash = input.hash(&toeplitz).value ^ u32::from(matches!(seen, Seen::Wrong));
             let queue = Queue(rule.table.bucket(hash).index() as u16);
             reports.push(Observed {
                 hash: Some(hash),

@@ -6,7 +6,7 @@ use crate::layout::{ESP_HEADER, Layout, Marks, SCTP_HEADER, TCP_HEADER, UDP_HEAD
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
 use crate::{ipv4, ipv6, plain};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// What a frame says about its flow: where its headers stand, read once; addresses and ports are looked up where they
 /// stand.
@@ -14,8 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Dissecting reads nothing past the frame, and its work is linear in the frame's length, whatever it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dissection<'frame> {
-    frame: &'frame [u8],
-    layout: Layout,
+    pub(crate) frame: &'frame [u8],
+    pub(crate) layout: Layout,
 }
 
 impl<'frame> Dissection<'frame> {
@@ -62,15 +62,6 @@ impl<'frame> Dissection<'frame> {
         Ok(Dissection { frame, layout })
     }
 
-    /// The facts that `layout` was read of `frame` for; an edit of addresses and ports leaves them where they are.
-    pub(crate) fn with_layout(frame: &'frame [u8], layout: Layout) -> Dissection<'frame> {
-        Dissection { frame, layout }
-    }
-
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
-    }
-
     /// The frame that was dissected.
     #[must_use]
     pub fn frame(&self) -> &'frame [u8] {
@@ -81,14 +72,14 @@ impl<'frame> Dissection<'frame> {
     #[must_use]
     #[inline]
     pub fn source(&self) -> IpAddr {
-        self.addresses().source()
+        self.addresses().ends()[0]
     }
 
     /// The destination address of the IP header.
     #[must_use]
     #[inline]
     pub fn destination(&self) -> IpAddr {
-        self.addresses().destination()
+        self.addresses().ends()[1]
     }
 
     /// The address of a home address option (RFC 6275, section 6.3): whom the packet is really from.
@@ -202,17 +193,10 @@ impl<'frame> Dissection<'frame> {
     #[inline(always)]
     pub(crate) fn addresses(&self) -> Addresses<'frame> {
         let (at, _) = self.addresses_span();
+        let from = self.frame.get(at..).unwrap_or_default();
         let addresses = match self.has(Marks::V6) {
-            false => self
-                .frame
-                .get(at..)
-                .and_then(<[u8]>::first_chunk)
-                .map(Addresses::V4),
-            true => self
-                .frame
-                .get(at..)
-                .and_then(<[u8]>::first_chunk)
-                .map(Addresses::V6),
+            false => from.first_chunk().map(Addresses::V4),
+            true => from.first_chunk().map(Addresses::V6),
         };
         addresses.expect("a frame without a whole IP header is refused")
     }
@@ -227,18 +211,10 @@ pub(crate) enum Addresses<'frame> {
 
 impl Addresses<'_> {
     #[inline(always)]
-    fn source(self) -> IpAddr {
+    fn ends(self) -> [IpAddr; 2] {
         match self {
-            Addresses::V4(&[a, b, c, d, ..]) => Ipv4Addr::new(a, b, c, d).into(),
-            Addresses::V6(both) => Ipv6Addr::from(halves(both)[0]).into(),
-        }
-    }
-
-    #[inline(always)]
-    fn destination(self) -> IpAddr {
-        match self {
-            Addresses::V4(&[.., a, b, c, d]) => Ipv4Addr::new(a, b, c, d).into(),
-            Addresses::V6(both) => Ipv6Addr::from(halves(both)[1]).into(),
+            Addresses::V4(&[a, b, c, d, e, f, g, h]) => [[a, b, c, d], [e, f, g, h]].map(IpAddr::from),
+            Addresses::V6(both) => halves(both).map(IpAddr::from),
         }
     }
 }
@@ -334,6 +310,16 @@ pub enum Fragment {
     },
     /// A part of a datagram.
     Part(FragmentPart),
+}
+
+impl Fragment {
+    pub(crate) fn marks(self) -> Marks {
+        match self {
+            Fragment::Whole | Fragment::Atomic { .. } => Marks::NONE,
+            Fragment::Part(FragmentPart { offset: 0, .. }) => Marks::PART,
+            Fragment::Part(_) => Marks::PART.with(Marks::LATER),
+        }
+    }
 }
 
 /// Which part of which datagram a fragment is.

@@ -25,14 +25,16 @@ pub struct Editor<'frame> {
 impl<'frame> Editor<'frame> {
     /// An editor of an Ethernet frame; refused as [`Dissection::of`] refuses.
     pub fn of(frame: &'frame mut [u8]) -> Result<Editor<'frame>, Refusal> {
-        let layout = Dissection::of(frame)?.layout();
+        let layout = Dissection::of(frame)?.layout;
         Ok(Editor { frame, layout })
     }
 
     /// The facts of the frame as it is now.
     #[must_use]
     pub fn dissection(&self) -> Dissection<'_> {
-        Dissection::with_layout(self.frame, self.layout)
+        // An edit of addresses and ports leaves headers where they are.
+        let (frame, layout) = (&*self.frame, self.layout);
+        Dissection { frame, layout }
     }
 
     /// Sets who sent the frame.
@@ -66,27 +68,24 @@ impl<'frame> Editor<'frame> {
     }
 
     fn set_address(&mut self, end: End, address: IpAddr) -> Result<(), EditError> {
-        let network = self.dissection().network_offset();
-        let (v4, v6);
-        let (offset, new): (usize, &[u8]) = match (self.dissection().source(), address) {
-            (IpAddr::V4(_), IpAddr::V4(address)) => {
-                v4 = address.octets();
-                (end.pick(12, 16), &v4)
-            }
-            (IpAddr::V6(_), IpAddr::V6(address)) => {
-                v6 = address.octets();
-                (end.pick(8, 24), &v6)
-            }
+        let network = self.layout.network();
+        let (bytes, length, offset) = match (address, self.layout.has(Marks::V6)) {
+            (IpAddr::V4(v4), false) => (v4.to_ipv6_mapped().octets(), 4, end.pick(12, 16)),
+            (IpAddr::V6(v6), true) => (v6.octets(), 16, end.pick(8, 24)),
             _ => return Err(EditError::Family { address }),
         };
-        if self.dissection().is_authenticated() {
+        // A mapped address ends in the IPv4 address.
+        let new = &bytes[16 - length..];
+        if self.layout.has(Marks::AUTHENTICATED) {
             return Err(EditError::Authenticated);
         }
         let transport = self.checksum_over_addresses(end)?;
         let at = network + offset;
-        let of_header = address
-            .is_ipv4()
-            .then(|| Checksum::plain(network + ipv4::CHECKSUM));
+        let of_header = address.is_ipv4().then_some(Checksum {
+            at: network + ipv4::CHECKSUM,
+            optional: false,
+            never_zero: false,
+        });
         for checksum in of_header.into_iter().chain(transport) {
             self.follow(checksum, at, new);
         }
@@ -95,14 +94,14 @@ impl<'frame> Editor<'frame> {
     }
 
     fn set_port(&mut self, end: End, port: u16) -> Result<(), EditError> {
-        if self.dissection().is_authenticated() {
+        if self.layout.has(Marks::AUTHENTICATED) {
             return Err(EditError::Authenticated);
         }
         if self.dissection().ports().is_none() {
             let protocol = self.layout.protocol();
             return Err(EditError::NoPorts { protocol });
         }
-        let at = self.dissection().transport_offset() + end.pick(0, 2);
+        let at = self.layout.upper() + end.pick(0, 2);
         if let Transport::Sctp(_) = self.dissection().transport() {
             self.follow_sctp(end, port)?;
         } else if let Some(checksum) = self.transport_checksum()? {
@@ -116,14 +115,12 @@ impl<'frame> Editor<'frame> {
     /// elsewhere: a home address option in place of the source (RFC 6275, section 11.3.2), the last stop of a route in
     /// place of the destination (RFC 8200, section 8.1; RFC 791, section 3.1).
     fn checksum_over_addresses(&self, end: End) -> Result<Option<Checksum>, EditError> {
-        let elsewhere = match (end, self.dissection().source()) {
-            (End::Source, _) => self.layout.home().is_some(),
-            (End::Destination, IpAddr::V6(_)) => self.layout.has(Marks::UNDER_WAY),
-            (End::Destination, IpAddr::V4(_)) => ipv4::is_source_routed(
-                self.frame,
-                self.dissection().network_offset(),
-                self.dissection().transport_offset(),
-            ),
+        let elsewhere = match end {
+            End::Source => self.layout.home().is_some(),
+            End::Destination if self.layout.has(Marks::V6) => self.layout.has(Marks::UNDER_WAY),
+            End::Destination => {
+                ipv4::is_source_routed(self.frame, self.layout.network(), self.layout.upper())
+            }
         };
         match elsewhere {
             true => Ok(None),
@@ -140,21 +137,18 @@ impl<'frame> Editor<'frame> {
         if self.layout.has(Marks::CUT) {
             return Err(EditError::Truncated);
         }
-        let (offset, optional) = match self.dissection().protocol() {
-            IpProtocol::TCP => (16, false),
-            IpProtocol::UDP => (6, true),
-            IpProtocol::UDP_LITE | IpProtocol::DCCP => (6, false),
-            IpProtocol::ICMPV6 => (2, false),
+        let (offset, optional, never_zero) = match self.layout.protocol() {
+            IpProtocol::TCP => (16, false, false),
+            IpProtocol::UDP => (6, true, true),
+            IpProtocol::UDP_LITE => (6, false, true),
+            IpProtocol::DCCP => (6, false, false),
+            IpProtocol::ICMPV6 => (2, false, false),
             _ => return Ok(None),
         };
-        let at = self.dissection().transport_offset() + offset;
+        let at = self.layout.upper() + offset;
         if at + 2 > self.dissection().packet_end() {
             return Err(EditError::Truncated);
         }
-        let never_zero = matches!(
-            self.dissection().protocol(),
-            IpProtocol::UDP | IpProtocol::UDP_LITE
-        );
         Ok(Some(Checksum {
             at,
             optional,
@@ -185,7 +179,7 @@ impl<'frame> Editor<'frame> {
     /// The CRC of SCTP follows the ports; it runs to the end of the packet, which must be one.
     fn follow_sctp(&mut self, end: End, port: u16) -> Result<(), EditError> {
         const CHECKSUM: usize = 8;
-        let at = self.dissection().transport_offset();
+        let at = self.layout.upper();
         if at + CHECKSUM + 4 > self.frame.len() {
             return Err(EditError::Truncated);
         }
@@ -255,14 +249,4 @@ struct Checksum {
     optional: bool,
     /// A computed sum of zero is written as ones.
     never_zero: bool,
-}
-
-impl Checksum {
-    fn plain(at: usize) -> Checksum {
-        Checksum {
-            at,
-            optional: false,
-            never_zero: false,
-        }
-    }
 }

@@ -1,7 +1,8 @@
 //! Ethernet: a frame enters; its addresses, its tags, and where its payload of which type starts leave.
 
 use crate::bytes::{array, number16};
-use crate::refusal::{Layer, Refusal};
+use crate::layout::truncated;
+use crate::refusal::Refusal;
 use std::fmt;
 
 /// Bytes before the first tag or payload: two addresses and a type (IEEE 802.3, clause 3.2).
@@ -105,11 +106,7 @@ pub(crate) fn payload(frame: &[u8], start: usize) -> Result<(EtherType, usize), 
     let mut at = start + HEADER;
     loop {
         let Some(ether_type) = number16(frame, at - 2).map(EtherType) else {
-            return Err(Refusal::Truncated {
-                layer: Layer::Ethernet,
-                needed: at - start,
-                captured: frame.len().saturating_sub(start),
-            });
+            return Err(truncated("Ethernet", at - start, frame, start));
         };
         if !ether_type.is_vlan() {
             return Ok((ether_type, at));
@@ -158,7 +155,7 @@ mod tests {
         };
         for length in 0..frame.len() {
             let expected = Refusal::Truncated {
-                layer: Layer::Ethernet,
+                layer: "Ethernet",
                 needed: needed(length),
                 captured: length,
             };

@@ -3,10 +3,10 @@
 
 use crate::bytes::{array, number16};
 use crate::dissection::{Fragment, FragmentPart};
-use crate::layout::{FURTHEST, Headers, Layout, Marks, behind_authentication, truncated};
+use crate::layout::{self, FURTHEST, Headers, Layout, Marks, behind_authentication, truncated};
 use crate::plain;
 use crate::protocol::IpProtocol;
-use crate::refusal::{Layer, Refusal};
+use crate::refusal::Refusal;
 
 /// Bytes of a header without options (RFC 791, section 3.1).
 pub(crate) const HEADER: usize = 20;
@@ -32,14 +32,7 @@ pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
 
 /// As [`layout`], of any packet.
 pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
-    let Some(fixed) = array::<HEADER>(frame, at) else {
-        return Err(truncated(Layer::Ipv4, HEADER, frame, at));
-    };
-    let version = fixed[0] >> 4;
-    if version != 4 {
-        let layer = Layer::Ipv4;
-        return Err(Refusal::Version { layer, version });
-    }
+    let fixed: [u8; HEADER] = layout::fixed("IPv4", 4, frame, at)?;
     let header = usize::from(fixed[0] & 0x0f) * 4;
     let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
     // A length of zero is that of a packet too long to say, which segmentation offload hands to captures.
@@ -47,7 +40,7 @@ pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
         return Err(Refusal::Length { header, total });
     }
     if frame.len() - at < header {
-        return Err(truncated(Layer::Ipv4, header, frame, at));
+        return Err(truncated("IPv4", header, frame, at));
     }
     let upper = at + header;
     if upper > FURTHEST {
@@ -58,10 +51,8 @@ pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
         upper,
         end: if total == 0 { frame.len() } else { at + total },
         protocol: IpProtocol(fixed[9]),
-        marks: part(&fixed),
-        fragment: 0,
-        home: 0,
-        routed: 0,
+        marks: fragment(frame, at).marks(),
+        ..Headers::default()
     };
     if headers.protocol == IpProtocol::AUTHENTICATION && !headers.marks.has(Marks::LATER) {
         return Ok(authenticated(frame, headers).into());
@@ -105,15 +96,6 @@ pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
         offset: (field & FRAGMENT_OFFSET) << 3,
         more: field & MORE_FRAGMENTS != 0,
     })
-}
-
-fn part(fixed: &[u8; HEADER]) -> Marks {
-    let field = u16::from_be_bytes([fixed[6], fixed[7]]);
-    match (field & FRAGMENT_OFFSET, field & MORE_FRAGMENTS) {
-        (0, 0) => Marks::NONE,
-        (0, _) => Marks::PART,
-        _ => Marks::PART.with(Marks::LATER),
-    }
 }
 
 /// Skips authentication headers.
@@ -186,7 +168,7 @@ mod tests {
             })
         );
         let version = header(|header| header[0] = 0x65);
-        let layer = Layer::Ipv4;
+        let layer = "IPv4";
         assert_eq!(layout(&version, 0), Err(Refusal::Version { layer, version: 6 }));
     }
 

@@ -2,10 +2,10 @@
 
 use crate::bytes::{array, number32};
 use crate::dissection::{Fragment, FragmentPart};
-use crate::layout::{FURTHEST, Headers, Layout, Marks, behind_authentication, truncated};
+use crate::layout::{self, FURTHEST, Headers, Layout, Marks, behind_authentication};
 use crate::plain;
 use crate::protocol::IpProtocol;
-use crate::refusal::{Layer, Refusal};
+use crate::refusal::Refusal;
 
 /// Bytes of the fixed header (RFC 8200, section 3).
 pub(crate) const HEADER: usize = 40;
@@ -31,14 +31,7 @@ pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
 
 /// As [`layout`], of any packet.
 pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
-    let Some(fixed) = array::<HEADER>(frame, at) else {
-        return Err(truncated(Layer::Ipv6, HEADER, frame, at));
-    };
-    let version = fixed[0] >> 4;
-    if version != 6 {
-        let layer = Layer::Ipv6;
-        return Err(Refusal::Version { layer, version });
-    }
+    let fixed: [u8; HEADER] = layout::fixed("IPv6", 6, frame, at)?;
     let protocol = IpProtocol(fixed[6]);
     let upper = at + HEADER;
     if upper > FURTHEST {
@@ -50,9 +43,7 @@ pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
         end: end(frame, upper, u16::from_be_bytes([fixed[4], fixed[5]]), protocol),
         protocol,
         marks: Marks::V6,
-        fragment: 0,
-        home: 0,
-        routed: 0,
+        ..Headers::default()
     };
     if is_extension(protocol) {
         return Ok(walk(frame, headers).into());
@@ -116,7 +107,7 @@ fn note(frame: &[u8], headers: &mut Headers) {
         IpProtocol::AUTHENTICATION => headers.marks = headers.marks.with(Marks::AUTHENTICATED),
         IpProtocol::FRAGMENT if whole => {
             headers.fragment = at;
-            headers.marks = headers.marks.with(part(fragment(frame, at)));
+            headers.marks = headers.marks.with(fragment(frame, at).marks());
         }
         IpProtocol::DESTINATION_OPTIONS if whole && headers.home == 0 => {
             headers.home = home_address(frame, at + 2).unwrap_or(0);
@@ -158,14 +149,6 @@ pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
             offset,
             more,
         }),
-    }
-}
-
-fn part(fragment: Fragment) -> Marks {
-    match fragment {
-        Fragment::Whole | Fragment::Atomic { .. } => Marks::NONE,
-        Fragment::Part(FragmentPart { offset: 0, .. }) => Marks::PART,
-        Fragment::Part(_) => Marks::PART.with(Marks::LATER),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::bytes::array;
 use crate::protocol::IpProtocol;
-use crate::refusal::{Layer, Refusal};
+use crate::refusal::Refusal;
 
 /// Bytes of transport headers without options: a packet that says to be shorter has no such header (RFC 9293, section 3.1;
 /// RFC 768; RFC 9260, section 3.1; RFC 4303, section 2).
@@ -15,7 +15,7 @@ pub(crate) const ESP_HEADER: usize = 8;
 pub(crate) const PORTS: usize = 4;
 
 /// What a walk over IP headers found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Headers {
     /// Where the IP header starts.
     pub network: usize,
@@ -119,7 +119,7 @@ impl Layout {
 }
 
 /// What is yes or no of a packet, one bit each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks(u8);
 
 impl Marks {
@@ -155,11 +155,29 @@ impl Marks {
 
 /// The header at `at` needs `needed` bytes of which the frame has fewer.
 #[cold]
-pub(crate) fn truncated(layer: Layer, needed: usize, frame: &[u8], at: usize) -> Refusal {
+pub(crate) fn truncated(layer: &'static str, needed: usize, frame: &[u8], at: usize) -> Refusal {
     Refusal::Truncated {
         layer,
         needed,
         captured: frame.len().saturating_sub(at),
+    }
+}
+
+/// The fixed part of the IP header of this version at `at`.
+#[inline]
+pub(crate) fn fixed<const N: usize>(
+    layer: &'static str,
+    version: u8,
+    frame: &[u8],
+    at: usize,
+) -> Result<[u8; N], Refusal> {
+    let fixed: [u8; N] = array(frame, at).ok_or_else(|| truncated(layer, N, frame, at))?;
+    match fixed[0] >> 4 {
+        found if found != version => Err(Refusal::Version {
+            layer,
+            version: found,
+        }),
+        _ => Ok(fixed),
     }
 }
 

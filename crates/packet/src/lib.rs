@@ -16,7 +16,7 @@
 //! let dissection = Dissection::of(&frame)?;
 //! let input = dissection.rss_input(HashTypes::ALL).expect("IPv4 is hashed");
 //! let hash = input.hash(&Toeplitz::new(&Key::VERIFICATION));
-//! assert_eq!((hash.value(), hash.hash_type()), (0x51cc_c178, HashType::UDP_IPV4));
+//! assert_eq!((hash.value, hash.hash_type), (0x51cc_c178, HashType::UDP_IPV4));
 //! # Ok::<(), corelane_packet::Refusal>(())
 //! ```
 
@@ -40,5 +40,5 @@ pub mod verify;
 pub use dissection::{Dissection, Fragment, FragmentPart, Ports, Transport};
 pub use edit::{EditError, Editor};
 pub use protocol::IpProtocol;
-pub use refusal::{Layer, Refusal};
+pub use refusal::Refusal;
 pub use rss_input::{HashTypes, RssInput};

@@ -52,9 +52,7 @@ fn layout(at: usize, header: usize, payload: usize, protocol: u8, version: Marks
         end: at + header + payload,
         protocol,
         marks: version.with(Marks::PLAIN),
-        fragment: 0,
-        home: 0,
-        routed: 0,
+        ..Headers::default()
     };
     (payload >= needed && headers.upper <= FURTHEST).then(|| headers.into())
 }

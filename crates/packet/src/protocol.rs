@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// What follows an IP header: the IPv4 protocol or IPv6 next header number (IANA, "Assigned Internet Protocol Numbers").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IpProtocol(pub u8);
 
 impl IpProtocol {

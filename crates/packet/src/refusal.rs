@@ -1,7 +1,6 @@
 //! Why a frame has nothing to hash: each reason that dissection gives.
 
 use crate::ethernet::EtherType;
-use std::fmt;
 use thiserror::Error;
 
 /// Why a frame has no addresses that could be hashed. What goes wrong behind the IP header is no refusal: the packet
@@ -20,8 +19,8 @@ pub enum Refusal {
          each frame"
     )]
     Truncated {
-        /// Whose header is cut.
-        layer: Layer,
+        /// Whose header is cut: `Ethernet`, tags included, `IPv4` or `IPv6`.
+        layer: &'static str,
         /// Bytes that the header has.
         needed: usize,
         /// Bytes of it that are there.
@@ -31,7 +30,7 @@ pub enum Refusal {
     #[error("the {layer} header has version {version}: the frame is damaged or not {layer}")]
     Version {
         /// What the header should be.
-        layer: Layer,
+        layer: &'static str,
         /// The version it claims.
         version: u8,
     },
@@ -52,25 +51,4 @@ pub enum Refusal {
         /// Where it starts.
         offset: usize,
     },
-}
-
-/// A header that every hashed frame has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// Ethernet, tags included.
-    Ethernet,
-    /// IPv4.
-    Ipv4,
-    /// IPv6.
-    Ipv6,
-}
-
-impl fmt::Display for Layer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Layer::Ethernet => "Ethernet",
-            Layer::Ipv4 => "IPv4",
-            Layer::Ipv6 => "IPv6",
-        })
-    }
 }

@@ -62,11 +62,6 @@ impl HashTypes {
     pub fn iter(self) -> impl Iterator<Item = HashType> {
         (0..u32::BITS).filter_map(move |bit| HashType::from_ndis(self.0 & 1 << bit))
     }
-
-    /// The first of these types that is enabled.
-    fn first_of(self, mut candidates: impl Iterator<Item = HashType>) -> Option<HashType> {
-        candidates.find(|hash_type| self.contains(*hash_type))
-    }
 }
 
 /// The names of the types, separated by commas; `none` for none.
@@ -134,7 +129,10 @@ impl<'frame> RssInput<'frame> {
     #[must_use]
     #[inline(always)]
     pub fn hash(&self, toeplitz: &Toeplitz) -> Hash {
-        Hash::new(toeplitz.hash_input(self.as_bytes()), self.hash_type)
+        Hash {
+            value: toeplitz.hash_input(self.as_bytes()),
+            hash_type: self.hash_type,
+        }
     }
 
     /// `parts` one after the other, no longer than an IPv6 4-tuple.
@@ -226,7 +224,6 @@ impl<'frame> Dissection<'frame> {
     fn assembled_input(&self, hash_type: HashType, ports: usize) -> Option<RssInput<'frame>> {
         let ports = self.frame().get(self.transport_offset()..)?.get(..ports)?;
         Some(match self.addresses() {
-            Addresses::V4(both) => RssInput::assembled(&[both, ports], hash_type),
             Addresses::V6(both) if uses_extensions(hash_type) => {
                 let [source, destination] = halves(both).map(Ipv6Addr::from);
                 let source = self.home_address().unwrap_or(source).octets();
@@ -234,6 +231,7 @@ impl<'frame> Dissection<'frame> {
                 RssInput::assembled(&[&source, &destination, ports], hash_type)
             }
             Addresses::V6(both) => RssInput::assembled(&[both, ports], hash_type),
+            Addresses::V4(both) => RssInput::assembled(&[both, ports], hash_type),
         })
     }
 
@@ -266,25 +264,20 @@ impl<'frame> Dissection<'frame> {
             true => self.transport(),
             false => Transport::Other,
         };
-        if !self.has(Marks::V6) {
-            let with_ports = match transport {
-                Transport::Tcp(_) => Some(T::TCP_IPV4),
-                Transport::Udp(_) => Some(T::UDP_IPV4),
-                _ => None,
-            };
-            return enabled.first_of(with_ports.into_iter().chain([T::IPV4]));
-        }
-        let (with_ports, with_ports_extended) = match transport {
-            Transport::Tcp(_) => (Some(T::TCP_IPV6), Some(T::TCP_IPV6_EX)),
-            Transport::Udp(_) => (Some(T::UDP_IPV6), Some(T::UDP_IPV6_EX)),
-            _ => (None, None),
+        let extended = self.has_extension_headers();
+        let candidates: &[T] = match (self.has(Marks::V6), transport) {
+            (false, Transport::Tcp(_)) => &[T::TCP_IPV4, T::IPV4],
+            (false, Transport::Udp(_)) => &[T::UDP_IPV4, T::IPV4],
+            (false, _) => &[T::IPV4],
+            (true, Transport::Tcp(_)) if extended => &[T::TCP_IPV6_EX, T::IPV6_EX, T::TCP_IPV6, T::IPV6],
+            (true, Transport::Tcp(_)) => &[T::TCP_IPV6, T::IPV6, T::TCP_IPV6_EX, T::IPV6_EX],
+            (true, Transport::Udp(_)) if extended => &[T::UDP_IPV6_EX, T::IPV6_EX, T::UDP_IPV6, T::IPV6],
+            (true, Transport::Udp(_)) => &[T::UDP_IPV6, T::IPV6, T::UDP_IPV6_EX, T::IPV6_EX],
+            (true, _) if extended => &[T::IPV6_EX, T::IPV6],
+            (true, _) => &[T::IPV6, T::IPV6_EX],
         };
-        let types = with_ports.into_iter().chain([T::IPV6]);
-        let extended = with_ports_extended.into_iter().chain([T::IPV6_EX]);
-        match self.has_extension_headers() {
-            true => enabled.first_of(extended.chain(types)),
-            false => enabled.first_of(types.chain(extended)),
-        }
+        let mut candidates = candidates.iter().copied();
+        candidates.find(|hash_type| enabled.contains(*hash_type))
     }
 }
 

@@ -9,7 +9,6 @@ use crate::ethernet::EtherType;
 use crate::layout::Marks;
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
-use std::fmt;
 
 /// UDP ports of VXLAN (RFC 7348, section 5; 8472 is what Linux took before) and GENEVE (RFC 8926, section 3.3).
 const VXLAN_PORTS: [u16; 2] = [4789, 8472];
@@ -34,17 +33,6 @@ pub enum Tunnel {
     Vxlan,
     /// Generic network virtualization encapsulation (RFC 8926).
     Geneve,
-}
-
-impl fmt::Display for Tunnel {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Tunnel::IpInIp => "IP in IP",
-            Tunnel::Gre => "GRE",
-            Tunnel::Vxlan => "VXLAN",
-            Tunnel::Geneve => "GENEVE",
-        })
-    }
 }
 
 /// The packet inside a packet.

@@ -15,7 +15,7 @@ fn hashed(frame: &[u8], enabled: HashTypes) -> Option<(u32, HashType)> {
     let hash = dissection
         .rss_input(enabled)?
         .hash(&Toeplitz::new(&Key::VERIFICATION));
-    Some((hash.value(), hash.hash_type()))
+    Some((hash.value, hash.hash_type))
 }
 
 fn udp() -> Vec<u8> {

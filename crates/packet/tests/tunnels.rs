@@ -73,13 +73,13 @@ fn what_is_inside_a_tunnel_hashes_as_it_would_outside() {
     ];
     for (kind, expected, frame) in rows {
         let outer = Dissection::of(&frame).unwrap();
-        let inner = tunnel::inner(&outer).unwrap_or_else(|| panic!("nothing inside {kind}"));
+        let inner = tunnel::inner(&outer).unwrap_or_else(|| panic!("nothing inside {kind:?}"));
         assert_eq!(inner.tunnel, kind);
         let input = inner.dissection.rss_input(HashTypes::FOUR_TUPLE).unwrap();
         assert_eq!(
-            input.hash(&Toeplitz::new(&Key::VERIFICATION)).value(),
+            input.hash(&Toeplitz::new(&Key::VERIFICATION)).value,
             expected,
-            "{kind}"
+            "{kind:?}"
         );
     }
 }

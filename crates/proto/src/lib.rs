@@ -6,4 +6,5 @@
 
 pub mod http;
 pub mod mark;
+mod payload;
 pub mod probe;

@@ -15,8 +15,9 @@
 //! | 10 | 8 | intended send time, nanoseconds of the sender's monotonic clock |
 //! | 18 | rest | fill: byte *i* of the payload is `i * 197 + 89`, modulo 256 |
 
+use crate::payload;
+pub use crate::payload::PayloadError;
 use crc32fast::Hasher;
-use thiserror::Error;
 
 /// Bytes of a mark, and so the shortest payload.
 pub const MARK_BYTES: usize = 18;
@@ -32,17 +33,6 @@ pub struct Mark {
     pub time: u64,
 }
 
-/// Why bytes are no mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum MarkError {
-    /// Fewer bytes than a mark.
-    #[error("{0} bytes are too few for a mark's {MARK_BYTES}")]
-    Short(usize),
-    /// The check does not match: the bytes were changed, or are no mark.
-    #[error("the check does not match: the packet was changed, or is not the generator's")]
-    Changed,
-}
-
 /// Writes marks into payloads of one length, whose fill is there already.
 #[derive(Debug, Clone)]
 pub struct Marker {
@@ -53,9 +43,9 @@ impl Marker {
     /// For payloads that have this many bytes behind the mark.
     #[must_use]
     pub fn new(fill_bytes: usize) -> Marker {
-        let mut after_fill = Hasher::new();
-        after_fill.update(&fill(fill_bytes));
-        Marker { after_fill }
+        Marker {
+            after_fill: payload::after(&fill(fill_bytes)),
+        }
     }
 
     /// The bytes of a mark.
@@ -65,9 +55,7 @@ impl Marker {
         bytes[4..6].copy_from_slice(&mark.stream.to_be_bytes());
         bytes[6..10].copy_from_slice(&mark.sequence.to_be_bytes());
         bytes[10..].copy_from_slice(&mark.time.to_be_bytes());
-        let mut check = self.after_fill.clone();
-        check.update(&bytes[4..]);
-        bytes[..4].copy_from_slice(&check.finalize().to_be_bytes());
+        payload::seal(self.after_fill.clone(), &mut bytes);
         bytes
     }
 }
@@ -75,27 +63,16 @@ impl Marker {
 /// What stands behind a mark in a payload with this many bytes behind it.
 #[must_use]
 pub fn fill(bytes: usize) -> Vec<u8> {
-    (MARK_BYTES..MARK_BYTES + bytes)
-        .map(|index| (index as u8).wrapping_mul(197).wrapping_add(89))
-        .collect()
+    payload::fill(MARK_BYTES..MARK_BYTES + bytes)
 }
 
 impl Mark {
     /// Reads and checks one payload.
     ///
     /// # Errors
-    /// [`MarkError::Short`] under 18 bytes, [`MarkError::Changed`] when the check fails.
-    pub fn read(payload: &[u8]) -> Result<Mark, MarkError> {
-        let (mark, fill) = payload
-            .split_first_chunk::<MARK_BYTES>()
-            .ok_or(MarkError::Short(payload.len()))?;
-        let mut check = Hasher::new();
-        check.update(fill);
-        check.update(&mark[4..]);
-        let [c0, c1, c2, c3, m0, m1, s0, s1, s2, s3, time @ ..] = *mark;
-        if check.finalize() != u32::from_be_bytes([c0, c1, c2, c3]) {
-            return Err(MarkError::Changed);
-        }
+    /// [`PayloadError::Short`] under 18 bytes, [`PayloadError::Changed`] when the check fails.
+    pub fn read(payload: &[u8]) -> Result<Mark, PayloadError> {
+        let [_, _, _, _, m0, m1, s0, s1, s2, s3, time @ ..] = *payload::open::<MARK_BYTES>(payload)?;
         Ok(Mark {
             stream: u16::from_be_bytes([m0, m1]),
             sequence: u32::from_be_bytes([s0, s1, s2, s3]),
@@ -120,12 +97,12 @@ mod tests {
             prop_assert_eq!(Mark::read(&payload), Ok(mark));
             let bit = bit.index(payload.len() * 8);
             payload[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(Mark::read(&payload), Err(MarkError::Changed));
+            prop_assert_eq!(Mark::read(&payload), Err(PayloadError::Changed));
         }
     }
 
     #[test]
     fn what_is_too_short_is_no_mark() {
-        assert_eq!(Mark::read(&[0; 17]), Err(MarkError::Short(17)));
+        assert_eq!(Mark::read(&[0; 17]), Err(PayloadError::Short(17)));
     }
 }

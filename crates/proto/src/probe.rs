@@ -12,10 +12,9 @@
 //! | 4 | 4 | sequence number within the flow, from 0, wrapping |
 //! | 8 | 8 | intended send time, nanoseconds of the sender's monotonic clock |
 //! | 16 | rest | fill: byte *i* of the payload is `i * 197 + 89`, modulo 256 |
-//!
-//! The check runs over the fill first because the fill never changes: its CRC state is computed once a payload size, and
-//! stamping a datagram hashes 12 bytes instead of all of them.
 
+use crate::payload;
+pub use crate::payload::PayloadError;
 use crc32fast::Hasher;
 use thiserror::Error;
 
@@ -46,11 +45,8 @@ impl Stamp {
         if !(HEADER_BYTES..=LARGEST_PAYLOAD_BYTES).contains(&length) {
             return Err(SizeError(length));
         }
-        let template: Vec<u8> = (0..length)
-            .map(|index| (index as u8).wrapping_mul(197).wrapping_add(89))
-            .collect();
-        let mut after_fill = Hasher::new();
-        after_fill.update(&template[HEADER_BYTES..]);
+        let template = payload::fill(0..length);
+        let after_fill = payload::after(&template[HEADER_BYTES..]);
         Ok(Self { template, after_fill })
     }
 
@@ -68,9 +64,7 @@ impl Stamp {
         payload.copy_from_slice(&self.template);
         payload[4..8].copy_from_slice(&sequence.to_be_bytes());
         payload[8..16].copy_from_slice(&time.to_be_bytes());
-        let mut check = self.after_fill.clone();
-        check.update(&payload[4..16]);
-        payload[..4].copy_from_slice(&check.finalize().to_be_bytes());
+        payload::seal(self.after_fill.clone(), &mut payload[..HEADER_BYTES]);
     }
 }
 
@@ -83,33 +77,13 @@ pub struct Probe {
     pub time: u64,
 }
 
-/// Why bytes are not an intact probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum ProbeError {
-    /// Fewer bytes than a header.
-    #[error("{0} bytes are too few for a probe's {HEADER_BYTES}-byte header")]
-    Short(usize),
-    /// The check does not match: the bytes were changed, or are no probe.
-    #[error("the check does not match: the datagram was corrupted, or is no probe")]
-    Corrupted,
-}
-
 impl Probe {
     /// Reads and checks one payload.
     ///
     /// # Errors
-    /// [`ProbeError::Short`] under 16 bytes, [`ProbeError::Corrupted`] when the check fails.
-    pub fn read(payload: &[u8]) -> Result<Self, ProbeError> {
-        let (header, fill) = payload
-            .split_first_chunk::<HEADER_BYTES>()
-            .ok_or(ProbeError::Short(payload.len()))?;
-        let mut check = Hasher::new();
-        check.update(fill);
-        check.update(&header[4..]);
-        let [c0, c1, c2, c3, s0, s1, s2, s3, time @ ..] = *header;
-        if check.finalize() != u32::from_be_bytes([c0, c1, c2, c3]) {
-            return Err(ProbeError::Corrupted);
-        }
+    /// [`PayloadError::Short`] under 16 bytes, [`PayloadError::Changed`] when the check fails.
+    pub fn read(payload: &[u8]) -> Result<Self, PayloadError> {
+        let [_, _, _, _, s0, s1, s2, s3, time @ ..] = *payload::open::<HEADER_BYTES>(payload)?;
         Ok(Self {
             sequence: u32::from_be_bytes([s0, s1, s2, s3]),
             time: u64::from_be_bytes(time),
@@ -221,8 +195,8 @@ mod tests {
 
     #[test]
     fn a_short_answer_is_told_from_a_corrupted_one() {
-        assert_eq!(Probe::read(&[0; 15]), Err(ProbeError::Short(15)));
-        assert_eq!(Probe::read(&[0xff; 16]), Err(ProbeError::Corrupted));
+        assert_eq!(Probe::read(&[0; 15]), Err(PayloadError::Short(15)));
+        assert_eq!(Probe::read(&[0xff; 16]), Err(PayloadError::Changed));
     }
 
     proptest! {
@@ -240,7 +214,7 @@ mod tests {
             Stamp::new(length).unwrap().write(&mut payload, 7, 9);
             let bit = bit.index(length * 8);
             payload[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(Probe::read(&payload), Err(ProbeError::Corrupted));
+            prop_assert_eq!(Probe::read(&payload), Err(PayloadError::Changed));
         }
 
         #[test]

@@ -7,6 +7,7 @@
 
 pub mod date;
 pub mod diff;
+pub mod exposition;
 pub mod gate;
 pub mod html;
 pub mod page;

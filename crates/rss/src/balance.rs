@@ -104,7 +104,7 @@ pub fn rebalance(
     let (level, levelled) = level::reach(&present, bound, options.tolerance);
     let after = fewest::moves(&present, levelled, level);
     let entries: Vec<Bucket> = after
-        .all_buckets()
+        .bucket_of
         .iter()
         .map(|&bucket| Bucket::new(bucket as u16))
         .collect();

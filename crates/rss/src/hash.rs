@@ -153,28 +153,10 @@ impl FromStr for HashType {
 /// A hash and how it was made; hashes of different types do not compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hash {
-    value: u32,
-    hash_type: HashType,
-}
-
-impl Hash {
-    /// The hash `value` made as `hash_type` says.
-    #[must_use]
-    pub fn new(value: u32, hash_type: HashType) -> Hash {
-        Hash { value, hash_type }
-    }
-
     /// The 32 bits; the first bit of the Toeplitz sum is the most significant.
-    #[must_use]
-    pub fn value(self) -> u32 {
-        self.value
-    }
-
+    pub value: u32,
     /// How it was made.
-    #[must_use]
-    pub fn hash_type(self) -> HashType {
-        self.hash_type
-    }
+    pub hash_type: HashType,
 }
 
 impl fmt::Display for Hash {
@@ -238,7 +220,14 @@ mod tests {
 
     #[test]
     fn a_hash_prints_all_eight_digits() {
-        assert_eq!(Hash::new(0xdc9_d681, HashType::IPV4).to_string(), "0x0dc9d681");
+        assert_eq!(
+            Hash {
+                value: 0xdc9_d681,
+                hash_type: HashType::IPV4
+            }
+            .to_string(),
+            "0x0dc9d681"
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use thiserror::Error;
 /// Serialises as a document of schema [`Steering::SCHEMA`]; a document that does not [validate](Steering::validate) is
 /// refused when read. Fields a reader does not know are ignored, so that later versions may add some.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Document", try_from = "Document")]
+#[serde(tag = "schema", rename = "corelane/steering/1", try_from = "Document")]
 pub struct Steering {
     /// The hash key.
     pub key: Key,
@@ -53,8 +53,8 @@ impl Steering {
     }
 }
 
-/// [`Steering`] as it is written.
-#[derive(Serialize, Deserialize)]
+/// [`Steering`] as it is read.
+#[derive(Deserialize)]
 struct Document {
     schema: String,
     key: Key,
@@ -62,19 +62,6 @@ struct Document {
     table: IndirectionTable,
     cpus: Vec<u32>,
     generation: u64,
-}
-
-impl From<Steering> for Document {
-    fn from(steering: Steering) -> Document {
-        Document {
-            schema: Steering::SCHEMA.to_owned(),
-            key: steering.key,
-            hash_fields: steering.hash_fields,
-            table: steering.table,
-            cpus: steering.cpus,
-            generation: steering.generation,
-        }
-    }
 }
 
 impl TryFrom<Document> for Steering {
@@ -144,16 +131,13 @@ impl Steerer {
         for tuples in tuples.chunks(DESCRIBED_AT_ONCE) {
             self.toeplitz.hash_batch(tuples, fields, &mut hashes);
             flows.extend(tuples.iter().zip(hashes).map(|(tuple, value)| FlowMetadata {
-                hash: Hash::new(value, HashType::of(tuple, fields, protocol)),
+                hash: Hash {
+                    value,
+                    hash_type: HashType::of(tuple, fields, protocol),
+                },
                 bucket: self.table.bucket(value),
             }));
         }
-    }
-
-    /// Which fields are hashed.
-    #[must_use]
-    pub fn hash_fields(&self) -> HashFields {
-        self.hash_fields
     }
 
     /// From hash to bucket.
@@ -249,17 +233,17 @@ mod tests {
         steerer.describe(&tuples, Protocol::Udp, &mut flows);
         assert_eq!(flows.len(), tuples.len());
         for (flow, tuple) in flows.iter().zip(&tuples) {
-            assert_eq!(flow.hash.value(), steerer.hash_of(tuple));
+            assert_eq!(flow.hash.value, steerer.hash_of(tuple));
             assert_eq!(flow.bucket, steerer.bucket_of(tuple));
             let hash_type = match tuple {
                 Tuple::V4 { .. } => HashType::UDP_IPV4,
                 Tuple::V6 { .. } => HashType::UDP_IPV6,
             };
-            assert_eq!(flow.hash.hash_type(), hash_type);
+            assert_eq!(flow.hash.hash_type, hash_type);
         }
         steerer.describe(&tuples[..1], Protocol::Other, &mut flows);
         assert_eq!(flows.len(), 1);
-        assert_eq!(flows[0].hash.hash_type(), HashType::IPV6);
+        assert_eq!(flows[0].hash.hash_type, HashType::IPV6);
     }
 
     #[test]

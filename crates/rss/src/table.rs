@@ -31,11 +31,11 @@ impl fmt::Display for Bucket {
 
 /// Maps a hash to a bucket by its low bits: `entry = hash & (size - 1)`, as network interfaces do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Vec<Bucket>", try_from = "Vec<Bucket>")]
-pub struct IndirectionTable {
-    /// Between 1 and [`IndirectionTable::LARGEST`] of them, a power of two.
-    entries: Box<[Bucket]>,
-}
+#[serde(try_from = "Vec<Bucket>")]
+pub struct IndirectionTable(
+    /// Between 1 and [`IndirectionTable::LARGEST`] entries, a power of two.
+    Box<[Bucket]>,
+);
 
 impl IndirectionTable {
     /// Entries of the largest table taken. Devices have 128 (82599 datasheet, 7.1.2.8) to 2,048.
@@ -48,54 +48,50 @@ impl IndirectionTable {
             return Err(TableError::Buckets { size, buckets });
         }
         let entries = (0..size).map(|entry| Bucket((entry % buckets) as u16));
-        Ok(IndirectionTable {
-            entries: entries.collect(),
-        })
+        Ok(IndirectionTable(entries.collect()))
     }
 
     /// A table of these entries.
     pub fn from_entries(entries: Vec<Bucket>) -> Result<IndirectionTable, TableError> {
         check_size(entries.len())?;
-        Ok(IndirectionTable {
-            entries: entries.into(),
-        })
+        Ok(IndirectionTable(entries.into()))
     }
 
     /// How many entries there are, a power of two.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.entries.len()
+        self.0.len()
     }
 
     /// How many buckets the numbering spans: the highest bucket named, and one. A bucket below it may have no entry.
     #[must_use]
     pub fn buckets(&self) -> usize {
-        let highest = self.entries.iter().map(|bucket| bucket.index()).max();
+        let highest = self.0.iter().map(|bucket| bucket.index()).max();
         highest.map_or(0, |highest| highest + 1)
     }
 
     /// The entry that a hash falls on.
     #[must_use]
     pub fn entry(&self, hash: u32) -> usize {
-        hash as usize & (self.entries.len() - 1)
+        hash as usize & (self.0.len() - 1)
     }
 
     /// The bucket that a hash falls on.
     #[must_use]
     pub fn bucket(&self, hash: u32) -> Bucket {
-        self.entries[self.entry(hash)]
+        self.0[self.entry(hash)]
     }
 
     /// The bucket of every entry, in order.
     #[must_use]
     pub fn entries(&self) -> &[Bucket] {
-        &self.entries
+        &self.0
     }
 
     /// The shortest start of the table that, repeated, is the table. Only as many hash bits as index it matter.
     #[must_use]
     pub fn period(&self) -> &[Bucket] {
-        let mut period = &self.entries[..];
+        let mut period = &self.0[..];
         while let (first, second) = period.split_at(period.len() / 2)
             && first == second
         {
@@ -110,12 +106,6 @@ fn check_size(size: usize) -> Result<(), TableError> {
         Ok(())
     } else {
         Err(TableError::Size { size })
-    }
-}
-
-impl From<IndirectionTable> for Vec<Bucket> {
-    fn from(table: IndirectionTable) -> Vec<Bucket> {
-        table.entries.into()
     }
 }
 

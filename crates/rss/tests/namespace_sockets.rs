@@ -27,7 +27,7 @@ fn main() {
 #[cfg(target_os = "linux")]
 mod linux {
     use crate::common::namespace::{LOOPBACK, set_up_loopback};
-    use crate::common::sockets::{self, PATIENCE, group, try_attach};
+    use crate::common::sockets::{self, PATIENCE, group};
     use crate::common::vectors::suite;
     use corelane_rss::steer::{self, Families, Instruction};
     use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering, Tuple};
@@ -35,7 +35,7 @@ mod linux {
     use std::io::Read;
     use std::net::SocketAddr;
 
-    pub const TESTS: [(&str, fn()); 4] = [
+    pub const TESTS: [(&str, fn()); 3] = [
         ("the_kernel_agrees_for_random_keys_tables_and_fields", || {
             sockets::random_steerings_meet_the_oracle(0xbed);
         }),
@@ -46,10 +46,6 @@ mod linux {
         (
             "ipv6_extension_headers_are_stepped_over",
             ipv6_extension_headers_are_stepped_over,
-        ),
-        (
-            "programs_fit_the_option_memory_that_they_say_and_not_much_less",
-            programs_fit_the_option_memory_that_they_say_and_not_much_less,
         ),
     ];
 
@@ -93,37 +89,6 @@ mod linux {
                     sockets::send_ipv6_extensions(socket, hop_by_hop, destination).unwrap();
                 });
                 sockets::sources_meet_the_oracle(&steering, &group, sockets::LOOPBACK_V6, sources);
-            }
-        }
-    }
-
-    /// The limit is one of the namespace's own since Linux 6.8.
-    fn programs_fit_the_option_memory_that_they_say_and_not_much_less() {
-        const LIMIT: &str = "/proc/sys/net/core/optmem_max";
-        for (size, buckets) in [(1, 1), (128, 128), (128, 100), (2048, 256), (4096, 256)] {
-            let draw = |entry: u32| Bucket::new((entry.wrapping_mul(2_654_435_761) >> 12) as u16 % buckets);
-            let table = IndirectionTable::from_entries((0..size).map(draw).collect()).unwrap();
-            let steering = Steering {
-                table,
-                ..steering(HashFields::FourTuple, 0, 0)
-            };
-            let program = steer::program(&steering, Families::Both).unwrap();
-            for (limit, fits) in [
-                (program.option_memory(), true),
-                (program.option_memory() / 3, false),
-            ] {
-                if let Err(error) = std::fs::write(LIMIT, limit.to_string()) {
-                    eprintln!("skipped: {LIMIT} cannot be set in a namespace here ({error})");
-                    return;
-                }
-                let socket = Socket::new(Domain::IPV6, Type::DGRAM, None).unwrap();
-                socket.set_reuse_port(true).unwrap();
-                let attached = try_attach(&socket, &program);
-                assert_eq!(
-                    attached.is_ok(),
-                    fits,
-                    "{size} entries, limit {limit}: {attached:?}"
-                );
             }
         }
     }

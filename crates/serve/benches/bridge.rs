@@ -10,9 +10,9 @@ use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{Burst, FrameLayout, Link};
 use corelane_packet::Dissection;
 use corelane_serve::bridge::{
-    BURST, Classifier, Classify, Forwarder, OnMatch, Queues, Rule, Sides, Verdict, Verdicts, WorkerCounts,
+    BURST, Classifier, Classify, Forwarder, OnMatch, Queues, Rule, Sides, Verdict, WorkerCounts,
 };
-use corelane_table::post::{PostLock, PostOrder, PostPrefetch, PostTable};
+use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{AddressMap, ListOptions, Lookup, Placement, Prefetch, Seed, Value};
 use corelane_worker::CachePadded;
 use std::fmt::Write;
@@ -96,22 +96,19 @@ struct OneByOne<'table> {
 }
 
 impl Classify for OneByOne<'_> {
-    fn classify(&mut self, burst: &Burst<'_>, verdicts: &mut Verdicts) {
-        let order = PostOrder::Batches {
-            batch: 2,
-            prefetch: PostPrefetch::None,
-        };
+    fn classify(&mut self, burst: &Burst<'_>, passing: &mut Vec<u32>) {
         for (number, frame) in burst.iter().enumerate() {
             if let Ok(dissection) = Dissection::of(frame)
                 && let (IpAddr::V4(source), IpAddr::V4(destination)) =
                     (dissection.source(), dissection.destination())
             {
                 let mut answers = [None; 2];
+                let keys = [source, destination];
                 self.table
-                    .lookup(&[source, destination], order, PostLock::None, &mut answers);
+                    .lookup_batch(&keys, PostPrefetch::None, PostLock::None, &mut answers);
                 black_box(answers);
             }
-            verdicts.passing.push(number as u32);
+            passing.push(number as u32);
         }
     }
 }
@@ -177,10 +174,7 @@ impl Bench {
         for _ in 0..self.bursts {
             let keys = self.next_keys();
             let started = Instant::now();
-            reader
-                .table()
-                .v4()
-                .lookup(&keys, Prefetch::default(), &mut answers);
+            reader.table().v4.lookup(&keys, Prefetch::default(), &mut answers);
             took.push(started.elapsed().as_secs_f64());
             black_box(&answers);
         }

@@ -18,20 +18,23 @@ impl CauseCounters {
 
     /// The causes that there were.
     pub(crate) fn named(&self) -> BTreeMap<String, u64> {
-        let names = FailureCounts::default().by_cause();
-        named(names.iter().map(|(cause, _)| *cause).zip(&self.0))
+        named(self.by_cause())
     }
 
-    /// Failures of all causes.
-    pub(crate) fn total(&self) -> u64 {
-        self.0.iter().map(Counter::get).sum()
+    /// All causes with their counts.
+    pub(crate) fn by_cause(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = FailureCounts::default().by_cause().into_iter();
+        names
+            .zip(&self.0)
+            .map(|((cause, _), counter)| (cause, counter.get()))
     }
 }
 
-/// Counters that are not at zero, under their names.
-pub(crate) fn named<'a>(counters: impl Iterator<Item = (&'a str, &'a Counter)>) -> BTreeMap<String, u64> {
-    counters
-        .map(|(name, counter)| (name.to_owned(), counter.get()))
+/// Counts that are not zero, under their names.
+pub(crate) fn named<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
+    counts
+        .into_iter()
         .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| (name.to_owned(), count))
         .collect()
 }

@@ -6,12 +6,14 @@
 pub mod bridge;
 mod causes;
 pub mod http;
-mod listeners;
 pub mod packets;
 mod server;
 mod service;
+mod streams;
 pub mod tcp;
 pub mod udp;
+mod words;
 
-pub use listeners::ListenError;
-pub use server::{Server, TableError};
+pub use server::{ServeError, Server, TableError};
+pub use streams::{ConnectionCounts, Listening, StreamServer, StreamsServed};
+pub use words::{UnknownWord, read_word};

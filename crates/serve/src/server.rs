@@ -1,12 +1,17 @@
 //! What all servers have in common: a plan in; counts at any time, and at the end, out.
 
-use crate::udp::FlowCounts;
+use crate::http::{AccessLogError, TlsError};
+use crate::udp::{Answers, FlowCounts, Model};
 use corelane_rss::IndirectionTable;
+use corelane_rss::steer::SteerError;
+use corelane_worker::crew::CrewError;
+use corelane_worker::group::GroupError;
 use corelane_worker::steered::{ChangeError, SteeredGroup};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use thiserror::Error;
 
 /// A server that is running. Dropping it stops it.
@@ -70,7 +75,7 @@ pub trait Server: Sized {
     fn stop(self) -> Result<Self::Served, Self::Error>;
 }
 
-/// Why the table of a server did not change, or cannot change.
+/// Why the table of a server did not change.
 #[derive(Debug, Error)]
 pub enum TableError {
     /// Nothing that a table steers.
@@ -79,7 +84,59 @@ pub enum TableError {
     /// A table that does not fit the server.
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// The group cannot be kept to change its table later.
-    #[error("cannot duplicate a socket of the group: {0}")]
-    Duplicate(#[source] io::Error),
+}
+
+/// Why a server of datagrams or connections could not start or go on.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The sockets of the group could not be had.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// No steering program for this table.
+    #[error(transparent)]
+    Steer(#[from] SteerError),
+    /// Buckets without a CPU each.
+    #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU a bucket")]
+    Cpus {
+        /// Buckets of the table.
+        buckets: usize,
+        /// CPUs of the document.
+        cpus: usize,
+    },
+    /// A socket that was opened would not be used as it has to be.
+    #[error("cannot {what}: {error}")]
+    Socket {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A thread (`bucket 3`, or `reader`) could not start or go on.
+    #[error(transparent)]
+    Crew(#[from] CrewError),
+    /// There is no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// There is no access log.
+    #[error(transparent)]
+    AccessLog(#[from] AccessLogError),
+    /// A way to answer that takes a socket of the bucket's own.
+    #[error(
+        "answers by {answers} take exact steering, not the model {model}: give another way to answer, or --model exact"
+    )]
+    Answers {
+        /// The way asked for.
+        answers: Answers,
+        /// The model asked for.
+        model: Model,
+    },
+    /// A socket on all addresses does not know which of them a datagram was for.
+    #[error(
+        "the hash of a datagram takes the address that it was sent to: listen on one address, not on {address}"
+    )]
+    NoTuple {
+        /// The address asked for.
+        address: SocketAddr,
+    },
 }

@@ -1,11 +1,16 @@
-//! The threads of a server of datagrams or connections: sockets and what serves them come in, one pinned thread each runs
-//! the one loop of all servers.
+//! What servers of datagrams and of connections share: the check of their steering, the group that their sockets are, and
+//! the one loop that each of their pinned threads runs.
 
+use crate::server::ServeError;
+use corelane_rss::Steering;
+use corelane_rss::steer::Families;
 use corelane_worker::crew::{Crew, CrewError, Job, ReadyCell};
 use corelane_worker::engine::{Engine, EngineKind, EngineSettings, Event, Handler, Id, Ops};
+use corelane_worker::steered::SteeredGroup;
 use corelane_worker::{Time, WorkerSettings};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,8 +18,41 @@ use std::time::Duration;
 /// The longest that a thread waits before it publishes its counts again: those of an idle server are no older.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
+/// The buckets of a steering document, each of which has a CPU.
+pub(crate) fn buckets(steering: &Steering) -> Result<usize, ServeError> {
+    let (buckets, cpus) = (steering.table.buckets(), steering.cpus.len());
+    if cpus != buckets {
+        return Err(ServeError::Cpus { buckets, cpus });
+    }
+    Ok(buckets)
+}
+
+/// The packets that reach sockets on this address.
+pub(crate) fn families(address: SocketAddr) -> Families {
+    match address {
+        SocketAddr::V4(_) => Families::V4,
+        SocketAddr::V6(_) => Families::V6,
+    }
+}
+
+/// The group that these steered sockets are; none where there is one socket, and nothing to choose.
+pub(crate) fn steered(
+    sockets: &[impl AsFd],
+    address: SocketAddr,
+    steering: &Steering,
+) -> Result<Option<SteeredGroup>, ServeError> {
+    let [member, _, ..] = sockets else {
+        return Ok(None);
+    };
+    let group = SteeredGroup::new(member, sockets.len(), families(address), steering.clone());
+    group.map(Some).map_err(|error| ServeError::Socket {
+        what: "duplicate a socket of the group",
+        error,
+    })
+}
+
 /// What serves the sockets of one thread: a handler of events, and what the thread's loop calls between turns.
-pub(crate) trait Service: Handler {
+pub trait Service: Handler {
     /// Registers the sockets that were handed over. Called once, on the service's thread.
     fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()>;
 
@@ -26,8 +64,8 @@ pub(crate) trait Service: Handler {
     /// A turn has ended: acts on deadlines that have passed.
     fn turned(&mut self, _ops: &mut Ops, _now: Time) {}
 
-    /// Publishes counts, those of the engine among them; for the last time where `last`.
-    fn publish(&mut self, _ops: &Ops, _last: bool) {}
+    /// Publishes counts, those of the engine among them.
+    fn publish(&mut self, _ops: &Ops) {}
 
     /// Whether the loop ends; `stopping` when the server is to stop.
     fn is_done(&self, stopping: bool) -> bool {
@@ -83,12 +121,12 @@ impl<S: Service> Job for ServiceLoop<S> {
             engine.turn(until, service)?;
             now = engine.now();
             service.turned(engine.ops(), now);
-            service.publish(engine.ops(), false);
+            service.publish(engine.ops());
         }
         service.shutdown(engine.ops());
         // Sends what is queued; nobody handles what arrives meanwhile.
         engine.turn(now, &mut |_: &mut Ops, _: Time, _: Id, _: Event<'_>| {})?;
-        service.publish(engine.ops(), true);
+        service.publish(engine.ops());
         Ok(())
     }
 }

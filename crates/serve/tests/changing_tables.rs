@@ -1,9 +1,9 @@
 //! Servers whose table changes under their clients: no request is lost, and each worker gets what the table in force says.
 
-use crate::common::{Answer, anywhere, connect, engines, steering};
+use crate::common::{Answer, anywhere, connect, engines, http_plan, steering};
 use corelane_rss::{Bucket, IndirectionTable, Tuple};
 use corelane_serve::Server;
-use corelane_serve::http::{HttpPlan, HttpServer};
+use corelane_serve::http::HttpServer;
 use corelane_serve::udp::{UdpPlan, UdpServer};
 use std::io::Write;
 use std::net::UdpSocket;
@@ -23,11 +23,7 @@ fn turned(by: u32) -> IndirectionTable {
 #[test]
 fn http_requests_are_all_answered_while_the_table_changes() {
     for engine in engines() {
-        let mut server = HttpServer::start(HttpPlan {
-            engine: Some(engine),
-            ..HttpPlan::new(anywhere(), steering(2))
-        })
-        .unwrap();
+        let mut server = HttpServer::start(http_plan(engine, 2)).unwrap();
         let address = server.address();
         let stop = AtomicBool::new(false);
         let asked = thread::scope(|scope| {

@@ -1,8 +1,9 @@
 //! `serve::http` as clients see it: objects, framing, limits, deadlines.
 
-use crate::common::{Answer, anywhere, connect, engines, exchange, steering};
+use crate::common::{Answer, connect, engines, exchange, http_plan};
+use corelane_proto::http::pattern;
 use corelane_serve::Server;
-use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, pattern_byte};
+use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer};
 use corelane_worker::engine::EngineKind;
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -10,9 +11,8 @@ use std::time::{Duration, Instant};
 
 fn start(engine: EngineKind, limits: HttpLimits) -> HttpServer {
     let plan = HttpPlan {
-        engine: Some(engine),
         limits,
-        ..HttpPlan::new(anywhere(), steering(2))
+        ..http_plan(engine, 2)
     };
     HttpServer::start(plan).unwrap()
 }
@@ -28,7 +28,7 @@ fn on_each_engine(limits: HttpLimits, test: impl Fn(&mut HttpServer)) -> Vec<Htt
 }
 
 fn pattern(length: usize) -> Vec<u8> {
-    (0..length as u64).map(pattern_byte).collect()
+    (0..length as u64).map(pattern::byte).collect()
 }
 
 fn get(server: &HttpServer, target: &str) -> Answer {
@@ -85,7 +85,7 @@ fn pipelined_requests_are_answered_in_order() {
         writing.join().unwrap();
     });
     for served in served {
-        assert_eq!(served.requests(), ALL as u64);
+        assert_eq!(served.sum(|bucket| bucket.requests), ALL as u64);
         assert!(served.errors().is_empty(), "{:?}", served.errors());
     }
 }

@@ -1,6 +1,6 @@
 //! `serve::http` with a folder: whole files, parts, conditions, and nothing outside.
 
-use crate::common::{Answer, anywhere, connect, engines, steering};
+use crate::common::{Answer, connect, engines, http_plan};
 use corelane_serve::Server;
 use corelane_serve::http::{HttpPlan, HttpServer};
 use std::io::Write;
@@ -10,9 +10,8 @@ use std::path::Path;
 fn on_each_engine(root: &Path, test: impl Fn(&HttpServer)) {
     for engine in engines() {
         let plan = HttpPlan {
-            engine: Some(engine),
             root: Some(root.to_owned()),
-            ..HttpPlan::new(anywhere(), steering(2))
+            ..http_plan(engine, 2)
         };
         let server = HttpServer::start(plan).unwrap();
         test(&server);

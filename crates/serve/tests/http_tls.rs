@@ -1,8 +1,9 @@
 //! `serve::http` over TLS, with certificates of its own and given ones.
 
-use crate::common::{Answer, anywhere, connect, engines, exchange, steering};
+use crate::common::{Answer, anywhere, connect, engines, exchange, http_plan, steering};
+use corelane_proto::http::pattern;
 use corelane_serve::Server;
-use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan, pattern_byte};
+use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream, StreamOwned};
 use std::io::{Read, Write};
@@ -61,10 +62,9 @@ fn objects_and_files_come_encrypted() {
         .flat_map(|engine| [(engine, None), (engine, Some(folder.path()))])
     {
         let plan = HttpPlan {
-            engine: Some(engine),
             tls: Some(tls.clone()),
             root: root.map(Into::into),
-            ..HttpPlan::new(anywhere(), steering(2))
+            ..http_plan(engine, 2)
         };
         let server = HttpServer::start(plan).unwrap();
         let mut session =
@@ -78,7 +78,7 @@ fn objects_and_files_come_encrypted() {
             for length in [1, 5_000, 3_000_000] {
                 write!(stream, "GET /size/{length} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
                 let body = Answer::read(&mut stream, false).body;
-                assert!(body == (0..length).map(pattern_byte).collect::<Vec<_>>());
+                assert!(body == (0..length).map(pattern::byte).collect::<Vec<_>>());
             }
             let body = content.repeat(2);
             write!(
@@ -112,10 +112,9 @@ fn with_session(
     let (tls, trusting) = certificate(folder.path());
     let run = |engine| {
         let plan = HttpPlan {
-            engine: Some(engine),
             tls: Some(tls.clone()),
             limits,
-            ..HttpPlan::new(anywhere(), steering(1))
+            ..http_plan(engine, 1)
         };
         let server = HttpServer::start(plan).unwrap();
         let name = ServerName::try_from("localhost").unwrap();
@@ -187,9 +186,8 @@ fn the_end_of_the_server_is_told_where_answers_are_whole() {
 fn what_is_no_tls_is_counted_and_closed() {
     for engine in engines() {
         let plan = HttpPlan {
-            engine: Some(engine),
             tls: Some(TlsPlan::SelfSigned),
-            ..HttpPlan::new(anywhere(), steering(1))
+            ..http_plan(engine, 1)
         };
         let server = HttpServer::start(plan).unwrap();
         let answer = exchange(server.address(), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -3,6 +3,7 @@
 mod bridge;
 mod changing_tables;
 mod common;
+mod documents;
 mod http;
 mod http_files;
 mod http_tls;

@@ -9,11 +9,8 @@ use std::time::{Duration, Instant};
 
 fn start(mode: TcpMode) -> Vec<TcpServer> {
     let start = |engine| {
-        let plan = TcpPlan {
-            engine: Some(engine),
-            stall_ms: 50,
-            ..TcpPlan::new(anywhere(), mode, steering(2))
-        };
+        let mut plan = TcpPlan::new(anywhere(), mode, steering(2));
+        (plan.listening.engine, plan.stall_ms) = (Some(engine), 50);
         TcpServer::start(plan).unwrap()
     };
     engines().into_iter().map(start).collect()
@@ -43,12 +40,12 @@ fn a_sink_takes_every_byte_and_sends_none() {
             assert!(nothing.is_empty());
         }
         until(&mut server, "all are closed", |served| {
-            served.sum(|bucket| bucket.open) == 0
+            served.sum(|bucket| bucket.connections.open) == 0
         });
         let served = server.stop().unwrap();
-        assert_eq!(served.sum(|bucket| bucket.accepted), 8);
-        assert_eq!(served.sum(|bucket| bucket.bytes_received), 8_000_000);
-        assert_eq!(served.sum(|bucket| bucket.bytes_sent), 0);
+        assert_eq!(served.sum(|bucket| bucket.connections.accepted), 8);
+        assert_eq!(served.sum(|bucket| bucket.connections.bytes_received), 8_000_000);
+        assert_eq!(served.sum(|bucket| bucket.connections.bytes_sent), 0);
     }
 }
 
@@ -75,7 +72,7 @@ fn an_echo_gives_every_byte_back_even_to_whoever_reads_late() {
                 .all(|(piece, number)| piece.iter().all(|byte| *byte == number))
         );
         let served = server.stop().unwrap();
-        assert_eq!(served.sum(|bucket| bucket.bytes_sent), 20_000_000);
+        assert_eq!(served.sum(|bucket| bucket.connections.bytes_sent), 20_000_000);
         assert!(served.sum(|bucket| bucket.stalls) >= 1);
     }
 }
@@ -89,14 +86,19 @@ fn a_source_that_is_told_the_end_sends_what_it_counts_and_no_more() {
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
         until(&mut server, "it is gone", |served| {
-            served.sum(|bucket| bucket.open) == 0
+            served.sum(|bucket| bucket.connections.open) == 0
         });
         let served = server.stop().unwrap();
         assert_eq!(
-            served.sum(|bucket| bucket.bytes_sent),
+            served.sum(|bucket| bucket.connections.bytes_sent),
             (1 << 20) + rest.len() as u64
         );
-        assert!(served.buckets.iter().all(|bucket| bucket.broken.is_empty()));
+        assert!(
+            served
+                .buckets
+                .iter()
+                .all(|bucket| bucket.connections.broken.is_empty())
+        );
     }
 }
 
@@ -114,10 +116,10 @@ fn a_source_sends_until_the_client_leaves() {
         });
         drop(stream);
         until(&mut server, "it is gone", |served| {
-            served.sum(|bucket| bucket.open) == 0
+            served.sum(|bucket| bucket.connections.open) == 0
         });
         let served = server.stop().unwrap();
-        assert!(served.sum(|bucket| bucket.bytes_sent) >= 50 << 20);
+        assert!(served.sum(|bucket| bucket.connections.bytes_sent) >= 50 << 20);
         assert_eq!(served.sum(|bucket| bucket.stalled), 0);
     }
 }

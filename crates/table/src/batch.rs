@@ -71,15 +71,7 @@ pub trait Lookup {
 /// places to be computed in vectors.
 pub(crate) const BLOCK: usize = 32;
 
-/// The keys of a call and those after them, as one row.
-#[derive(Clone, Copy)]
-pub(crate) struct Row<'a, K> {
-    keys: &'a [K],
-    upcoming: &'a [K],
-    distance: usize,
-}
-
-/// Keys of a row that are worked on together, and those to ask for meanwhile.
+/// Keys that are worked on together, and those to ask for meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a, K> {
     /// The number of the first key in its call.
@@ -90,36 +82,28 @@ pub(crate) struct Block<'a, K> {
     pub(crate) ahead: [&'a [K]; 2],
 }
 
-impl<'a, K> Row<'a, K> {
-    /// The row of one call of [`Lookup::lookup_then`].
-    #[inline(always)]
-    pub(crate) fn new(keys: &'a [K], upcoming: &'a [K], prefetch: Prefetch) -> Row<'a, K> {
-        let distance = prefetch.distance().unwrap_or(usize::MAX / 2);
-        Row {
-            keys,
-            upcoming,
-            distance,
+/// All keys of one call of [`Lookup::lookup_then`], in blocks.
+#[inline(always)]
+pub(crate) fn blocks<'a, K>(
+    keys: &'a [K],
+    upcoming: &'a [K],
+    prefetch: Prefetch,
+) -> impl Iterator<Item = Block<'a, K>> {
+    let distance = prefetch.distance().unwrap_or(usize::MAX / 2);
+    let count = keys.len();
+    (0..count).step_by(BLOCK).map(move |first| {
+        let last = count.min(first + BLOCK);
+        let (from, to) = (first + distance, last + distance);
+        let later = |index: usize| index.saturating_sub(count).min(upcoming.len());
+        Block {
+            first,
+            keys: &keys[first..last],
+            ahead: [
+                &keys[from.min(count)..to.min(count)],
+                &upcoming[later(from)..later(to)],
+            ],
         }
-    }
-
-    /// All keys of the call, in blocks.
-    #[inline(always)]
-    pub(crate) fn blocks(self) -> impl Iterator<Item = Block<'a, K>> {
-        let count = self.keys.len();
-        (0..count).step_by(BLOCK).map(move |first| {
-            let last = count.min(first + BLOCK);
-            let (from, to) = (first + self.distance, last + self.distance);
-            let later = |index: usize| index.saturating_sub(count).min(self.upcoming.len());
-            Block {
-                first,
-                keys: &self.keys[first..last],
-                ahead: [
-                    &self.keys[from.min(count)..to.min(count)],
-                    &self.upcoming[later(from)..later(to)],
-                ],
-            }
-        })
-    }
+    })
 }
 
 #[cfg(test)]
@@ -135,8 +119,7 @@ mod tests {
                 let mut worked = Vec::new();
                 for start in (0..keys.len()).step_by(call) {
                     let end = keys.len().min(start + call);
-                    let row = Row::new(&keys[start..end], &keys[end..], Prefetch::Ahead(distance));
-                    for block in row.blocks() {
+                    for block in blocks(&keys[start..end], &keys[end..], Prefetch::Ahead(distance)) {
                         assert_eq!(block.first + start, worked.len());
                         worked.extend(block.keys);
                         asked.extend(block.ahead.concat());
@@ -149,7 +132,7 @@ mod tests {
                 );
             }
         }
-        let row = Row::new(&keys, &keys, Prefetch::None);
-        assert!(row.blocks().all(|block| block.ahead.concat().is_empty()));
+        let mut blocks = blocks(&keys, &keys, Prefetch::None);
+        assert!(blocks.all(|block| block.ahead.concat().is_empty()));
     }
 }

@@ -16,11 +16,11 @@
 //! let mut reader = map.reader();
 //! let sources = ["192.0.2.1".parse()?, "198.51.100.9".parse()?, "203.0.113.1".parse()?];
 //! let mut answers = [None; 3];
-//! reader.table().v4().lookup(&sources, Prefetch::default(), &mut answers);
+//! reader.table().v4.lookup(&sources, Prefetch::default(), &mut answers);
 //! assert_eq!(answers.map(|value| value.map(|value| value.get())), [Some(0), Some(7), None]);
 //!
 //! map.remove("192.0.2.1".parse()?);
-//! assert_eq!(reader.table().v4().get(sources[0]), None);
+//! assert_eq!(reader.table().v4.get(sources[0]), None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -40,7 +40,6 @@ mod memory;
 mod mix;
 pub mod post;
 mod prefix;
-mod publish;
 mod value;
 
 pub use address::{Address, Prefix, PrefixError};
@@ -53,9 +52,8 @@ pub use flow::{FlowKey, FlowMap, FlowTable};
 pub use list::{
     BadLine, BadLines, BadReason, IpPrefix, ListError, ListFormat, ListOptions, ListSummary, read_list,
 };
-pub use map::Map;
+pub use map::{Map, Reader};
 pub use memory::{GrantedPages, MemoryError, Pages, Placement, prefetch};
 pub use mix::Seed;
 pub use prefix::{PrefixMap, PrefixTable};
-pub use publish::Reader;
 pub use value::{Value, ValueError};

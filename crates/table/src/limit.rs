@@ -1,7 +1,7 @@
 //! The limit that lookups are measured against: random keys enter, one word of a random line for each leaves, summed.
 
-use crate::batch::{Prefetch, Row};
-use crate::memory::{GrantedPages, Line, MemoryError, Placement, Region, Word, prefetch};
+use crate::batch::{Prefetch, blocks};
+use crate::memory::{Line, MemoryError, Placement, Region, Word, prefetch};
 use std::net::Ipv4Addr;
 
 /// Memory that is read one random line a key, and nothing else: what no table of one line a lookup can beat on this
@@ -26,11 +26,10 @@ impl RandomLines {
     /// Reads a line for each key, asking for those ahead. Keys should be random: their highest bits choose the line.
     #[must_use]
     pub fn read(&self, keys: &[Ipv4Addr], ahead: Prefetch) -> u64 {
-        let row = Row::new(keys, &[], ahead);
         for key in &keys[..ahead.distance().unwrap_or(0).min(keys.len())] {
             prefetch(self.line(*key));
         }
-        row.blocks().fold(0, |sum, block| {
+        blocks(keys, &[], ahead).fold(0, |sum, block| {
             let mut ahead = block.ahead.into_iter().flatten();
             let words = block.keys.iter().map(|key| {
                 if let Some(ahead) = ahead.next() {
@@ -59,12 +58,6 @@ impl RandomLines {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.lines.bytes()
-    }
-
-    /// The pages that hold it.
-    #[must_use]
-    pub fn pages(&self) -> GrantedPages {
-        self.lines.pages()
     }
 
     #[inline(always)]

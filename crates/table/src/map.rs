@@ -1,22 +1,63 @@
-//! A map with its one writer: changes go in here, [`Reader`]s see them.
+//! A map with its one writer: changes go in here, [`Reader`]s see them. A whole table is replaced while readers run: the
+//! writer publishes, each reader takes what is current before a batch.
 
 use crate::memory::MemoryError;
-use crate::publish::{Publisher, Reader};
+use arc_swap::{ArcSwap, Cache};
 use std::fmt;
+use std::ptr;
 use std::sync::Arc;
+
+/// A reader's view of a table that one writer changes and may replace: one for each thread, cloned freely.
+///
+/// A reader takes no lock and writes nothing that others read. Within one call of [`table`](Reader::table) it sees one
+/// table; entries that the writer changes in it appear at once, a replacement appears at the next call. A table that was
+/// replaced lives until no reader holds it, so a reader that rests for long should be dropped.
+pub struct Reader<T> {
+    cache: Cache<Arc<ArcSwap<T>>, Arc<T>>,
+}
+
+impl<T> Reader<T> {
+    /// The table that is current now: to be asked for once per batch.
+    #[inline]
+    pub fn table(&mut self) -> &T {
+        self.cache.load()
+    }
+}
+
+impl<T> Clone for Reader<T> {
+    fn clone(&self) -> Reader<T> {
+        Reader {
+            cache: self.cache.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Reader<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Reader").finish_non_exhaustive()
+    }
+}
 
 /// A map with one writer, which is whoever has this, and any number of [`Reader`]s, which go on while it changes.
 ///
-/// Used as [`ExactMap`](crate::ExactMap), [`PrefixMap`](crate::PrefixMap) and [`FlowMap`](crate::FlowMap).
+/// Used as [`ExactMap`](crate::ExactMap), [`PrefixMap`](crate::PrefixMap), [`AddressMap`](crate::AddressMap) and
+/// [`FlowMap`](crate::FlowMap).
 pub struct Map<W: Writer> {
-    writer: W,
-    publisher: Publisher<W::Table>,
+    pub(crate) writer: W,
+    current: Arc<ArcSwap<W::Table>>,
+    /// Replaced tables that readers may still hold. The writer frees them, because giving back much memory takes longer
+    /// than a reader of packets may pause.
+    retired: Vec<Arc<W::Table>>,
 }
 
 /// What a kind of map does to its tables. In a private module, so that no other type implements it.
 pub trait Writer {
     /// What readers see.
     type Table;
+    /// What is mapped.
+    type Key;
+    /// What it is mapped to.
+    type Value;
 
     /// The table of now: another one after the writer outgrew the one before.
     fn table(&self) -> &Arc<Self::Table>;
@@ -26,18 +67,32 @@ pub trait Writer {
 
     /// Bytes of the table and of what the writer keeps as large as it.
     fn memory_bytes(&self) -> usize;
+
+    /// See [`Map::insert`].
+    fn insert(&mut self, key: Self::Key, value: Self::Value) -> Result<Option<Self::Value>, MemoryError>;
+
+    /// See [`Map::remove`].
+    fn remove(&mut self, key: Self::Key) -> Option<Self::Value>;
+
+    /// See [`Map::iter`].
+    fn iter(&self) -> impl Iterator<Item = (Self::Key, Self::Value)>;
 }
 
 impl<W: Writer> Map<W> {
     pub(crate) fn of_writer(writer: W) -> Map<W> {
-        let publisher = Publisher::new(Arc::clone(writer.table()));
-        Map { writer, publisher }
+        Map {
+            current: Arc::new(ArcSwap::new(Arc::clone(writer.table()))),
+            writer,
+            retired: Vec::new(),
+        }
     }
 
     /// A view for one more thread.
     #[must_use]
     pub fn reader(&self) -> Reader<W::Table> {
-        self.publisher.reader()
+        Reader {
+            cache: Cache::new(Arc::clone(&self.current)),
+        }
     }
 
     /// The table as it is now, for the writer's own lookups.
@@ -64,29 +119,46 @@ impl<W: Writer> Map<W> {
         self.writer.memory_bytes()
     }
 
+    /// Maps a key to a value, and returns the one that it mapped to before.
+    ///
+    /// # Errors
+    /// When the map must grow and there is no memory for it; it is then as it was.
+    pub fn insert(&mut self, key: W::Key, value: W::Value) -> Result<Option<W::Value>, MemoryError> {
+        self.change(|writer| writer.insert(key, value))
+    }
+
+    /// Removes a key, and returns what it mapped to. The addresses of a prefix then map to what the prefix around it says.
+    pub fn remove(&mut self, key: W::Key) -> Option<W::Value> {
+        self.change(|writer| writer.remove(key))
+    }
+
+    /// Every key and its value, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (W::Key, W::Value)> {
+        self.writer.iter()
+    }
+
     /// Takes over the entries of another map, all at once for readers of this one: a batch sees the old map or the new
     /// one, never parts of both. Readers of the other map see no more changes.
     pub fn replace(&mut self, other: Map<W>) {
-        self.writer = other.writer;
-        self.publisher.update(self.writer.table());
+        self.change(|writer| *writer = other.writer);
     }
 
-    /// Frees replaced tables that no reader holds any more, and says how many are still held. Every change does this too.
+    /// Frees replaced tables that no reader holds any more, and returns how many are still held. Every change does this
+    /// too.
     pub fn reclaim(&mut self) -> usize {
-        self.publisher.reclaim()
+        // A count of one cannot rise again: nobody else has a way to the table.
+        self.retired.retain(|table| Arc::strong_count(table) > 1);
+        self.retired.len()
     }
 
-    pub(crate) fn writer(&self) -> &W {
-        &self.writer
-    }
-
-    /// Lets the writer change its table, and publishes the one that it has then.
-    pub(crate) fn change<T>(
-        &mut self,
-        change: impl FnOnce(&mut W) -> Result<T, MemoryError>,
-    ) -> Result<T, MemoryError> {
+    /// Lets the writer change its table, and publishes the one that it has then, if it is another.
+    pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut W) -> T) -> T {
         let result = change(&mut self.writer);
-        self.publisher.update(self.writer.table());
+        let table = self.writer.table();
+        if !ptr::eq(Arc::as_ptr(table), Arc::as_ptr(&self.current.load())) {
+            self.retired.push(self.current.swap(Arc::clone(table)));
+        }
+        self.reclaim();
         result
     }
 }
@@ -98,5 +170,57 @@ impl<W: Writer> fmt::Debug for Map<W> {
             .field("len", &self.len())
             .field("memory_bytes", &self.memory_bytes());
         fields.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A writer whose table is a number, which every insertion replaces.
+    struct Number(Arc<u32>);
+
+    impl Writer for Number {
+        type Table = u32;
+        type Key = ();
+        type Value = u32;
+
+        fn table(&self) -> &Arc<u32> {
+            &self.0
+        }
+
+        fn len(&self) -> usize {
+            1
+        }
+
+        fn memory_bytes(&self) -> usize {
+            0
+        }
+
+        fn insert(&mut self, _key: (), value: u32) -> Result<Option<u32>, MemoryError> {
+            self.0 = Arc::new(value);
+            Ok(None)
+        }
+
+        fn remove(&mut self, _key: ()) -> Option<u32> {
+            None
+        }
+
+        fn iter(&self) -> impl Iterator<Item = ((), u32)> {
+            std::iter::empty()
+        }
+    }
+
+    #[test]
+    fn a_reader_sees_a_replacement_at_its_next_call_and_the_old_table_lives_until_then() {
+        let mut map = Map::of_writer(Number(Arc::new(1)));
+        let (mut first, mut second) = (map.reader(), map.reader());
+        assert_eq!((*first.table(), *second.table()), (1, 1));
+        map.insert((), 2).unwrap();
+        assert_eq!(map.reclaim(), 1);
+        assert_eq!(*first.table(), 2);
+        assert_eq!(map.reclaim(), 1);
+        assert_eq!(*second.table(), 2);
+        assert_eq!(map.reclaim(), 0);
     }
 }

@@ -39,14 +39,16 @@ pub struct Mix32 {
     between: u32,
 }
 
-impl Mix32 {
-    pub(crate) fn new(seed: Seed) -> Mix32 {
+impl From<Seed> for Mix32 {
+    fn from(seed: Seed) -> Mix32 {
         Mix32 {
             before: seed.0 as u32,
             between: (seed.0 >> 32) as u32,
         }
     }
+}
 
+impl Mix32 {
     #[inline(always)]
     pub(crate) fn mix(self, key: u32) -> u32 {
         let mixed = key ^ self.before;
@@ -87,14 +89,16 @@ pub struct Mix128 {
     rounds: [u64; 3],
 }
 
-impl Mix128 {
-    pub(crate) fn new(seed: Seed) -> Mix128 {
+impl From<Seed> for Mix128 {
+    fn from(seed: Seed) -> Mix128 {
         let second = seed.next();
         Mix128 {
             rounds: [seed.0, second.0, second.next().0],
         }
     }
+}
 
+impl Mix128 {
     #[inline(always)]
     pub(crate) fn mix(self, upper: u64, lower: u64) -> (u64, u64) {
         let upper = upper.wrapping_add(fold(lower ^ self.rounds[0], GOLDEN));
@@ -149,9 +153,9 @@ mod tests {
     proptest! {
         #[test]
         fn mixes_are_bijections(seed: u64, upper: u64, lower: u64) {
-            let small = Mix32::new(Seed(seed));
+            let small = Mix32::from(Seed(seed));
             prop_assert_eq!(small.unmix(small.mix(lower as u32)), lower as u32);
-            let large = Mix128::new(Seed(seed));
+            let large = Mix128::from(Seed(seed));
             let (mixed_upper, mixed_lower) = large.mix(upper, lower);
             prop_assert_eq!(large.unmix(mixed_upper, mixed_lower), (upper, lower));
         }
@@ -172,7 +176,7 @@ mod tests {
     #[test]
     fn consecutive_keys_and_keys_that_differ_in_one_byte_spread_as_random_ones_do() {
         for seed in [Seed::default(), Seed(0), Seed(1)] {
-            let (small, large, words) = (Mix32::new(seed), Mix128::new(seed), HashWords::new(seed));
+            let (small, large, words) = (Mix32::from(seed), Mix128::from(seed), HashWords::new(seed));
             for shift in [0, 4, 8, 12] {
                 let spreads = [
                     unevenness(1 << 20, |key| u64::from(small.mix(key << shift)) << 32),

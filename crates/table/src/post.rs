@@ -23,23 +23,6 @@ pub struct PostTable {
 #[derive(Clone, Default)]
 struct Head(Box<[u32]>);
 
-/// How the lookups of a call follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PostOrder {
-    /// As in the post: a batch of keys, for each of which memory is asked for before any is looked up.
-    Batches {
-        /// Keys of a batch; 0 is taken as 1.
-        batch: usize,
-        /// What is asked for.
-        prefetch: PostPrefetch,
-    },
-    /// Better than in the post: heads are asked for twice the distance ahead of the work, arrays the distance ahead.
-    Rolling {
-        /// In keys.
-        distance: usize,
-    },
-}
-
 /// What a batch asks for before it looks up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostPrefetch {
@@ -94,7 +77,7 @@ impl PostTable {
     pub fn new(buckets: usize, addresses: &[Ipv4Addr]) -> PostTable {
         let mut table = PostTable {
             buckets: vec![Head::default(); buckets.max(1)].into(),
-            mix: Mix32::new(Seed::default()),
+            mix: Mix32::from(Seed::default()),
             entries: 0,
         };
         let mut filling = vec![Vec::new(); table.buckets.len()];
@@ -127,44 +110,17 @@ impl PostTable {
         self.buckets.len() * size_of::<Head>() + self.entries * size_of::<u32>()
     }
 
-    /// Looks up `keys`. Answer `i` is that of key `i`: [`Value::MEMBER`] or nothing.
-    ///
-    /// # Panics
-    /// When there are not as many answers as keys.
-    pub fn lookup(
-        &self,
-        keys: &[Ipv4Addr],
-        order: PostOrder,
-        lock: PostLock<'_>,
-        answers: &mut [Option<Value>],
-    ) {
-        assert_eq!(keys.len(), answers.len(), "an answer for each key");
-        match order {
-            PostOrder::Batches { batch, prefetch } => {
-                let batch = batch.max(1);
-                for (keys, answers) in keys.chunks(batch).zip(answers.chunks_mut(batch)) {
-                    self.lookup_batch(keys, prefetch, lock, answers);
-                }
-            }
-            PostOrder::Rolling { distance } => self.roll(keys, distance, lock, answers),
-        }
-    }
-
-    /// Looks up one batch of keys. Answer `i` is that of key `i`, as far as there are answers.
+    /// Looks up one batch of keys, as in the post: memory is asked for before any is looked up. Answer `i` is that of key `i`,
+    /// as far as there are answers: [`Value::MEMBER`] or nothing.
     #[inline]
     pub fn lookup_batch(
         &self,
         keys: &[Ipv4Addr],
-        prefetch: PostPrefetch,
+        ask: PostPrefetch,
         lock: PostLock<'_>,
         answers: &mut [Option<Value>],
     ) {
         let _locked = lock.for_batch();
-        self.ask_for(keys, prefetch);
-        self.search_all(keys, lock, answers);
-    }
-
-    fn ask_for(&self, keys: &[Ipv4Addr], ask: PostPrefetch) {
         if ask != PostPrefetch::None {
             for key in keys {
                 prefetch(self.head(*key));
@@ -175,9 +131,6 @@ impl PostTable {
                 self.ask_for_array(*key);
             }
         }
-    }
-
-    fn search_all(&self, keys: &[Ipv4Addr], lock: PostLock<'_>, answers: &mut [Option<Value>]) {
         for (keys, answers) in keys.chunks(2).zip(answers.chunks_mut(2)) {
             let _locked = lock.for_pair();
             for (key, answer) in keys.iter().zip(answers) {
@@ -186,10 +139,23 @@ impl PostTable {
         }
     }
 
-    fn roll(&self, keys: &[Ipv4Addr], distance: usize, lock: PostLock<'_>, answers: &mut [Option<Value>]) {
+    /// Better than in the post: heads are asked for twice the distance (in keys) ahead of the work, arrays the distance
+    /// ahead.
+    ///
+    /// # Panics
+    /// When there are fewer answers than keys.
+    pub fn lookup_rolling(
+        &self,
+        keys: &[Ipv4Addr],
+        distance: usize,
+        lock: PostLock<'_>,
+        answers: &mut [Option<Value>],
+    ) {
         /// Keys for which a batch lock is held.
         const LOCKED: usize = 64;
-        self.ask_for(&keys[..keys.len().min(2 * distance)], PostPrefetch::Head);
+        for key in keys.iter().take(2 * distance) {
+            prefetch(self.head(*key));
+        }
         for key in keys.iter().take(distance) {
             self.ask_for_array(*key);
         }
@@ -252,17 +218,20 @@ mod tests {
             .map(|key| set.contains(key).then_some(Value::MEMBER))
             .collect();
         let lock = RwLock::new(());
-        let prefetches = [PostPrefetch::None, PostPrefetch::Head, PostPrefetch::HeadAndArray];
-        let mut orders: Vec<_> = [0, 1, 3, 4, 16, 64]
-            .into_iter()
-            .flat_map(|batch| prefetches.map(|prefetch| PostOrder::Batches { batch, prefetch }))
-            .collect();
-        orders.extend([0, 1, 16, 5_000].map(|distance| PostOrder::Rolling { distance }));
-        for order in orders {
-            for lock in [PostLock::None, PostLock::Pair(&lock), PostLock::Batch(&lock)] {
+        for lock in [PostLock::None, PostLock::Pair(&lock), PostLock::Batch(&lock)] {
+            for prefetch in [PostPrefetch::None, PostPrefetch::Head, PostPrefetch::HeadAndArray] {
+                for batch in [1, 3, 4, 16, 64] {
+                    let mut answers = vec![None; keys.len()];
+                    for (keys, answers) in keys.chunks(batch).zip(answers.chunks_mut(batch)) {
+                        table.lookup_batch(keys, prefetch, lock, answers);
+                    }
+                    assert_eq!(answers, expected, "{batch} {prefetch:?} {lock:?}");
+                }
+            }
+            for distance in [0, 1, 16, 5_000] {
                 let mut answers = vec![None; keys.len()];
-                table.lookup(&keys, order, lock, &mut answers);
-                assert_eq!(answers, expected, "{order:?} {lock:?}");
+                table.lookup_rolling(&keys, distance, lock, &mut answers);
+                assert_eq!(answers, expected, "rolling {distance} {lock:?}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The small integer that a table answers with.
 
 use std::fmt;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, ParseIntError};
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -29,6 +29,16 @@ impl Value {
             return Err(ValueError::TooLarge { value: value as u64 });
         }
         Ok(Value::from_low_bits(value as u32))
+    }
+
+    /// What was read of a text as a value.
+    pub(crate) fn of_integer(text: &str, read: Result<u64, ParseIntError>) -> Result<Value, ValueError> {
+        let value = read.map_err(|_| ValueError::NoInteger {
+            text: text.to_owned(),
+        })?;
+        u16::try_from(value)
+            .map_err(|_| ValueError::TooLarge { value })
+            .and_then(Value::new)
     }
 
     /// The integer.
@@ -81,12 +91,7 @@ impl FromStr for Value {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Value, ValueError> {
-        let value: u64 = text.parse().map_err(|_| ValueError::NoInteger {
-            text: text.to_owned(),
-        })?;
-        u16::try_from(value)
-            .map_err(|_| ValueError::TooLarge { value })
-            .and_then(Value::new)
+        Value::of_integer(text, text.parse())
     }
 }
 

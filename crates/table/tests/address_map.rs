@@ -45,8 +45,8 @@ fn scratch_file() -> File {
 
 fn lookup(map: &AddressMap, address: IpAddr) -> Option<Value> {
     match address {
-        IpAddr::V4(address) => map.table().v4().get(address),
-        IpAddr::V6(address) => map.table().v6().get(address),
+        IpAddr::V4(address) => map.table().v4.get(address),
+        IpAddr::V6(address) => map.table().v6.get(address),
     }
 }
 
@@ -114,12 +114,12 @@ fn assert_equals(map: &AddressMap, oracle: &BTreeMap<IpPrefix, Value>) {
     let mut reader = map.reader();
     let tables = reader.table();
     let mut answers = vec![None; v4.len()];
-    tables.v4().lookup(&v4, Prefetch::default(), &mut answers);
+    tables.v4.lookup(&v4, Prefetch::default(), &mut answers);
     for (address, answer) in v4.iter().zip(&answers) {
         assert_eq!(*answer, longest(oracle, (*address).into()), "{address}");
     }
     answers.truncate(v6.len());
-    tables.v6().lookup(&v6, Prefetch::Ahead(3), &mut answers);
+    tables.v6.lookup(&v6, Prefetch::Ahead(3), &mut answers);
     for (address, answer) in v6.iter().zip(&answers) {
         assert_eq!(*answer, longest(oracle, (*address).into()), "{address}");
     }
@@ -235,10 +235,7 @@ fn a_replacement_of_both_tables_is_seen_as_one() {
                 let keys: Vec<_> = (0..4).map(|low| Ipv4Addr::new(10, 0, 0, low)).collect();
                 while !done.load(Ordering::Relaxed) {
                     let mut answers = [None; 4];
-                    reader
-                        .table()
-                        .v4()
-                        .lookup(&keys, Prefetch::default(), &mut answers);
+                    reader.table().v4.lookup(&keys, Prefetch::default(), &mut answers);
                     assert!(
                         answers == [Some(value(1)); 4] || answers == [Some(value(2)); 4],
                         "{answers:?}"

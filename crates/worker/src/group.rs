@@ -3,8 +3,8 @@
 use crate::program::{self, ProgramError};
 use crate::system::option;
 use corelane_rss::steer::Program;
+use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, ReusePort, UdpGroSegment};
-use nix::sys::socket::{getsockopt, setsockopt};
 use socket2::{Domain, Socket, Type};
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GroupSettings {
     /// Bytes of receive buffer for each socket. The kernel doubles it for its own bookkeeping, and without
-    /// `CAP_NET_ADMIN` allows `net.core.rmem_max` at most; [`receive_buffer`] tells what there is.
+    /// `CAP_NET_ADMIN` allows `net.core.rmem_max` at most.
     pub receive_buffer: Option<usize>,
     /// Allows an address that no device has, or not yet (`IP_FREEBIND`).
     pub free_bind: bool,
@@ -96,16 +96,8 @@ pub enum GroupError {
         buckets: usize,
     },
     /// The kernel limits the memory of a program.
-    #[error(
-        "a steering program of {instructions} instructions does not fit net.core.optmem_max ({limit} bytes): \
-         raise it (sysctl -w net.core.optmem_max=1048576), or use a smaller table"
-    )]
-    ProgramTooLarge {
-        /// Instructions of the program.
-        instructions: usize,
-        /// The limit's value, or `unknown`.
-        limit: String,
-    },
+    #[error(transparent)]
+    Program(ProgramError),
     /// Any other refusal of the kernel.
     #[error("cannot {what} for {transport} {address}: {source}")]
     System {
@@ -139,13 +131,9 @@ pub fn udp(
     settings: &GroupSettings,
 ) -> Result<Vec<UdpSocket>, GroupError> {
     let making = Making::new(Transport::Udp, address, buckets, settings)?;
-    let group: Vec<UdpSocket> = making.bound()?.into_iter().map(UdpSocket::from).collect();
-    if let Some(program) = program
-        && buckets > 1
-    {
-        making.attach(&group[0], program)?;
-    }
-    Ok(group)
+    let group = making.bound()?;
+    making.attach(&group, program)?;
+    Ok(group.into_iter().map(UdpSocket::from).collect())
 }
 
 /// Makes one TCP listener a bucket, all on one address, in bucket order, and attaches the program that steers connections
@@ -167,11 +155,7 @@ pub fn tcp(
 ) -> Result<Vec<TcpListener>, GroupError> {
     let making = Making::new(Transport::Tcp, address, buckets, settings)?;
     let group = making.bound()?;
-    if let Some(program) = program
-        && buckets > 1
-    {
-        making.attach(&group[0], program)?;
-    }
+    making.attach(&group, program)?;
     for socket in &group {
         making.check("turn Nagle's algorithm off", socket.set_tcp_nodelay(true))?;
         if let Err(source) = socket.listen(i32::from(backlog)) {
@@ -203,14 +187,6 @@ pub fn connected(
     making.bind(&socket, address)?;
     making.check("connect a socket", socket.connect(&peer.into()))?;
     Ok(socket.into())
-}
-
-/// The receive buffer of a socket in bytes, as the kernel counts: twice what was asked for, or what it allowed.
-///
-/// # Errors
-/// What the kernel says.
-pub fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
-    Ok(getsockopt(socket, RcvBuf)?)
 }
 
 /// Datagrams that this socket dropped since it was made, most of them because its receive buffer was full. The kernel
@@ -328,13 +304,13 @@ impl<'a> Making<'a> {
         self.check("share the port", shared.map_err(io::Error::from))
     }
 
-    fn attach(&self, member: &impl AsFd, program: &Program) -> Result<(), GroupError> {
+    fn attach(&self, group: &[Socket], program: Option<&Program>) -> Result<(), GroupError> {
+        let (Some(program), [member, _, ..]) = (program, group) else {
+            return Ok(());
+        };
         program::attach(member, program).map_err(|error| match error {
-            ProgramError::TooLarge { instructions, limit } => {
-                GroupError::ProgramTooLarge { instructions, limit }
-            }
             ProgramError::System(source) => self.failed("attach the steering program", source),
-            ProgramError::None => self.failed("attach the steering program", io::Error::other(error)),
+            error => GroupError::Program(error),
         })
     }
 

@@ -4,7 +4,7 @@
 //! datagrams; [`group::udp`] gives each bucket its socket of one address, [`adopt`] takes those of a server that runs
 //! already, [`program`] steers either and [`steered`] lets their table change; [`locality`] observes on which CPU the kernel
 //! received, [`received`] reads frames with the hash and queue that a device gave them, [`memory`] on which node the buffers
-//! lie. See the room's README for an example.
+//! lie; [`tls`] is a session of either end of an encrypted connection. See the room's README for an example.
 
 #![deny(unsafe_code)]
 
@@ -23,12 +23,15 @@ pub mod steered;
 mod system;
 mod time;
 pub mod timers;
+pub mod tls;
+mod watch;
 pub mod worker_memory;
 
 pub use counter::Counter;
 pub use crossbeam_utils::CachePadded;
 pub use spawn::{SpawnError, Worker, WorkerSettings, spawn, spawn_with};
 pub use time::Time;
+pub use watch::WatchError;
 
 /// The README's example compiles and runs.
 #[cfg(doctest)]

@@ -72,15 +72,6 @@ impl Buffers {
     }
 }
 
-/// How many of the pages of `bytes` lie on which node. Pages that were never touched lie on none and are not counted.
-///
-/// # Errors
-/// As [`Buffers::pages_by_node`].
-pub fn pages_by_node(bytes: &[u8]) -> io::Result<BTreeMap<u32, u64>> {
-    let start = bytes.as_ptr().addr();
-    placement::pages_by_node(start..start + bytes.len())
-}
-
 /// Sets the policy of the calling thread. The kernel's default needs no permission: where setting it is denied, nothing
 /// else can have been set by this process.
 pub(crate) fn set_of_thread(policy: MemoryPolicy) -> io::Result<()> {

@@ -196,6 +196,7 @@ fn prepare(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::placement;
     use std::io::{Read, Write};
     use std::net::UdpSocket;
 
@@ -250,7 +251,12 @@ mod tests {
             memory: MemoryPolicy::Node(node),
             ..settings(false)
         };
-        let worker = match spawn(bound, || memory::pages_by_node(&vec![1; 1 << 20])) {
+        let own_pages = || {
+            let bytes = vec![1u8; 1 << 20];
+            let start = bytes.as_ptr().addr();
+            placement::pages_by_node(start..start + bytes.len())
+        };
+        let worker = match spawn(bound, own_pages) {
             Err(SpawnError::Memory { source, .. }) if source.raw_os_error() != Some(libc::EINVAL) => {
                 eprintln!("skipped: set_mempolicy: {source}");
                 return;

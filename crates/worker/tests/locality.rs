@@ -2,7 +2,8 @@
 
 use corelane_host::bed::{Bed, BedKind, BedPlan};
 use corelane_host::{cpus, pin};
-use corelane_worker::locality::{Direction, Observer, ObserverError, ObserverSettings, Sighting};
+use corelane_worker::WatchError;
+use corelane_worker::locality::{Direction, Observer, ObserverSettings, Sighting};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// Observes all datagrams to a socket, or nothing where that is not permitted.
@@ -24,7 +25,7 @@ fn observe_direction(
     };
     match Observer::new(&settings) {
         Ok(observer) => Some(observer),
-        Err(error @ ObserverError::NotPermitted) => {
+        Err(error @ WatchError::NotPermitted) => {
             eprintln!("skipped: {error}");
             None
         }

@@ -1,6 +1,7 @@
 //! Frames read from a device with what it said of them, on loopback: its hash is the sender's, and it has no queues.
 
-use corelane_worker::received::{ReceiveError, ReceivedFrame, Receiver};
+use corelane_worker::WatchError;
+use corelane_worker::received::{ReceivedFrame, Receiver};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ const FRAMES: u8 = 50;
 fn every_frame_is_told_once_and_whole_with_one_hash_a_flow() {
     let mut receiver = match Receiver::new("lo") {
         Ok(receiver) => receiver,
-        Err(error @ ReceiveError::NotPermitted) => {
+        Err(error @ WatchError::NotPermitted) => {
             eprintln!("skipped: {error}");
             return;
         }

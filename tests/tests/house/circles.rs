@@ -17,7 +17,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("load", &["udp::generator", "udp::mix"]),
     ("lab", &["engines::document", "engines::metrics", "engines::ways"]),
     ("lab", &["engines::run", "engines::udp"]),
-    ("lab", &["nic::guest", "nic::run", "nic::traffic"]),
     ("lab", &["scale::account", "scale::places"]),
     ("lab", &["scale::observe", "scale::plan"]),
     ("lab", &["scale::run", "scale::trial"]),

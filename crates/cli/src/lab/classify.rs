@@ -1,14 +1,15 @@
 //! `corelane lab classify`: the cache laboratory.
 
 use crate::lab::shell::{self, ShellArguments};
-use crate::outcome::{CannotRun, Outcome, usage};
+use crate::outcome::{CannotRun, Outcome};
 use crate::steering::{self, Asking};
 use crate::values::{count, duration};
 use clap::Args;
 use corelane_host::conditions;
-use corelane_host::cpus::{self, CacheKind};
-use corelane_lab::classify::document::{Cache, LockKind, PrefetchKind, TableKind};
-use corelane_lab::classify::{Classification, ClassifyError, Lists, Request, RequestError};
+use corelane_host::cpus::{self, CacheInfo, CacheKind};
+use corelane_lab::classify::document::{LockKind, PrefetchKind, TableKind};
+use corelane_lab::classify::{Classification, Lists, Request};
+use corelane_lab::named::Named;
 use std::time::Duration;
 
 /// Shown under `--help`.
@@ -23,7 +24,7 @@ pub struct ClassifyArguments {
     #[arg(long, value_name = "N", default_value = "6M", value_parser = count)]
     pub entries: u64,
     /// Only tables of this list: none, post, exact
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = TableKind::named)]
     pub tables: Option<Vec<TableKind>>,
     /// Buckets of the post's table [default: 524288,2097152]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -38,7 +39,7 @@ pub struct ClassifyArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub batches: Option<Vec<usize>>,
     /// Only this prefetching: none, header, bucket, both, bucket-and-array
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = PrefetchKind::named)]
     pub prefetch: Option<Vec<PrefetchKind>>,
     /// Lookups ahead to prefetch through the burst [default: 8,16,32,64]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -50,7 +51,7 @@ pub struct ClassifyArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub threads: Option<Vec<usize>>,
     /// Only these locks: none, read, read-per-batch
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = LockKind::named)]
     pub locks: Option<Vec<LockKind>>,
     /// Every combination of the lists, instead of the post's rows and what surrounds them
     #[arg(long)]
@@ -78,14 +79,14 @@ pub fn run(arguments: &ClassifyArguments) -> Outcome {
         .first()
         .ok_or_else(|| CannotRun("there is no CPU to run on".to_owned()))?;
     let snapshot = conditions::snapshot(&[]);
-    let facts = shell::facts(&snapshot)?;
+    let facts = shell::facts(&snapshot);
     let mut experiment = Classification::new(request(arguments, cpus), data_caches(first)?, facts);
     let trial_seconds = arguments.duration.as_secs_f64();
     shell::run(
         &arguments.shell,
         &mut experiment,
         (&snapshot, trial_seconds),
-        name_flag,
+        shell::name_flags,
     )
 }
 
@@ -121,36 +122,8 @@ fn request(arguments: &ClassifyArguments, cpus: Vec<u32>) -> Request {
 }
 
 /// The caches that hold data of this CPU, from the core outwards.
-fn data_caches(cpu: u32) -> anyhow::Result<Vec<Cache>> {
-    let topology = cpus::topology()?;
-    let own = topology
-        .caches
-        .iter()
-        .filter(|cache| cache.kind != CacheKind::Instruction && cache.shared_by.contains(&cpu));
-    Ok(own
-        .map(|cache| Cache {
-            level: cache.level,
-            bytes: cache.bytes,
-            line_bytes: cache.line_bytes,
-            ways: cache.ways,
-            sets: cache.sets,
-        })
-        .collect())
-}
-
-fn name_flag(error: ClassifyError) -> anyhow::Error {
-    let ClassifyError::Request(request) = &error else {
-        return error.into();
-    };
-    let flag = match request {
-        RequestError::Stride { .. } => "--strides",
-        RequestError::Batch { .. } => "--batches",
-        RequestError::Frames { .. } => "--burst and --ring",
-        RequestError::Entries { .. } => "--entries",
-        RequestError::Buckets { .. } => "--buckets",
-        RequestError::Distance { .. } => "--distances",
-        RequestError::Threads { .. } => "--threads",
-        RequestError::Nothing => "--tables, --batches, --strides and the other lists",
-    };
-    usage(flag, error)
+fn data_caches(cpu: u32) -> anyhow::Result<Vec<CacheInfo>> {
+    let mut caches = cpus::topology()?.caches;
+    caches.retain(|cache| cache.kind != CacheKind::Instruction && cache.shared_by.contains(&cpu));
+    Ok(caches)
 }

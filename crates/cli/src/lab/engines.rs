@@ -65,7 +65,7 @@ pub fn run(arguments: &EnginesArguments) -> Outcome {
         },
         (bed, PORT),
         std::env::current_exe().context("finding the program's own file")?,
-        shell::facts(&snapshot)?,
+        shell::facts(&snapshot),
         limits::open_descriptors()?,
     );
     shell::run_scheduled(

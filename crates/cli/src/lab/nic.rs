@@ -6,8 +6,9 @@ use anyhow::Context;
 use clap::Args;
 use corelane_guest::{GuestError, kernel_directories};
 use corelane_host::bed::BedError;
+use corelane_lab::error::LabError;
 use corelane_lab::experiment::Schedule;
-use corelane_lab::nic::{NicError, NicPlan, NicProof};
+use corelane_lab::nic::{NicPlan, NicProof};
 use std::path::PathBuf;
 
 /// Shown under `--help`.
@@ -32,19 +33,19 @@ const GUEST_SECONDS: f64 = 10.0;
 
 /// `corelane lab nic`.
 pub fn run(arguments: &NicArguments) -> Outcome {
-    let mut proof = NicProof::new(
-        NicPlan::new(arguments.flows as usize, arguments.seed)?,
-        kernel_directories(cache().as_deref()),
-        std::env::current_exe().context("finding the program's own file")?,
-        shell::facts(None)?,
-    );
+    let mut proof = NicProof {
+        plan: NicPlan::new(arguments.flows as usize, arguments.seed)?,
+        kernel_directories: kernel_directories(cache().as_deref()),
+        program: std::env::current_exe().context("finding the program's own file")?,
+        facts: shell::facts(None),
+    };
     shell::run_scheduled(
         Schedule::unguarded(1, arguments.seed),
         &arguments.run,
         &mut proof,
         (None, GUEST_SECONDS),
         |error| match error {
-            NicError::Guest(GuestError::Missing { .. }) | NicError::Bed(BedError::Namespace { .. }) => {
+            LabError::Guest(GuestError::Missing { .. }) | LabError::Bed(BedError::Namespace { .. }) => {
                 CannotRun(error.to_string()).into()
             }
             error => error.into(),

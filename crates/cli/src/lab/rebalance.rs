@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use corelane_host::bed::{self, Bed, BedKind};
 use corelane_lab::experiment::Schedule;
-use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, RebalanceError, Request};
+use corelane_lab::rebalance::{PAYLOAD_BYTES, Rebalance, Request};
 use corelane_rss::HashFields;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -69,14 +69,14 @@ pub fn run(arguments: &RebalanceArguments) -> Outcome {
         request,
         bed,
         program: std::env::current_exe().context("this program's own path")?,
-        facts: shell::facts(&snapshot)?,
+        facts: shell::facts(&snapshot),
     };
     shell::run_scheduled(
         Schedule::unguarded(arguments.rounds, arguments.seed),
         &arguments.run,
         &mut experiment,
         (Some(&snapshot), trial_seconds),
-        name_flag,
+        shell::name_flags,
     )
 }
 
@@ -117,13 +117,5 @@ fn client(bed: &Bed) -> Ipv4Addr {
             Ipv4Addr::new(127, 77, high, low)
         }
         BedKind::Namespaces | BedKind::UserNamespace => Ipv4Addr::new(10, 11, 2, 2),
-    }
-}
-
-fn name_flag(error: RebalanceError) -> anyhow::Error {
-    match error {
-        error @ RebalanceError::OneBucket => usage("--buckets", error),
-        error @ RebalanceError::Entry { .. } => usage("--key", error),
-        error => error.into(),
     }
 }

@@ -15,7 +15,9 @@ use corelane_load::sources::SourceError;
 use corelane_load::udp::{Skew, UdpLoadError};
 use corelane_proto::probe::Stamp;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
-use corelane_serve::udp::{Answers, Mode, Model, UnknownAnswers, UnknownModel};
+use corelane_serve::udp::{Answers, Mode, Model};
+use corelane_serve::{UnknownWord, read_word};
+use serde::de::DeserializeOwned;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -24,20 +26,10 @@ use std::time::Duration;
 pub struct Models(pub Vec<Model>);
 
 impl FromStr for Models {
-    type Err = UnknownModel;
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, UnknownModel> {
-        if text == "all" {
-            return Ok(Self(Model::ALL.to_vec()));
-        }
-        let mut models: Vec<Model> = Vec::new();
-        for name in text.split(',') {
-            let model = name.trim().parse()?;
-            if !models.contains(&model) {
-                models.push(model);
-            }
-        }
-        Ok(Self(models))
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        each(text, &Model::ALL).map(Self)
     }
 }
 
@@ -46,21 +38,26 @@ impl FromStr for Models {
 pub struct AnswerWays(pub Vec<Answers>);
 
 impl FromStr for AnswerWays {
-    type Err = UnknownAnswers;
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, UnknownAnswers> {
-        if text == "all" {
-            return Ok(Self(Answers::ALL.to_vec()));
-        }
-        let named: Result<Vec<Answers>, _> = text.split(',').map(|name| name.trim().parse()).collect();
-        let mut ways: Vec<Answers> = Vec::new();
-        for answers in named? {
-            if !ways.contains(&answers) {
-                ways.push(answers);
-            }
-        }
-        Ok(Self(ways))
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        each(text, &Answers::ALL).map(Self)
     }
+}
+
+/// The words of a list, each once, or `all`.
+fn each<T: DeserializeOwned + Copy + PartialEq>(text: &str, all: &[T]) -> Result<Vec<T>, UnknownWord> {
+    if text == "all" {
+        return Ok(all.to_vec());
+    }
+    let mut words = Vec::new();
+    for word in text.split(',') {
+        let word = read_word(word.trim())?;
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    Ok(words)
 }
 
 #[derive(Debug, Args)]
@@ -76,7 +73,7 @@ pub struct ScaleUdpArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placements: Option<Vec<Placement>>,
     /// What the server does, for every model: echo, sink or both [default: echo, and exact as a sink too]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = read_word::<Mode>)]
     pub modes: Option<Vec<Mode>>,
     /// Length of one trial
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
@@ -158,7 +155,7 @@ pub fn run(arguments: &ScaleUdpArguments) -> Outcome {
         ScalePlan::new(request, &bed, PORT),
         bed,
         std::env::current_exe().context("finding the program's own file")?,
-        shell::facts(&snapshot)?,
+        shell::facts(&snapshot),
         limits::open_descriptors()?,
     );
     let trial_seconds = arguments.duration.as_secs_f64() + 0.5;

@@ -3,12 +3,13 @@
 use crate::documents::command_line;
 use crate::interrupt::Interrupt;
 use crate::lab::progress;
-use crate::outcome::{Done, Outcome};
+use crate::outcome::{Done, Outcome, usage};
 use crate::outputs::OutputArguments;
 use crate::values::share;
 use clap::Args;
 use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Document, RunFacts};
+use corelane_lab::error::LabError;
 use corelane_lab::experiment::{self, Experiment, Schedule};
 use corelane_report::page::Rendered;
 use std::io::{self, Write};
@@ -41,15 +42,12 @@ pub struct RunArguments {
 }
 
 /// What a run's document says of the run; without a snapshot where the machine has no part in the result.
-///
-/// # Errors
-/// When the conditions cannot be written, which none that is read here causes.
-pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> anyhow::Result<RunFacts> {
-    Ok(RunFacts {
+pub fn facts<'a>(snapshot: impl Into<Option<&'a Snapshot>>) -> RunFacts {
+    RunFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command_line: command_line(),
-        conditions: serde_json::to_value(snapshot.into())?,
-    })
+        conditions: snapshot.into().cloned(),
+    }
 }
 
 /// Runs an experiment. `trial_seconds` is about how long one trial takes; `snapshot` is what may spoil it; `name_flag` turns
@@ -108,6 +106,14 @@ pub fn run_scheduled<E: Experiment>(
     bar.finish_and_clear();
     let document = outcome.map_err(name_flag)?;
     arguments.outputs.finish(&document, &document.to_json()?, &gates)
+}
+
+/// Turns a refusal into one that names the flags at fault.
+pub fn name_flags(error: LabError) -> anyhow::Error {
+    match &error {
+        LabError::Refused(refusal) => usage(refusal.flags, error),
+        _ => error.into(),
+    }
 }
 
 fn save<D: Document>(arguments: &RunArguments, document: &D) -> anyhow::Result<()> {

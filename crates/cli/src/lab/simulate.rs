@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, usage};
 use crate::values::count;
 use clap::Args;
 use corelane_lab::experiment::Schedule;
-use corelane_lab::simulate::{Request, SimulateError, Simulation, Sizes};
+use corelane_lab::simulate::{Request, Simulation, Sizes};
 use corelane_load::pool::Pool;
 use corelane_rss::{HashFields, Key};
 use std::net::SocketAddr;
@@ -75,14 +75,14 @@ const SECONDS_PER_FLOW: f64 = 1e-7;
 
 /// `corelane lab simulate`.
 pub fn run(arguments: &SimulateArguments) -> Outcome {
-    let mut simulation = Simulation::new(request(arguments), shell::facts(None)?);
+    let mut simulation = Simulation::new(request(arguments), shell::facts(None));
     let trial_seconds = arguments.flows as f64 * SECONDS_PER_FLOW;
     shell::run_scheduled(
         Schedule::unguarded(arguments.rounds, arguments.seed),
         &arguments.run,
         &mut simulation,
         (None, trial_seconds),
-        name_flag,
+        |error| usage(error.flags, error),
     )
 }
 
@@ -103,22 +103,6 @@ fn request(arguments: &SimulateArguments) -> Request {
         tolerance: arguments.tolerance,
         list_flows: arguments.list_flows,
     }
-}
-
-fn name_flag(error: SimulateError) -> anyhow::Error {
-    let flag = match error {
-        SimulateError::Buckets { .. } => "--buckets",
-        SimulateError::TableSize { .. } => "--table-size",
-        SimulateError::NothingFits => "--table-size and --buckets",
-        SimulateError::Flows { .. } => "--flows",
-        SimulateError::Datagrams { .. } => "--datagrams",
-        SimulateError::Sizes(_) => "--sizes",
-        SimulateError::FewClients { .. } | SimulateError::ManyClients => "--clients",
-        SimulateError::Families(_) => "--clients and --server",
-        SimulateError::NoRounds => "--rounds",
-        SimulateError::Balance(_) => "--tolerance",
-    };
-    usage(flag, error)
 }
 
 fn percentage(text: &str) -> Result<f64, String> {

@@ -11,7 +11,8 @@ use clap::Args;
 use corelane_host::ethtool::FlowType;
 use corelane_measure::quantity;
 use corelane_rss::{HashFields, Protocol, Steering};
-use corelane_serve::ListenError;
+use corelane_serve::http::TlsError;
+use corelane_serve::{Listening, ServeError};
 use corelane_worker::engine::EngineKind;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -101,13 +102,27 @@ impl BucketArguments {
     pub fn followed(&self) -> anyhow::Result<Option<Followed>> {
         self.serving.followed(Protocol::Tcp, self.address)
     }
+
+    /// Where and how to listen.
+    pub fn listening(&self, followed: Option<&Followed>) -> anyhow::Result<Listening> {
+        Ok(Listening {
+            free_bind: self.serving.free_bind,
+            engine: self.engine,
+            backlog: self.backlog,
+            ..Listening::new(self.address, self.serving.steering(followed)?)
+        })
+    }
 }
 
 /// Names the flag at fault.
-pub fn cannot_listen(error: ListenError) -> anyhow::Error {
+pub fn refused(error: ServeError) -> anyhow::Error {
     match error {
-        ListenError::Group(error) => usage("ADDRESS", error),
-        ListenError::Steer(error) => usage("--table-size", error),
+        ServeError::Group(_) | ServeError::NoTuple { .. } => usage("ADDRESS", error),
+        ServeError::Steer(_) => usage("--table-size", error),
+        ServeError::Tls(TlsError::Write { .. }) => usage("--write-certificate", error),
+        ServeError::Tls(_) => usage("--certificate", error),
+        ServeError::AccessLog(_) => usage("--access-log", error),
+        ServeError::Answers { .. } => usage("--answers", error),
         error => error.into(),
     }
 }

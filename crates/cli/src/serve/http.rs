@@ -8,9 +8,8 @@ use crate::values::{duration, size};
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
-use corelane_serve::http::{
-    AccessLogged, BucketHttp, HttpLimits, HttpPlan, HttpServeError, HttpServed, HttpServer, TlsError, TlsPlan,
-};
+use corelane_serve::ServeError;
+use corelane_serve::http::{AccessLogged, HttpLimits, HttpPlan, HttpServed, HttpServer, TlsPlan};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -117,18 +116,12 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     }
     let followed = arguments.buckets.followed()?;
     let plan = HttpPlan {
-        free_bind: arguments.buckets.serving.free_bind,
-        engine: arguments.buckets.engine,
-        backlog: arguments.buckets.backlog,
+        listening: arguments.buckets.listening(followed.as_ref())?,
         root: arguments.root.clone(),
         tls: arguments.tls(),
         write_certificate: arguments.write_certificate.clone(),
         limits: arguments.limits.limits()?,
         access_log: arguments.access_log.clone(),
-        ..HttpPlan::new(
-            arguments.buckets.address,
-            arguments.buckets.serving.steering(followed.as_ref())?,
-        )
     };
     let shown = Shown {
         keeps_log: plan.access_log.is_some(),
@@ -157,14 +150,8 @@ impl Foreground for Shown {
         Ok(Done)
     }
 
-    fn refused(error: HttpServeError) -> anyhow::Error {
-        match error {
-            HttpServeError::Listen(error) => buckets::cannot_listen(error),
-            HttpServeError::Tls(error @ TlsError::Write { .. }) => usage("--write-certificate", error),
-            HttpServeError::Tls(error) => usage("--certificate", error),
-            HttpServeError::AccessLog(error) => usage("--access-log", error),
-            error => error.into(),
-        }
+    fn refused(error: ServeError) -> anyhow::Error {
+        buckets::refused(error)
     }
 
     fn ready(&self, served: &HttpServed) -> anyhow::Result<String> {
@@ -177,11 +164,12 @@ impl Foreground for Shown {
     }
 
     fn line(&self, served: &HttpServed, last: &HttpServed) -> String {
+        let requests = |served: &HttpServed| served.sum(|bucket| bucket.requests);
         format!(
             "{:>12}  requests {:>13}  open {:>10}  errors {:>8}",
-            quantity::rate((served.requests() - last.requests()) as f64),
-            quantity::count(served.requests()),
-            quantity::count(served.open()),
+            quantity::rate((requests(served) - requests(last)) as f64),
+            quantity::count(requests(served)),
+            quantity::count(served.sum(|bucket| bucket.connections.open)),
             quantity::count(served.errors().values().sum()),
         )
     }
@@ -192,21 +180,20 @@ impl Foreground for Shown {
         ];
         let mut table = Table::new(headers.into_iter().map(Column::right).collect());
         for bucket in &served.buckets {
-            let kinds = [&bucket.errors, &bucket.accept_failed, &bucket.broken];
+            let connections = &bucket.connections;
             table.row([
-                bucket.bucket.to_string(),
-                bucket.cpu.to_string(),
-                quantity::count(bucket.accepted),
+                connections.bucket.to_string(),
+                connections.cpu.to_string(),
+                quantity::count(connections.accepted),
                 quantity::count(bucket.requests),
-                quantity::bytes(bucket.bytes_received),
-                quantity::bytes(bucket.bytes_sent),
-                quantity::count(kinds.into_iter().flat_map(|kind| kind.values()).sum()),
+                quantity::bytes(connections.bytes_received),
+                quantity::bytes(connections.bytes_sent),
+                quantity::count(bucket.all_errors().map(|(_, count)| count).sum()),
             ]);
         }
         let mut text = table.render(100);
-        let handshakes = |pick: fn(&BucketHttp) -> u64| served.buckets.iter().map(pick).sum::<u64>();
-        let full = handshakes(|bucket| bucket.handshakes_full);
-        let resumed = handshakes(|bucket| bucket.handshakes_resumed);
+        let full = served.sum(|bucket| bucket.handshakes_full);
+        let resumed = served.sum(|bucket| bucket.handshakes_resumed);
         if full + resumed > 0 {
             text.push_str(&format!(
                 "TLS handshakes: {} full, {} resumed\n",
@@ -222,7 +209,7 @@ impl Foreground for Shown {
             text.push_str(&format!("answered {status}: {}\n", quantity::count(count)));
         }
         text.push_str(&buckets::errors(&served.errors()));
-        if let Some(log) = &served.access_log {
+        if let Some(log) = &served.own.access_log {
             text.push_str(&access_log(log));
         }
         text

@@ -7,7 +7,8 @@ use crate::values::{duration, write_size};
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
-use corelane_serve::tcp::{TcpMode, TcpPlan, TcpServeError, TcpServed, TcpServer};
+use corelane_serve::tcp::{BucketTcp, TcpMode, TcpPlan, TcpServed, TcpServer};
+use corelane_serve::{ServeError, read_word};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub struct ServeTcpArguments {
     #[command(flatten)]
     pub buckets: BucketArguments,
     /// What is done with each connection: sink, source or echo
-    #[arg(long, value_name = "MODE", default_value = "sink")]
+    #[arg(long, value_name = "MODE", default_value = "sink", value_parser = read_word::<TcpMode>)]
     pub mode: TcpMode,
     /// Bytes of each write of a source, at most 1 MiB; the next one follows when the kernel took them all
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = write_size)]
@@ -30,18 +31,12 @@ pub struct ServeTcpArguments {
 pub fn run(arguments: &ServeTcpArguments) -> Outcome {
     let followed = arguments.buckets.followed()?;
     let plan = TcpPlan {
-        free_bind: arguments.buckets.serving.free_bind,
-        engine: arguments.buckets.engine,
+        listening: arguments.buckets.listening(followed.as_ref())?,
+        mode: arguments.mode,
         write_bytes: arguments.size,
-        backlog: arguments.buckets.backlog,
         stall_ms: u64::try_from(arguments.stall.as_millis())
             .unwrap_or(u64::MAX)
             .max(1),
-        ..TcpPlan::new(
-            arguments.buckets.address,
-            arguments.mode,
-            arguments.buckets.serving.steering(followed.as_ref())?,
-        )
     };
     arguments.buckets.serving.serve(Shown, plan, followed)
 }
@@ -52,11 +47,8 @@ struct Shown;
 impl Foreground for Shown {
     type Server = TcpServer;
 
-    fn refused(error: TcpServeError) -> anyhow::Error {
-        match error {
-            TcpServeError::Listen(error) => buckets::cannot_listen(error),
-            error => error.into(),
-        }
+    fn refused(error: ServeError) -> anyhow::Error {
+        buckets::refused(error)
     }
 
     fn ready(&self, served: &TcpServed) -> anyhow::Result<String> {
@@ -69,15 +61,15 @@ impl Foreground for Shown {
     }
 
     fn line(&self, served: &TcpServed, last: &TcpServed) -> String {
-        let second = |count: fn(&corelane_serve::tcp::BucketTcp) -> u64| {
+        let second = |count: fn(&BucketTcp) -> u64| {
             let bytes = served.sum(count).saturating_sub(last.sum(count));
             format!("{} Gb/s", quantity::fixed(bytes as f64 * 8.0 / 1e9, 3))
         };
         format!(
             "received {:>12}  sent {:>12}  open {:>9}  stalled {:>9}",
-            second(|bucket| bucket.bytes_received),
-            second(|bucket| bucket.bytes_sent),
-            quantity::count(served.sum(|bucket| bucket.open)),
+            second(|bucket| bucket.connections.bytes_received),
+            second(|bucket| bucket.connections.bytes_sent),
+            quantity::count(served.sum(|bucket| bucket.connections.open)),
             quantity::count(served.sum(|bucket| bucket.stalled)),
         )
     }
@@ -96,17 +88,18 @@ impl Foreground for Shown {
         let mut table = Table::new(headers.into_iter().map(Column::right).collect());
         let mut errors = BTreeMap::<String, u64>::new();
         for bucket in &served.buckets {
+            let connections = &bucket.connections;
             table.row([
-                bucket.bucket.to_string(),
-                bucket.cpu.to_string(),
-                quantity::count(bucket.accepted),
-                quantity::bytes(bucket.bytes_received),
-                quantity::bytes(bucket.bytes_sent),
+                connections.bucket.to_string(),
+                connections.cpu.to_string(),
+                quantity::count(connections.accepted),
+                quantity::bytes(connections.bytes_received),
+                quantity::bytes(connections.bytes_sent),
                 quantity::count(bucket.out_of_order_segments),
                 quantity::count(bucket.retransmitted_segments),
                 quantity::count(bucket.stalls),
             ]);
-            for (cause, count) in bucket.accept_failed.iter().chain(&bucket.broken) {
+            for (cause, count) in connections.accept_failed.iter().chain(&connections.broken) {
                 *errors.entry(cause.clone()).or_default() += count;
             }
         }

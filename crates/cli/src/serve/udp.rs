@@ -12,9 +12,9 @@ use corelane_host::transmit_queues;
 use corelane_measure::quantity;
 use corelane_report::table::{Column, Table};
 use corelane_rss::{Protocol, Steering};
-use corelane_serve::Server;
 use corelane_serve::udp::{Answers, Mode, Model};
-use corelane_serve::udp::{FlowCount, UdpPlan, UdpServeError, UdpServed, UdpServer};
+use corelane_serve::udp::{FlowCount, UdpPlan, UdpServed, UdpServer};
+use corelane_serve::{ServeError, Server, read_word};
 use std::io::Write;
 use std::net::SocketAddr;
 
@@ -27,11 +27,11 @@ pub struct ServeUdpArguments {
     #[arg(long)]
     pub sink: bool,
     /// How a datagram finds its worker: single, shared, farm, reuseport, incoming_cpu or exact
-    #[arg(long, value_name = "NAME", default_value = "exact")]
+    #[arg(long, value_name = "NAME", default_value = "exact", value_parser = read_word::<Model>)]
     pub model: Model,
     /// How it answers: per_send (the kernel hashes each answer), received (the worker that the received hash chose, as
     /// it is), caller (on the socket that the worker's own hash names) or connected (a socket a flow)
-    #[arg(long, value_name = "WAY", default_value = "per_send")]
+    #[arg(long, value_name = "WAY", default_value = "per_send", value_parser = read_word::<Answers>)]
     pub answers: Answers,
     /// Give the application hash, hash type and bucket of each datagram
     #[arg(long)]
@@ -81,14 +81,8 @@ impl Foreground for Shown {
         Ok(Done)
     }
 
-    fn refused(error: UdpServeError) -> anyhow::Error {
-        match error {
-            UdpServeError::Group(error) => usage("ADDRESS", error),
-            UdpServeError::Steer(error) => usage("--table-size", error),
-            error @ UdpServeError::Answers { .. } => usage("--answers", error),
-            error @ UdpServeError::NoTuple { .. } => usage("ADDRESS", error),
-            error => error.into(),
-        }
+    fn refused(error: ServeError) -> anyhow::Error {
+        buckets::refused(error)
     }
 
     fn ready(&self, served: &UdpServed) -> anyhow::Result<String> {

@@ -116,12 +116,8 @@ fn look_up(map: &AddressMap, addresses: &[IpAddr]) -> Vec<Option<Value>> {
         }
     }
     let (mut of_fours, mut of_sixes) = (vec![None; fours.len()], vec![None; sixes.len()]);
-    map.table()
-        .v4()
-        .lookup(&fours, Prefetch::default(), &mut of_fours);
-    map.table()
-        .v6()
-        .lookup(&sixes, Prefetch::default(), &mut of_sixes);
+    map.table().v4.lookup(&fours, Prefetch::default(), &mut of_fours);
+    map.table().v6.lookup(&sixes, Prefetch::default(), &mut of_sixes);
     let (mut of_fours, mut of_sixes) = (of_fours.into_iter(), of_sixes.into_iter());
     let value = |address: &IpAddr| match address {
         IpAddr::V4(_) => of_fours.next().flatten(),

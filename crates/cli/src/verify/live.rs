@@ -4,7 +4,8 @@ use super::SourceArguments;
 use crate::interrupt::Interrupt;
 use crate::outcome::{CannotRun, usage};
 use corelane_packet::verify::{Observed, Queue, Verifier};
-use corelane_worker::received::{ReceiveError, Receiver};
+use corelane_worker::WatchError;
+use corelane_worker::received::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,8 +24,8 @@ pub(super) struct Taken {
 pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Taken> {
     let interrupt = Interrupt::catch()?;
     let mut receiver = Receiver::new(device).map_err(|error| match error {
-        error @ ReceiveError::NotPermitted => CannotRun(error.to_string()).into(),
-        error @ ReceiveError::NoDevice { .. } => usage("--dev", error),
+        error @ WatchError::NotPermitted => CannotRun(error.to_string()).into(),
+        error @ WatchError::NoDevice { .. } => usage("--dev", error),
         error => error.into(),
     })?;
     let ends = Instant::now() + source.duration;

@@ -4,8 +4,10 @@ use corelane_host::bed::{Bed, BedError, BedPlan};
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};
 use serde_json::Value;
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 /// What follows `corelane`: one line of words without spaces of their own, or a list.
@@ -104,6 +106,23 @@ pub fn host_with_rss(key: &str, table: &[u16]) -> Value {
     document
 }
 
+/// A folder with a copy of the program that any user may run.
+pub fn program_for_anyone() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("corelane");
+    // Another process writes it: a child of another test may inherit a descriptor of this one for a moment, and a file that is
+    // open for writing cannot be executed.
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_corelane"))
+        .arg(&program)
+        .status();
+    assert!(copied.unwrap().success());
+    for path in [folder.path(), &program] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    (folder, program)
+}
+
 /// Sends a process a signal, by its name without `SIG`.
 pub fn signal(process: u32, name: &str) {
     let sent = Command::new("kill")
@@ -191,7 +210,7 @@ pub fn told_again<A: Arguments + ?Sized>(experiment: &A) -> (String, String) {
     assert_eq!(first, text(run(&["report", "show", &json])));
     let paged = run(&["report", "show", &json, "--html", &again]);
     assert!(paged.status.success());
-    let page = |path: &str| std::fs::read_to_string(path).expect("the page is there");
+    let page = |path: &str| fs::read_to_string(path).expect("the page is there");
     assert_eq!(page(&again), page(&html));
     (first, text(run(&["report", "diff", &json, &json])))
 }

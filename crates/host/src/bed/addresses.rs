@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use thiserror::Error;
 
 use super::BedPlan;
@@ -93,30 +93,25 @@ pub(super) struct Moved {
 
 /// Refuses what no machine can do, before anything is made.
 pub(super) fn check(plan: &BedPlan) -> Result<(), PlanError> {
-    for pool in plan.clients.iter().chain(&plan.server_networks) {
-        if pool.addr().is_ipv4() != plan.server.is_ipv4() {
-            return Err(PlanError::MixedFamilies {
-                server: plan.server,
-                pool: *pool,
-            });
-        }
+    let server = plan.server;
+    let ranges = || plan.clients.iter().chain(&plan.server_networks).copied();
+    let mixed = |pool: &IpNet| pool.addr().is_ipv4() != server.is_ipv4();
+    if let Some(pool) = ranges().find(mixed) {
+        return Err(PlanError::MixedFamilies { server, pool });
     }
-    for network in &plan.server_networks {
-        if let Some(pool) = plan.clients.iter().find(|pool| overlap(network, pool)) {
-            return Err(PlanError::BothSides {
-                network: *network,
-                pool: *pool,
-            });
+    for network in plan.server_networks.iter().copied() {
+        if let Some(pool) = plan.clients.iter().find(|pool| overlap(&network, pool)) {
+            let pool = *pool;
+            return Err(PlanError::BothSides { network, pool });
         }
     }
     if plan.connections == Some(0) {
         return Err(PlanError::NoConnections);
     }
-    if first_client(plan.server, &plan.clients).is_none() {
-        return Err(PlanError::NoClients { server: plan.server });
+    if first_client(server, &plan.clients).is_none() {
+        return Err(PlanError::NoClients { server });
     }
-    let ranges = plan.clients.iter().chain(&plan.server_networks).copied();
-    for range in ranges.chain([IpNet::from(plan.server)]) {
+    for range in ranges().chain([IpNet::from(server)]) {
         for (reserved, why) in reserved() {
             if overlap(&range, &reserved) {
                 return Err(PlanError::Reserved { range, reserved, why });
@@ -125,13 +120,9 @@ pub(super) fn check(plan: &BedPlan) -> Result<(), PlanError> {
     }
     // The least an IPv4 link carries is RFC 791's 68, an IPv6 link RFC 8200's 1280; veth takes up to 65535
     // (`ETH_MAX_MTU`).
-    let lowest = if plan.server.is_ipv4() { 68 } else { 1280 };
-    let highest = 65_535;
-    match plan.mtu {
-        Some(mtu) if !(lowest..=highest).contains(&mtu) => {
-            return Err(PlanError::Mtu { mtu, lowest, highest });
-        }
-        _ => {}
+    let (lowest, highest) = (if server.is_ipv4() { 68 } else { 1280 }, 65_535);
+    if let Some(mtu) = plan.mtu.filter(|mtu| !(lowest..=highest).contains(mtu)) {
+        return Err(PlanError::Mtu { mtu, lowest, highest });
     }
     match plan.queues {
         Some(queues) if !(1..=MAXIMUM_QUEUES).contains(&queues) => Err(PlanError::Queues { queues }),
@@ -172,16 +163,11 @@ pub(super) fn first_client(server: IpAddr, pools: &[IpNet]) -> Option<IpAddr> {
     let candidates = |pool: &IpNet| {
         let own = pool.network();
         // Three candidates suffice: at most one of them is the server and one the network's own address.
-        let mut first: Vec<IpAddr> = match pool.trunc() {
-            IpNet::V4(net) => (0..3)
-                .filter_map(|n| u32::from(net.network()).checked_add(n))
-                .map(|bits| IpAddr::V4(bits.into()))
-                .collect(),
-            IpNet::V6(net) => (0..3)
-                .filter_map(|n| u128::from(net.network()).checked_add(n))
-                .map(|bits| IpAddr::V6(bits.into()))
-                .collect(),
+        let nth = |n| match own {
+            IpAddr::V4(first) => Some(IpAddr::V4(u32::from(first).checked_add(n)?.into())),
+            IpAddr::V6(first) => Some(IpAddr::V6(u128::from(first).checked_add(n.into())?.into())),
         };
+        let mut first: Vec<IpAddr> = (0..3).filter_map(nth).collect();
         first.retain(|address| pool.contains(address) && *address != server);
         first.sort_by_key(|address| (*address == own, *address));
         first.first().copied()
@@ -191,26 +177,19 @@ pub(super) fn first_client(server: IpAddr, pools: &[IpNet]) -> Option<IpAddr> {
 
 /// Moves a plan into the loopback range: 127.0.0.0/8 keeps the lower 24 bits, IPv6 has only `::1` (RFC 4291, 2.5.3).
 pub(super) fn on_loopback(plan: &BedPlan) -> Moved {
-    let (server, pools): (IpAddr, Vec<IpNet>) = match plan.server {
-        IpAddr::V4(server) => (
-            loopback_ipv4(server).into(),
-            plan.clients
-                .iter()
-                .filter_map(|pool| match pool {
-                    IpNet::V4(pool) => {
-                        Ipv4Net::new(loopback_ipv4(pool.network()), pool.prefix_len().max(8)).ok()
-                    }
-                    IpNet::V6(_) => None,
-                })
-                .map(IpNet::V4)
-                .collect(),
-        ),
-        IpAddr::V6(_) => (
-            Ipv6Addr::LOCALHOST.into(),
-            vec![Ipv6Net::from(Ipv6Addr::LOCALHOST).into()],
-        ),
+    let address = |address: IpAddr| match address {
+        IpAddr::V4(address) => {
+            let [_, b, c, d] = address.octets();
+            IpAddr::from([127, b, c, d])
+        }
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
     };
-    let pools = merged(&pools);
+    let pool = |pool: &IpNet| {
+        let least = if pool.addr().is_ipv4() { 8 } else { 128 };
+        IpNet::new_assert(address(pool.network()), pool.prefix_len().max(least))
+    };
+    let pools: Vec<IpNet> = plan.clients.iter().map(pool).collect();
+    let (server, pools) = (address(plan.server), merged(&pools));
     let client = first_client(server, &pools).unwrap_or(server);
     Moved {
         server,
@@ -219,44 +198,28 @@ pub(super) fn on_loopback(plan: &BedPlan) -> Moved {
     }
 }
 
-fn loopback_ipv4(address: Ipv4Addr) -> Ipv4Addr {
-    let [_, b, c, d] = address.octets();
-    Ipv4Addr::new(127, b, c, d)
-}
-
 fn overlap(a: &IpNet, b: &IpNet) -> bool {
     a.contains(b) || b.contains(a)
 }
 
 /// Ranges that cannot name the two ends of a link (RFC 6890), and our own neighbour's address.
-fn reserved() -> Vec<(IpNet, &'static str)> {
-    let ipv4 = |a, b, c, d, prefix| IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix));
-    let ipv6 = |first, prefix| {
-        IpNet::V6(Ipv6Net::new_assert(
-            Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0),
-            prefix,
-        ))
-    };
-    vec![
-        (ipv4(0, 0, 0, 0, 8), "\"this network\""),
-        (ipv4(127, 0, 0, 0, 8), "which never leaves its host"),
-        (ipv4(224, 0, 0, 0, 4), "which is multicast"),
-        (ipv4(255, 255, 255, 255, 32), "which is broadcast"),
-        (
-            IpNet::from(IpAddr::V4(GATEWAY_IPV4)),
-            "which the bed itself uses for the neighbour",
-        ),
-        (
-            IpNet::from(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
-            "the unspecified address",
-        ),
-        (
-            IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST)),
-            "which never leaves its host",
-        ),
-        (ipv6(0xfe80, 10), "which needs a device beside the address"),
-        (ipv6(0xff00, 8), "which is multicast"),
-    ]
+fn reserved() -> impl Iterator<Item = (IpNet, &'static str)> {
+    let ranges = [
+        ("0.0.0.0/8", "\"this network\""),
+        ("127.0.0.0/8", "which never leaves its host"),
+        ("224.0.0.0/4", "which is multicast"),
+        ("255.255.255.255/32", "which is broadcast"),
+        ("::/128", "the unspecified address"),
+        ("::1/128", "which never leaves its host"),
+        ("fe80::/10", "which needs a device beside the address"),
+        ("ff00::/8", "which is multicast"),
+    ];
+    let ranges = ranges.into_iter().map(|(range, why)| {
+        let range = range.parse().expect("the ranges above are prefixes");
+        (range, why)
+    });
+    let gateway = IpNet::from(IpAddr::V4(GATEWAY_IPV4));
+    ranges.chain([(gateway, "which the bed itself uses for the neighbour")])
 }
 
 #[cfg(test)]
@@ -296,7 +259,7 @@ mod tests {
         fn the_pieces_of_a_split_are_the_pool_without_the_server(
             base: u32, prefix in 20u8..=32, offset: u32,
         ) {
-            let pool = Ipv4Net::new(base.into(), prefix).unwrap().trunc();
+            let pool = ipnet::Ipv4Net::new(base.into(), prefix).unwrap().trunc();
             let size = 1u64 << (32 - prefix);
             let server = Ipv4Addr::from(u32::from(pool.network()) + (u64::from(offset) % size) as u32);
             let mut pieces = 0u64;

@@ -11,6 +11,7 @@ use nix::sched::{CloneFlags, unshare};
 
 use super::side::write_setting;
 use crate::HostError;
+use crate::tree::setting_path;
 
 /// The size of the table of established connections that the children of a namespace get
 /// (`Documentation/networking/ip-sysctl.rst`, since Linux 6.1).
@@ -34,7 +35,7 @@ const ALL_PORTS: &str = "1024 65535";
 /// left at once: no setting of the machine is touched. Kernels without the setting give the shared table.
 pub(super) fn enter_namespace(connections: u32) -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNET)?;
-    let path = format!("/proc/sys/{}", CHILD_TABLE.replace('.', "/"));
+    let path = setting_path(CHILD_TABLE);
     if fs::exists(&path)? {
         fs::write(path, connections.min(LARGEST_TABLE).to_string())?;
         unshare(CloneFlags::CLONE_NEWNET)?;

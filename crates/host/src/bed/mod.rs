@@ -29,6 +29,7 @@ use std::io;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use netlink_packet_route::link::LinkFlags;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -40,9 +41,14 @@ pub use user_namespace::enter_user_namespace;
 use crate::HostError;
 use side::Keeper;
 
-/// Receive and transmit queues of a device of the calling thread's network namespace.
-pub(crate) fn queues(device: &str) -> Result<(u32, u32), HostError> {
-    wire::Wire::open()?.queues(device)
+/// How many transmit queues a device of the calling thread's network namespace has.
+///
+/// # Errors
+///
+/// What the kernel says, for instance when there is no such device.
+pub fn transmit_queues(device: &str) -> Result<u32, HostError> {
+    let link = wire::Wire::open()?.link(device)?;
+    Ok(link.transmit_queues.unwrap_or(0))
 }
 
 /// What a bed stands on, the best first.
@@ -99,8 +105,8 @@ pub struct BedPlan {
 /// [`HostError::Netlink`] for a device that is not there and without `CAP_NET_ADMIN`.
 pub fn switch_on(device: &str) -> Result<(), HostError> {
     let mut wire = wire::Wire::open()?;
-    let index = wire.index(device)?;
-    wire.switch_on(index)
+    let index = wire.link(device)?.index;
+    wire.switch(index, LinkFlags::Up)
 }
 
 impl BedPlan {

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use netlink_packet_route::link::LinkFlags;
 use nix::sched::{CloneFlags, unshare};
 
 use super::addresses::{GATEWAY_IPV4, GATEWAY_IPV6, first_client, merged, without};
@@ -68,16 +69,15 @@ pub(super) fn build(plan: &BedPlan) -> Result<Bed, BedError> {
     server.run(move || wait_until_ready(SERVER.device, address, client_address))?;
     client.run(move || wait_until_ready(CLIENT.device, client_address, address))?;
 
-    let (kind, reason) = if in_user_namespace() {
-        (BedKind::UserNamespace, Some("not root".to_owned()))
-    } else {
-        (BedKind::Namespaces, None)
-    };
+    let unprivileged = in_user_namespace();
     Ok(Bed {
         server: Side::new(server, SERVER.device, plan.server, true),
         client: Side::new(client, CLIENT.device, client_address, true),
-        kind,
-        reason,
+        kind: match unprivileged {
+            true => BedKind::UserNamespace,
+            false => BedKind::Namespaces,
+        },
+        reason: unprivileged.then(|| "not root".to_owned()),
         clients: pools,
     })
 }
@@ -133,10 +133,10 @@ fn configure(
         IpAddr::V6(_) => GATEWAY_IPV6.into(),
     };
     let mut wire = Wire::open()?;
-    let loopback = wire.index("lo")?;
-    let device = wire.index(own.device)?;
-    wire.switch_on(loopback)?;
-    wire.switch_on_without_resolution(device)?;
+    let loopback = wire.link("lo")?.index;
+    let device = wire.link(own.device)?.index;
+    wire.switch(loopback, LinkFlags::Up)?;
+    wire.switch(device, LinkFlags::Up | LinkFlags::Noarp)?;
     wire.add_address(device, address)?;
     wire.add_neighbour(device, gateway, other.link_address)?;
     for prefix in local {
@@ -154,7 +154,7 @@ fn configure(
 fn wait_until_ready(device: &'static str, own: IpAddr, other: IpAddr) -> Result<(), BedError> {
     let mut wire = Wire::open()?;
     let start = Instant::now();
-    while !(wire.is_up(device)? && wire.is_local(own) && wire.source_towards(other) == Some(own)) {
+    while !(wire.link(device)?.state == "up" && wire.is_local(own) && wire.comes_from(own, other)) {
         if start.elapsed() > READY_WITHIN {
             return Err(BedError::NotReady {
                 device: device.to_owned(),
@@ -187,8 +187,9 @@ mod tests {
             built => built.unwrap(),
         };
         for (side, device) in [(&bed.server, SERVER.device), (&bed.client, CLIENT.device)] {
-            let queues = side.run(move || crate::bed::queues(device).unwrap());
-            assert_eq!(queues, (3, 3), "{device}");
+            let link = side.run(move || Wire::open().unwrap().link(device).unwrap());
+            let queues = (link.receive_queues, link.transmit_queues);
+            assert_eq!(queues, (Some(3), Some(3)), "{device}");
         }
     }
 }

@@ -4,18 +4,18 @@
 //! namespace is nobody's own: it is refused.
 
 use std::fmt;
-use std::fs;
-use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
 use ipnet::IpNet;
+use netlink_packet_route::link::LinkFlags;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::side::write_setting;
 use super::wire::Wire;
 use crate::HostError;
+use crate::tree::{Tree, setting_path};
 
 /// A setting that the kernel shows in the machine's first network namespace alone (`netdev_max_backlog` in
 /// `net/core/sysctl_net_core.c`, which `sysctl_core_net_init` leaves out of all others).
@@ -80,7 +80,7 @@ pub struct OwnNamespace {
 
 #[derive(Debug)]
 enum Undo {
-    Setting { name: String, value: String },
+    Setting(String, String),
     Local(IpNet),
     SwitchOff,
 }
@@ -125,38 +125,32 @@ impl OwnNamespace {
     }
 
     fn make(&mut self, change: &Change) -> Result<(), HostError> {
-        match change {
-            Change::Setting { name, value } => self.set(name, value),
-            Change::Local(prefix) => {
-                let mut wire = Wire::open()?;
-                let loopback = wire.index("lo")?;
-                if !wire.is_switched_on("lo")? {
-                    wire.switch_on(loopback)?;
-                    self.undo.push(Undo::SwitchOff);
-                }
-                if prefix.addr().is_ipv6() {
-                    // IPv6 binds only what is on a device unless told otherwise (`ip_nonlocal_bind`).
-                    self.set("net.ipv6.ip_nonlocal_bind", "1")?;
-                }
-                // The loopback device brings its own addresses.
-                if wire.is_local(prefix.addr()) {
-                    return Ok(());
-                }
-                wire.add_local_route(loopback, *prefix)?;
-                self.undo.push(Undo::Local(*prefix));
-                Ok(())
-            }
+        let prefix = match change {
+            Change::Setting { name, value } => return self.set(name, value),
+            Change::Local(prefix) => *prefix,
+        };
+        let mut wire = Wire::open()?;
+        let loopback = wire.link("lo")?;
+        if !loopback.up {
+            wire.switch(loopback.index, LinkFlags::Up)?;
+            self.undo.push(Undo::SwitchOff);
         }
+        if prefix.addr().is_ipv6() {
+            // IPv6 binds only what is on a device unless told otherwise (`ip_nonlocal_bind`).
+            self.set("net.ipv6.ip_nonlocal_bind", "1")?;
+        }
+        // The loopback device brings its own addresses.
+        if !wire.is_local(prefix.addr()) {
+            wire.add_local_route(loopback.index, prefix)?;
+            self.undo.push(Undo::Local(prefix));
+        }
+        Ok(())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), HostError> {
-        let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        let before = fs::read_to_string(&path).map_err(|cause: io::Error| HostError::Read { path, cause })?;
+        let before = Tree::machine().text(&setting_path(name))?;
         write_setting(name, value)?;
-        self.undo.push(Undo::Setting {
-            name: name.to_owned(),
-            value: before.trim().to_owned(),
-        });
+        self.undo.push(Undo::Setting(name.to_owned(), before));
         Ok(())
     }
 }
@@ -165,13 +159,12 @@ impl Drop for OwnNamespace {
     fn drop(&mut self) {
         // What is gone already, device or route, needs no putting back.
         let Ok(mut wire) = Wire::open() else { return };
+        let loopback = wire.link("lo").map_or(0, |link| link.index);
         for undo in self.undo.drain(..).rev() {
             let _ = match undo {
-                Undo::Setting { name, value } => write_setting(&name, &value),
-                Undo::Local(prefix) => wire
-                    .index("lo")
-                    .and_then(|lo| wire.remove_local_route(lo, prefix)),
-                Undo::SwitchOff => wire.index("lo").and_then(|lo| wire.switch_off(lo)),
+                Undo::Setting(name, value) => write_setting(&name, &value),
+                Undo::Local(prefix) => wire.remove_local_route(loopback, prefix),
+                Undo::SwitchOff => wire.switch(loopback, LinkFlags::empty()),
             };
         }
     }
@@ -186,7 +179,7 @@ mod tests {
     const RANGE: &str = "net.ipv4.ip_local_port_range";
 
     fn range() -> String {
-        let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+        let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 

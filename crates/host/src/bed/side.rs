@@ -1,6 +1,5 @@
 //! One side of a bed: a thread that lives in its network namespace and runs what it is handed.
 
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,10 +10,12 @@ use std::thread::{self, JoinHandle};
 use nix::sched::{CloneFlags, unshare};
 
 use crate::HostError;
+use crate::tree::setting_path;
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A thread that runs jobs one after another and ends when it is dropped. A namespace it entered lives as long as it.
+#[derive(Debug)]
 pub(super) struct Keeper {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -52,10 +53,8 @@ impl Keeper {
         let jobs = self.jobs.as_ref().expect("only drop takes the queue");
         jobs.send(Box::new(job))
             .expect("the thread takes jobs until the queue is dropped");
-        match result.recv().expect("every job answers once") {
-            Ok(value) => value,
-            Err(panic) => resume_unwind(panic),
-        }
+        let outcome = result.recv().expect("every job answers once");
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -68,12 +67,6 @@ impl Drop for Keeper {
             // Jobs catch their panics, so the thread itself has none to report.
             let _ = thread.join();
         }
-    }
-}
-
-impl fmt::Debug for Keeper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").finish_non_exhaustive()
     }
 }
 
@@ -134,14 +127,18 @@ impl Side {
             let _ = unshare(CloneFlags::CLONE_NEWPID);
             command.spawn()
         };
-        match self.spawn(start)?.join() {
-            Ok(started) => started,
-            Err(panic) => resume_unwind(panic),
-        }
+        self.spawn(start)?
+            .join()
+            .unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    pub(super) fn has_own_namespace(&self) -> bool {
-        self.own_namespace
+    /// Refuses a setting on loopback, where it would be the machine's.
+    pub(super) fn own_namespace(&self, name: &str, value: &str) -> Result<(), HostError> {
+        const WHY: &str = "on the loopback bed it would change the machine; use a bed of namespaces";
+        match self.own_namespace {
+            true => Ok(()),
+            false => Err(HostError::setting(name, value)(forbidden(WHY))),
+        }
     }
 
     /// The device whose counters count this side's frames.
@@ -161,35 +158,27 @@ impl Side {
     /// [`HostError::Setting`] on loopback, where the setting would be the machine's; for a name outside `net`; and where
     /// the kernel refuses the value or keeps the setting out of namespaces.
     pub fn set(&self, name: &str, value: &str) -> Result<(), HostError> {
-        let refused = |why: &'static str| HostError::Setting {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            cause: io::Error::new(io::ErrorKind::PermissionDenied, why),
-        };
-        if !self.own_namespace {
-            return Err(refused(
-                "on the loopback bed it would change the machine; use a bed of namespaces",
-            ));
-        }
+        self.own_namespace(name, value)?;
         if !name.starts_with("net.") || name.contains('/') || name.contains("..") {
-            return Err(refused("only settings under net belong to a namespace"));
+            let why = "only settings under net belong to a namespace";
+            return Err(HostError::setting(name, value)(forbidden(why)));
         }
         let (name, value) = (name.to_owned(), value.to_owned());
         self.run(move || write_setting(&name, &value))
     }
 }
 
+fn forbidden(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
 /// Writes a setting of the calling thread's network namespace: `/proc/sys/net` shows the settings of whoever opens it.
 /// A value that already stands is left, since some containers mount `/proc/sys` read-only.
 pub(super) fn write_setting(name: &str, value: &str) -> Result<(), HostError> {
-    let path = format!("/proc/sys/{}", name.replace('.', "/"));
+    let path = setting_path(name);
     std::fs::write(&path, value).or_else(|cause| match std::fs::read_to_string(&path) {
         Ok(standing) if standing.split_whitespace().eq(value.split_whitespace()) => Ok(()),
-        _ => Err(HostError::Setting {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            cause,
-        }),
+        _ => Err(HostError::setting(name, value)(cause)),
     })
 }
 

@@ -7,6 +7,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
 use crate::HostError;
+use crate::tree::{field, setting_path};
 
 /// Capability numbers of `linux/capability.h`, as bits of `CapEff` in `/proc/self/status`.
 const CAP_NET_ADMIN: u64 = 1 << 12;
@@ -48,15 +49,12 @@ pub fn enter_user_namespace() -> Result<bool, HostError> {
 /// for the second (`namespaces(7)`).
 fn has_network_privilege() -> bool {
     let needed = CAP_NET_ADMIN | CAP_SYS_ADMIN;
-    fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|status| effective_capabilities(&status))
-        .is_some_and(|held| held & needed == needed)
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    effective_capabilities(&status).is_some_and(|held| held & needed == needed)
 }
 
 fn effective_capabilities(status: &str) -> Option<u64> {
-    let digits = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(digits.trim(), 16).ok()
+    u64::from_str_radix(field(status, "CapEff")?, 16).ok()
 }
 
 /// Whether this process runs in a user namespace other than the machine's first, which alone maps every id to itself.
@@ -71,18 +69,20 @@ pub(super) fn hint(cause: &io::Error) -> String {
     if cause.raw_os_error() == Some(SINGLE_THREAD) {
         return "; the process must have a single thread: enter it at the start".to_owned();
     }
-    let reads = |path: &str, value: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
-    // The first is a Debian and Ubuntu setting of old, the second Ubuntu's since 23.10, the third every kernel's.
-    let mend = if reads("/proc/sys/kernel/unprivileged_userns_clone", "0") {
-        "kernel.unprivileged_userns_clone=1 would permit it"
-    } else if reads("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
-        "kernel.apparmor_restrict_unprivileged_userns=0 would permit it"
-    } else if reads("/proc/sys/user/max_user_namespaces", "0") {
-        "a user.max_user_namespaces above 0 would permit it"
-    } else {
-        "run as root, or allow user namespaces in this container (its seccomp profile may forbid unshare)"
+    let reads = |name: &str, value: &str| {
+        fs::read_to_string(setting_path(name)).is_ok_and(|text| text.trim() == value)
     };
-    format!("; {mend}")
+    // The first is a Debian and Ubuntu setting of old, the second Ubuntu's since 23.10, the third every kernel's.
+    let known = [
+        ("", "kernel.unprivileged_userns_clone", "0", "=1"),
+        ("", "kernel.apparmor_restrict_unprivileged_userns", "1", "=0"),
+        ("a ", "user.max_user_namespaces", "0", " above 0"),
+    ];
+    match known.into_iter().find(|(_, name, forbids, _)| reads(name, forbids)) {
+        Some((article, name, _, permits)) => format!("; {article}{name}{permits} would permit it"),
+        None => "; run as root, or allow user namespaces in this container (its seccomp profile may forbid unshare)"
+            .to_owned(),
+    }
 }
 
 #[cfg(test)]

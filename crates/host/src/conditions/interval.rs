@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::load::{LOAD_WHY, STEAL_MEND, STEAL_WHY, stolen};
+use super::load::{END_OTHERS, about_load, about_steal, stolen};
 use super::{Condition, Severity};
 use crate::counters::CpuTimes;
 
@@ -14,50 +14,21 @@ use crate::counters::CpuTimes;
 pub fn during(earlier: &CpuTimes, later: &CpuTimes, own: Duration) -> Vec<Condition> {
     const SOURCE: &str = "/proc/stat, before and after";
     let time = later.since(earlier).total();
-    let cpus = later.cpus.len() as f64;
-    let own_ns = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
-    let (Some(steal_share), true) = (time.steal_share(), time.total_ns() > 0) else {
-        const BECAUSE: &str = "no CPU time passed between the two readings";
-        return vec![
-            Condition::unknown("load from others during", BECAUSE, SOURCE, LOAD_WHY),
-            Condition::unknown("steal during", BECAUSE, SOURCE, STEAL_WHY),
-        ];
-    };
     let programs_ns = time.user_ns + time.nice_ns + time.system_ns;
-    let others = programs_ns.saturating_sub(own_ns) as f64 / time.total_ns() as f64 * cpus;
-    let load = Condition::known(
-        "load from others during",
-        format!("{others:.2} CPUs"),
-        SOURCE,
-        LOAD_WHY,
-    );
-    let steal = Condition::known(
-        "steal during",
-        format!("{:.2} % of CPU time", steal_share * 100.0),
-        SOURCE,
-        STEAL_WHY,
-    );
+    let own_ns = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
+    let share = programs_ns.saturating_sub(own_ns) as f64 / time.total_ns() as f64;
+    let others = share * later.cpus.len() as f64;
+    // A tenth of a CPU is more than daemons of an idle machine take together; a fiftieth is worth knowing.
+    let crowded = Severity::from_bounds(others, 0.1, 0.02);
+    let steal_share = time
+        .steal_share()
+        .ok_or("no CPU time passed between the two readings");
+    let load = steal_share.map(|_| (format!("{others:.2} CPUs"), crowded));
+    let steal = steal_share.map(|share| (format!("{:.2} % of CPU time", share * 100.0), stolen(share)));
     vec![
-        match crowded(others) {
-            Severity::Fine => load,
-            severity => load.rated(severity, "end what else runs; top names it"),
-        },
-        match stolen(steal_share) {
-            Severity::Fine => steal,
-            severity => steal.rated(severity, STEAL_MEND),
-        },
+        about_load("load from others during", SOURCE, END_OTHERS).found(load),
+        about_steal("steal during", SOURCE).found(steal),
     ]
-}
-
-/// A tenth of a CPU is more than daemons of an idle machine take together; a fiftieth is worth knowing.
-fn crowded(others: f64) -> Severity {
-    if others >= 0.1 {
-        Severity::Spoils
-    } else if others >= 0.02 {
-        Severity::Explains
-    } else {
-        Severity::Fine
-    }
 }
 
 #[cfg(test)]

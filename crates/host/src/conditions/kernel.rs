@@ -1,10 +1,10 @@
-//! Conditions of the kernel: its release, its memory, and the debugging built into it.
+//! Conditions of the kernel: its release, and the debugging built into it.
 
 use std::io::Read;
 
 use flate2::read::GzDecoder;
 
-use super::{Condition, Severity};
+use super::{About, Condition, Severity};
 use crate::HostError;
 use crate::tree::Tree;
 
@@ -13,25 +13,7 @@ pub(super) fn release(tree: &Tree) -> Result<String, HostError> {
     tree.text("/proc/sys/kernel/osrelease")
 }
 
-/// Memory in bytes, from `MemTotal` of `/proc/meminfo`, which is in kibibytes.
-pub(super) fn memory_bytes(tree: &Tree) -> Result<u64, HostError> {
-    const MEMINFO: &str = "/proc/meminfo";
-    let text = tree.text(MEMINFO)?;
-    text.lines()
-        .find_map(|line| {
-            let kibibytes: u64 = line
-                .strip_prefix("MemTotal:")?
-                .split_whitespace()
-                .next()?
-                .parse()
-                .ok()?;
-            kibibytes.checked_mul(1024)
-        })
-        .ok_or_else(|| HostError::Missing {
-            place: MEMINFO,
-            what: "MemTotal".to_owned(),
-        })
-}
+const PACKED: &str = "/proc/config.gz";
 
 /// Options that check or record at run time on paths that every frame takes: locks, memory, lists, lists of objects. What
 /// they cost is not what is measured (`lib/Kconfig.debug`, `mm/Kconfig.debug` and the help of each).
@@ -75,36 +57,30 @@ const LONGEST_CONFIGURATION: u64 = 4 << 20;
 
 /// Which of the options above this kernel was built with.
 pub(super) fn debug_options(tree: &Tree, release: Option<&str>) -> Condition {
-    const NAME: &str = "kernel debug options";
-    const WHY: &str = "checks built into the kernel take time on the path of each frame";
-    let Some((text, source)) = configuration(tree, release) else {
-        return Condition::unknown(
-            NAME,
-            "this kernel shows its configuration neither in /proc/config.gz nor in /boot",
-            "/proc/config.gz",
-            WHY,
-        );
-    };
-    let built_in = |options: &[&str]| -> Vec<String> {
-        options
-            .iter()
-            .filter(|option| text.lines().any(|line| line == format!("CONFIG_{option}=y")))
-            .map(|option| (*option).to_owned())
-            .collect()
-    };
-    let (heavy, light) = (built_in(&HEAVY), built_in(&LIGHT));
-    let named = [heavy.as_slice(), light.as_slice()].concat().join(", ");
-    const MEND: &str = "boot a kernel built without them";
-    match (heavy.is_empty(), light.is_empty()) {
-        (false, _) => Condition::known(NAME, named, source, WHY).rated(Severity::Spoils, MEND),
-        (true, false) => Condition::known(NAME, named, source, WHY).rated(Severity::Explains, MEND),
-        (true, true) => Condition::known(NAME, "none", source, WHY),
+    let configuration = configuration(tree, release);
+    let found = configuration.as_ref().map(|(text, _)| {
+        let built_in = |options: &[&'static str]| -> Vec<&str> {
+            let set = |option: &&&str| text.lines().any(|line| line == format!("CONFIG_{option}=y"));
+            options.iter().filter(set).copied().collect()
+        };
+        let (heavy, light) = (built_in(&HEAVY), built_in(&LIGHT));
+        match (heavy.is_empty(), light.is_empty()) {
+            (false, _) => ([heavy, light].concat().join(", "), Severity::Spoils),
+            (true, false) => (light.join(", "), Severity::Explains),
+            (true, true) => ("none".to_owned(), Severity::Fine),
+        }
+    });
+    About {
+        name: "kernel debug options",
+        source: configuration.as_ref().map_or(PACKED, |(_, path)| path),
+        why: "checks built into the kernel take time on the path of each frame",
+        mend: "boot a kernel built without them",
     }
+    .found(found.ok_or("this kernel shows its configuration neither in /proc/config.gz nor in /boot"))
 }
 
 /// The text of this kernel's configuration and where it stood.
 fn configuration(tree: &Tree, release: Option<&str>) -> Option<(String, String)> {
-    const PACKED: &str = "/proc/config.gz";
     if let Ok(bytes) = tree.bytes(PACKED) {
         let mut text = String::new();
         let unpacked = GzDecoder::new(bytes.as_slice())

@@ -15,15 +15,16 @@ mod load;
 mod processor;
 mod virtualisation;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
 pub use interval::during;
 
-use crate::cpus::{self, Allowed, Topology};
-use crate::tree::Tree;
+use crate::HostError;
+use crate::cpus::{self, Topology};
+use crate::tree::{MEMINFO, Tree};
 
 /// What a condition does to a result, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -37,6 +38,21 @@ pub enum Severity {
     Fine,
 }
 
+impl Severity {
+    /// This where something is so, and fine where it is not.
+    fn when(self, so: bool) -> Self {
+        if so { self } else { Severity::Fine }
+    }
+
+    /// What an amount does to a result that spoils or explains it from a bound on.
+    fn from_bounds(amount: f64, spoils: f64, explains: f64) -> Self {
+        match amount {
+            amount if amount >= spoils => Severity::Spoils,
+            amount => Severity::Explains.when(amount >= explains),
+        }
+    }
+}
+
 /// One condition of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
@@ -47,67 +63,49 @@ pub struct Condition {
     /// What it does to a result. The unknown explains: it cannot be ruled out.
     pub severity: Severity,
     /// Why it matters.
+    #[serde(default)]
     pub why: String,
     /// What would mend it, where something can.
     pub mend: Option<String>,
     /// The file or interface it was read from.
+    #[serde(default)]
     pub source: String,
     /// Why the value is unknown.
     pub unknown_because: Option<String>,
 }
 
-impl Condition {
-    pub(crate) fn known(
-        name: impl Into<String>,
-        value: impl Display,
-        source: impl Into<String>,
-        why: &str,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            value: Some(value.to_string()),
-            severity: Severity::Fine,
-            why: why.to_owned(),
-            mend: None,
-            source: source.into(),
-            unknown_because: None,
-        }
-    }
+/// The parts of a condition that hold whatever it stands at.
+pub(crate) struct About<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) source: &'a str,
+    pub(crate) why: &'a str,
+    /// What would fix it where it does something to a result; empty where nothing can.
+    pub(crate) mend: &'a str,
+}
 
-    pub(crate) fn unknown(
-        name: impl Into<String>,
-        because: impl Display,
-        source: impl Into<String>,
-        why: &str,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            value: None,
-            severity: Severity::Explains,
-            why: why.to_owned(),
-            mend: None,
-            source: source.into(),
-            unknown_because: Some(because.to_string()),
-        }
-    }
-
-    /// The same, rated, with what would mend it.
-    pub(crate) fn rated(self, severity: Severity, mend: impl Into<String>) -> Self {
-        Self {
+impl About<'_> {
+    /// The condition, from its value and what that does to a result, or from the reason why it is unknown.
+    pub(crate) fn found(self, found: Result<(impl Display, Severity), impl Display>) -> Condition {
+        let (value, severity, unknown_because) = match found {
+            Ok((value, severity)) => (Some(value.to_string()), severity, None),
+            Err(because) => (None, Severity::Explains, Some(because.to_string())),
+        };
+        let mends = value.is_some() && severity != Severity::Fine && !self.mend.is_empty();
+        Condition {
+            name: self.name.to_owned(),
+            value,
             severity,
-            mend: Some(mend.into()),
-            ..self
+            why: self.why.to_owned(),
+            mend: mends.then(|| self.mend.to_owned()),
+            source: self.source.to_owned(),
+            unknown_because,
         }
-    }
-
-    /// The same, rated, where nothing here can mend it.
-    pub(crate) fn lasting(self, severity: Severity) -> Self {
-        Self { severity, ..self }
     }
 }
 
-/// The machine and its conditions at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The machine and its conditions at one moment; of a document that lacks some of it, nothing is known of that.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Snapshot {
     /// Kernel release, such as `6.18.44`.
     pub kernel: Option<String>,
@@ -156,69 +154,42 @@ pub fn of_devices(devices: &[String]) -> Vec<Condition> {
 
 pub(crate) fn snapshot_in(tree: &Tree, devices: &[String]) -> Snapshot {
     let mut unknown = BTreeMap::new();
-    let mut keep = Keep(&mut unknown);
-    let topology = keep.known("cpus_online", cpus::topology_in(tree));
-    let allowed = keep.known("cpus_allowed", cpus::allowed_in(tree));
-    let kernel_release = keep.known("kernel", kernel::release(tree));
-    let virtualisation = keep.known("virtualisation", virtualisation::detect(tree));
+    let topology = known(&mut unknown, "cpus_online", cpus::topology_in(tree));
+    let allowed = known(&mut unknown, "cpus_allowed", cpus::allowed_in(tree));
+    let nodes = topology.as_ref().map(|topology| {
+        let nodes = topology.cpus.iter().filter_map(|cpu| cpu.node);
+        nodes.collect::<BTreeSet<_>>().len() as u32
+    });
     let mut snapshot = Snapshot {
-        kernel: kernel_release.clone(),
+        kernel: known(&mut unknown, "kernel", kernel::release(tree)),
         architecture: std::env::consts::ARCH.to_owned(),
-        cpu_model: keep.known("cpu_model", processor::model(tree)),
+        cpu_model: known(&mut unknown, "cpu_model", processor::model(tree)),
         cpus_online: topology.as_ref().map(Topology::online),
         cpus_allowed: allowed.as_ref().map(|allowed| allowed.cpus.clone()),
         cgroup_quota_cpus: allowed.as_ref().and_then(|allowed| allowed.cgroup_quota_cpus),
-        nodes: topology.as_ref().map(nodes),
-        memory_bytes: keep.known("memory_bytes", kernel::memory_bytes(tree)),
-        virtualisation: virtualisation.clone(),
-        unknown: BTreeMap::new(),
+        nodes,
+        memory_bytes: known(&mut unknown, "memory_bytes", tree.kibibytes(MEMINFO, "MemTotal")),
+        virtualisation: known(&mut unknown, "virtualisation", virtualisation::detect(tree)),
+        unknown,
         conditions: Vec::new(),
     };
-    snapshot.unknown = unknown;
-    snapshot.add(conditions(
-        tree,
-        topology.as_ref(),
-        allowed.as_ref(),
-        kernel_release.as_deref(),
-        virtualisation.as_deref(),
-    ));
+    let mut all = processor::conditions(tree);
+    all.extend(load::conditions(tree));
+    all.push(kernel::debug_options(tree, snapshot.kernel.as_deref()));
+    all.push(virtualisation::condition(snapshot.virtualisation.as_deref()));
+    if let (Some(topology), Some(allowed)) = (topology, allowed) {
+        all.extend(limits::of_process(&topology, &allowed));
+    }
+    all.extend(limits::of_network(tree));
+    snapshot.add(all);
     snapshot.add(device::conditions(tree, devices));
     snapshot
 }
 
-fn conditions(
-    tree: &Tree,
-    topology: Option<&Topology>,
-    allowed: Option<&Allowed>,
-    kernel_release: Option<&str>,
-    virtualisation: Option<&str>,
-) -> Vec<Condition> {
-    let mut all = processor::conditions(tree);
-    all.extend(load::conditions(tree));
-    all.push(kernel::debug_options(tree, kernel_release));
-    all.push(virtualisation::condition(virtualisation));
-    if let (Some(topology), Some(allowed)) = (topology, allowed) {
-        all.extend(limits::of_process(topology, allowed));
-    }
-    all.extend(limits::of_network(tree));
-    all
-}
-
-fn nodes(topology: &Topology) -> u32 {
-    let mut nodes: Vec<u32> = topology.cpus.iter().filter_map(|cpu| cpu.node).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    u32::try_from(nodes.len()).unwrap_or(u32::MAX)
-}
-
-/// Turns errors into reasons.
-struct Keep<'a>(&'a mut BTreeMap<String, String>);
-
-impl Keep<'_> {
-    fn known<T>(&mut self, name: &str, fact: Result<T, crate::HostError>) -> Option<T> {
-        fact.map_err(|error| self.0.insert(name.to_owned(), error.to_string()))
-            .ok()
-    }
+/// A fact, or `None` with the reason entered into `unknown`.
+fn known<T>(unknown: &mut BTreeMap<String, String>, name: &str, fact: Result<T, HostError>) -> Option<T> {
+    fact.map_err(|error| unknown.insert(name.to_owned(), error.to_string()))
+        .ok()
 }
 
 #[cfg(test)]

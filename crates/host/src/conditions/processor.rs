@@ -1,6 +1,8 @@
 //! Conditions of the processor: does its clock hold still, do its threads share a core, what does a system call cost.
 
-use super::{Condition, Severity};
+use std::collections::BTreeSet;
+
+use super::{About, Condition, Severity};
 use crate::HostError;
 use crate::tree::Tree;
 
@@ -10,14 +12,11 @@ const CPU_DIRECTORY: &str = "/sys/devices/system/cpu";
 pub(super) fn model(tree: &Tree) -> Result<String, HostError> {
     const CPUINFO: &str = "/proc/cpuinfo";
     let text = tree.text(CPUINFO)?;
-    text.lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(key, _)| matches!(key.trim(), "model name" | "cpu model" | "Model"))
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let named = lines.find(|(key, _)| matches!(key.trim(), "model name" | "cpu model" | "Model"));
+    named
         .map(|(_, name)| name.trim().to_owned())
-        .ok_or_else(|| HostError::Missing {
-            place: CPUINFO,
-            what: "model name".to_owned(),
-        })
+        .ok_or_else(|| HostError::missing(CPUINFO, "model name"))
 }
 
 pub(super) fn conditions(tree: &Tree) -> Vec<Condition> {
@@ -30,106 +29,97 @@ pub(super) fn conditions(tree: &Tree) -> Vec<Condition> {
     ]
 }
 
+/// What a file with a switch says: its text where it is switched on, where it is off.
+fn switch(text: &str, on: &str, off: &str, severity: Severity) -> Result<(&'static str, Severity), String> {
+    match text {
+        text if text == on => Ok(("on", severity)),
+        text if text == off => Ok(("off", Severity::Fine)),
+        other => Err(format!("the file reads {other:?}")),
+    }
+}
+
 /// Turbo boost raises the clock while few CPUs are busy, so that one bucket runs faster than each of many.
 fn turbo(tree: &Tree) -> Condition {
-    const NAME: &str = "turbo";
-    const WHY: &str =
-        "the clock is higher while few CPUs are busy, so a rate at one CPU is not that of each of many";
     // Intel's driver has a switch of its own that means the opposite (`admin-guide/pm/intel_pstate.rst`, `cpufreq.rst`).
     let switches = [("intel_pstate/no_turbo", "0", "1"), ("cpufreq/boost", "1", "0")];
-    for (file, on, off) in switches {
+    let shown = switches.iter().find_map(|(file, on, off)| {
         let path = format!("{CPU_DIRECTORY}/{file}");
-        let Ok(text) = tree.text(&path) else { continue };
-        return match text.as_str() {
-            set if set == on => Condition::known(NAME, "on", path.as_str(), WHY)
-                .rated(Severity::Spoils, format!("echo {off} > {path}")),
-            set if set == off => Condition::known(NAME, "off", path, WHY),
-            other => Condition::unknown(NAME, format!("the file reads {other:?}"), path, WHY),
-        };
+        let text = tree.text(&path).ok()?;
+        Some((switch(&text, on, off, Severity::Spoils), path, *off))
+    });
+    let (found, source, off) = shown.unwrap_or_else(|| {
+        let because = "no frequency driver shows a switch for it; under a hypervisor the host decides";
+        (
+            Err(because.to_owned()),
+            format!("{CPU_DIRECTORY}/cpufreq/boost"),
+            "",
+        )
+    });
+    About {
+        name: "turbo",
+        source: &source,
+        why: "the clock is higher while few CPUs are busy, so a rate at one CPU is not that of each of many",
+        mend: &format!("echo {off} > {source}"),
     }
-    Condition::unknown(
-        NAME,
-        "no frequency driver shows a switch for it; under a hypervisor the host decides",
-        format!("{CPU_DIRECTORY}/cpufreq/boost"),
-        WHY,
-    )
+    .found(found)
 }
 
 /// A governor other than `performance` lowers the clock while a CPU waits, and takes time to raise it.
 fn governor(tree: &Tree) -> Condition {
-    const NAME: &str = "governor";
-    const WHY: &str = "the clock follows the load, so a CPU that waits for frames handles them more slowly";
-    let source = format!("{CPU_DIRECTORY}/cpufreq/policy*/scaling_governor");
-    let mut governors: Vec<String> = tree
-        .names(&format!("{CPU_DIRECTORY}/cpufreq"))
-        .unwrap_or_default()
-        .iter()
-        .filter(|name| name.starts_with("policy"))
-        .filter_map(|policy| {
-            tree.text(&format!("{CPU_DIRECTORY}/cpufreq/{policy}/scaling_governor"))
-                .ok()
-        })
+    let directory = format!("{CPU_DIRECTORY}/cpufreq");
+    let policies = tree.names(&directory).unwrap_or_default();
+    let policies = policies.iter().filter(|name| name.starts_with("policy"));
+    let governors: BTreeSet<String> = policies
+        .filter_map(|policy| tree.text(&format!("{directory}/{policy}/scaling_governor")).ok())
         .collect();
-    governors.sort();
-    governors.dedup();
-    if governors.is_empty() {
-        return Condition::unknown(
-            NAME,
-            "no frequency driver; under a hypervisor the host decides",
-            source,
-            WHY,
-        );
+    let governors: Vec<String> = governors.into_iter().collect();
+    About {
+        name: "governor",
+        source: &format!("{directory}/policy*/scaling_governor"),
+        why: "the clock follows the load, so a CPU that waits for frames handles them more slowly",
+        mend: "cpupower frequency-set --governor performance",
     }
-    let condition = Condition::known(NAME, governors.join(", "), source, WHY);
-    if governors == ["performance"] {
-        condition
-    } else {
-        condition.rated(Severity::Spoils, "cpupower frequency-set --governor performance")
-    }
+    .found(match &governors[..] {
+        [] => Err("no frequency driver; under a hypervisor the host decides"),
+        found => Ok((found.join(", "), Severity::Spoils.when(found != ["performance"]))),
+    })
 }
 
 fn smt(tree: &Tree) -> Condition {
-    const NAME: &str = "smt";
-    const WHY: &str = "siblings share the units of their core, so what runs on one slows the other; two of them are not two CPUs";
     let path = format!("{CPU_DIRECTORY}/smt/active");
-    match tree.text(&path).as_deref() {
-        Ok("1") => Condition::known(NAME, "on", path, WHY).rated(
-            Severity::Explains,
-            format!("echo off > {CPU_DIRECTORY}/smt/control"),
-        ),
-        Ok("0") => Condition::known(NAME, "off", path, WHY),
-        Ok(other) => Condition::unknown(NAME, format!("the file reads {other:?}"), path, WHY),
-        Err(error) => Condition::unknown(NAME, error, path, WHY),
+    let text = tree.text(&path).map_err(|error| error.to_string());
+    About {
+        name: "smt",
+        source: &path,
+        why: "siblings share the units of their core, so what runs on one slows the other; two of them are not two CPUs",
+        mend: &format!("echo off > {CPU_DIRECTORY}/smt/control"),
     }
+    .found(text.and_then(|text| switch(&text, "1", "0", Severity::Explains)))
 }
 
 fn mitigations(tree: &Tree) -> Condition {
-    const NAME: &str = "mitigations";
-    const WHY: &str = "defences against speculative execution cost time in each system call and switch";
     let directory = format!("{CPU_DIRECTORY}/vulnerabilities");
-    let names = match tree.names(&directory) {
-        Ok(names) => names,
-        Err(error) => return Condition::unknown(NAME, error, directory, WHY),
-    };
-    let active: Vec<String> = names
-        .into_iter()
-        .filter(|name| {
-            tree.text(&format!("{directory}/{name}"))
-                .is_ok_and(|text| text.starts_with("Mitigation"))
-        })
-        .collect();
-    if active.is_empty() {
-        Condition::known(NAME, "none", directory, WHY)
-    } else {
-        Condition::known(NAME, active.join(", "), directory, WHY).lasting(Severity::Explains)
+    let found = tree.names(&directory).map(|mut names| {
+        names.retain(|name| {
+            let text = tree.text(&format!("{directory}/{name}"));
+            text.is_ok_and(|text| text.starts_with("Mitigation"))
+        });
+        match names.is_empty() {
+            true => ("none".to_owned(), Severity::Fine),
+            false => (names.join(", "), Severity::Explains),
+        }
+    });
+    About {
+        name: "mitigations",
+        source: &directory,
+        why: "defences against speculative execution cost time in each system call and switch",
+        mend: "",
     }
+    .found(found)
 }
 
 /// A clock source outside the CPU makes each reading of the time a slow one.
 fn clock_source(tree: &Tree) -> Condition {
-    const NAME: &str = "clock source";
-    const WHY: &str =
-        "reading the time from a device takes microseconds, and every round trip reads it twice";
     // These are read without leaving user space (`admin-guide/kernel-parameters.txt`, clocksource=; vdso(7)).
     const FAST: [&str; 5] = [
         "tsc",
@@ -138,19 +128,15 @@ fn clock_source(tree: &Tree) -> Condition {
         "arch_sys_counter",
         "riscv_clocksource",
     ];
-    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    match tree.text(path) {
-        Ok(source) => {
-            let condition = Condition::known(NAME, &source, path, WHY);
-            if FAST.contains(&source.as_str()) {
-                condition
-            } else {
-                condition.rated(
-                    Severity::Spoils,
-                    "echo tsc > the same file, if available_clocksource beside it lists tsc",
-                )
-            }
-        }
-        Err(error) => Condition::unknown(NAME, error, path, WHY),
+    let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    About {
+        name: "clock source",
+        source,
+        why: "reading the time from a device takes microseconds, and every round trip reads it twice",
+        mend: "echo tsc > the same file, if available_clocksource beside it lists tsc",
     }
+    .found(tree.text(source).map(|clock| {
+        let severity = Severity::Spoils.when(!FAST.contains(&clock.as_str()));
+        (clock, severity)
+    }))
 }

@@ -313,7 +313,13 @@ fn a_machine_that_shows_nothing_gives_reasons_and_no_error() {
 fn a_condition_added_again_replaces_the_earlier_one() {
     let mut snapshot = snapshot_in(&server().tree(), &[]);
     let before = snapshot.conditions.len();
-    let spoilt = Condition::known("smt", "on", "a test", "why").rated(Severity::Spoils, "mend");
+    let about = About {
+        name: "smt",
+        source: "a test",
+        why: "why",
+        mend: "mend",
+    };
+    let spoilt = about.found(Ok::<_, String>(("on", Severity::Spoils)));
     snapshot.add(vec![spoilt.clone()]);
     assert_eq!(snapshot.conditions.len(), before);
     assert_eq!(snapshot.conditions[1], spoilt);

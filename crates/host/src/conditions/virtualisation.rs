@@ -1,11 +1,8 @@
 //! Whether this machine is a virtual one, and whose.
 
-use super::{Condition, Severity};
+use super::{About, Condition, Severity};
 use crate::HostError;
 use crate::tree::Tree;
-
-const CPUINFO: &str = "/proc/cpuinfo";
-const SOURCE: &str = "/proc/cpuinfo flags, /sys/class/dmi/id, /sys/hypervisor, clock sources";
 
 /// The hypervisor's name as far as it shows itself, or `none`.
 ///
@@ -13,7 +10,7 @@ const SOURCE: &str = "/proc/cpuinfo flags, /sys/class/dmi/id, /sys/hypervisor, c
 /// tables, the directory of Xen, and clock sources that only guests have.
 pub(super) fn detect(tree: &Tree) -> Result<String, HostError> {
     let flagged = tree
-        .text(CPUINFO)?
+        .text("/proc/cpuinfo")?
         .lines()
         .any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"));
     let named = named_by_firmware(tree).or_else(|| named_by_clock(tree));
@@ -26,16 +23,14 @@ pub(super) fn detect(tree: &Tree) -> Result<String, HostError> {
 
 /// The condition that goes with it.
 pub(super) fn condition(detected: Option<&str>) -> Condition {
-    const NAME: &str = "virtualisation";
-    const WHY: &str = "a hypervisor decides the clock, shares caches, and makes interrupts and idling dearer";
-    match detected {
-        Some("none") => Condition::known(NAME, "none", SOURCE, WHY),
-        Some(name) => Condition::known(NAME, name, SOURCE, WHY).rated(
-            Severity::Explains,
-            "measure on the machine itself where that can be",
-        ),
-        None => Condition::unknown(NAME, "/proc/cpuinfo cannot be read", SOURCE, WHY),
+    let found = detected.map(|name| (name, Severity::Explains.when(name != "none")));
+    About {
+        name: "virtualisation",
+        source: "/proc/cpuinfo flags, /sys/class/dmi/id, /sys/hypervisor, clock sources",
+        why: "a hypervisor decides the clock, shares caches, and makes interrupts and idling dearer",
+        mend: "measure on the machine itself where that can be",
     }
+    .found(found.ok_or("/proc/cpuinfo cannot be read"))
 }
 
 fn named_by_firmware(tree: &Tree) -> Option<String> {
@@ -53,15 +48,10 @@ fn named_by_firmware(tree: &Tree) -> Option<String> {
         ("Amazon EC2", "Amazon EC2"),
         ("Google", "Google Compute Engine"),
     ];
-    ["sys_vendor", "product_name"]
-        .iter()
-        .filter_map(|file| tree.text(&format!("/sys/class/dmi/id/{file}")).ok())
-        .find_map(|text| {
-            KNOWN
-                .iter()
-                .find(|(part, _)| text.contains(part))
-                .map(|(_, name)| (*name).to_owned())
-        })
+    let texts = ["sys_vendor", "product_name"].map(|file| tree.text(&format!("/sys/class/dmi/id/{file}")));
+    let named = |text: String| KNOWN.iter().find(|(part, _)| text.contains(part));
+    let known = texts.into_iter().flatten().find_map(named);
+    known.map(|(_, name)| (*name).to_owned())
 }
 
 fn named_by_clock(tree: &Tree) -> Option<String> {

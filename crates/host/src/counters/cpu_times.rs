@@ -124,62 +124,40 @@ impl CpuTimes {
 
     /// What happened after `earlier`; threads running as they are now. A CPU that `earlier` does not have counts from 0.
     pub fn since(&self, earlier: &Self) -> Self {
-        let cpus = self
-            .cpus
-            .iter()
-            .map(|now| TimeOfCpu {
-                cpu: now.cpu,
-                time: match earlier.cpu(now.cpu) {
-                    Some(then) => now.time.since(&then),
-                    None => now.time,
-                },
-            })
-            .collect();
+        let since = |now: &TimeOfCpu| TimeOfCpu {
+            cpu: now.cpu,
+            time: now.time.since(&earlier.cpu(now.cpu).unwrap_or_default()),
+        };
         Self {
-            cpus,
+            cpus: self.cpus.iter().map(since).collect(),
             running_now: self.running_now,
         }
     }
 
     /// The times of one CPU.
     pub fn cpu(&self, cpu: u32) -> Option<CpuTime> {
-        self.cpus
-            .iter()
-            .find(|entry| entry.cpu == cpu)
-            .map(|entry| entry.time)
+        let mut cpus = self.cpus.iter();
+        cpus.find(|entry| entry.cpu == cpu).map(|entry| entry.time)
     }
 
     /// The times of all CPUs together.
     pub fn total(&self) -> CpuTime {
-        self.cpus
-            .iter()
-            .fold(CpuTime::default(), |sum, entry| sum.plus(&entry.time))
+        let times = self.cpus.iter().map(|entry| &entry.time);
+        times.fold(CpuTime::default(), |sum, time| sum.plus(time))
     }
 }
 
 /// The unit of `/proc/stat` and `/proc/PID/stat`: `sysconf(_SC_CLK_TCK)`, 100 where the system does not say.
 pub(super) fn ticks_a_second() -> u64 {
-    match sysconf(SysconfVar::CLK_TCK) {
-        Ok(Some(ticks)) => u64::try_from(ticks).unwrap_or(100),
-        _ => 100,
-    }
+    let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
+    ticks.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(100)
 }
 
 fn cpu_line(numbered: &str, tick_ns: u64) -> Option<TimeOfCpu> {
     let mut words = numbered.split_whitespace();
     let cpu = words.next()?.parse().ok()?;
-    let mut nanoseconds = || words.next()?.parse::<u64>().ok()?.checked_mul(tick_ns);
-    // Fields evaluate in the order they are written, which is that of the columns.
-    let time = CpuTime {
-        user_ns: nanoseconds()?,
-        nice_ns: nanoseconds()?,
-        system_ns: nanoseconds()?,
-        idle_ns: nanoseconds()?,
-        iowait_ns: nanoseconds()?,
-        irq_ns: nanoseconds()?,
-        softirq_ns: nanoseconds()?,
-        steal_ns: nanoseconds()?,
-    };
+    let nanoseconds = words.map(|word| word.parse::<u64>().ok()?.checked_mul(tick_ns));
+    let time = CpuTime::in_order(nanoseconds)?;
     Some(TimeOfCpu { cpu, time })
 }
 

@@ -5,10 +5,10 @@ use std::io::ErrorKind;
 
 use serde::{Deserialize, Serialize};
 
-use super::ProcessCpu;
 use super::cpu_times::ticks_a_second;
+use super::process::{after_name, times, total_ns};
 use crate::HostError;
-use crate::tree::Tree;
+use crate::tree::{Tree, kibibytes};
 
 /// A process and its living descendants at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,30 +65,29 @@ impl Family {
 
     fn add(&mut self, tree: &Tree, process: u32) -> Result<(), HostError> {
         let stat = tree.text(&format!("/proc/{process}/stat"))?;
-        self.members.insert(process, ProcessCpu::read(process)?.total_ns);
-        self.ended_cpu_ns += ended_children(&stat, ticks_a_second()).unwrap_or(0);
+        self.members.insert(process, total_ns(process)?);
+        let times = times(&stat, ticks_a_second()).unwrap_or_default();
+        self.ended_cpu_ns += times[2..].iter().sum::<u64>();
         Ok(())
     }
 }
 
 fn memory(tree: &Tree, process: u32) -> Option<u64> {
     match tree.text(&format!("/proc/{process}/smaps_rollup")) {
-        Ok(rollup) => own_memory(&rollup),
-        // What has ended, is about to, or waits for its parent to ask, holds none.
-        Err(error) if has_no_memory(&error) => Some(0),
-        Err(_) => match tree.text(&format!("/proc/{process}/stat")) {
-            Ok(stat) if state(&stat) != Some('Z') => None,
-            _ => Some(0),
-        },
+        // Since Linux 5.4 (`proc_pid_smaps(5)`).
+        Ok(rollup) => Some(kibibytes(&rollup, "Pss_Anon")? + kibibytes(&rollup, "Pss_Shmem")?),
+        // What has ended, is about to (`ESRCH`, before it is a zombie), or waits for its parent to ask, holds none.
+        Err(HostError::Read { cause, .. })
+            if cause.kind() == ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ESRCH) =>
+        {
+            Some(0)
+        }
+        Err(_) => {
+            let stat = tree.text(&format!("/proc/{process}/stat"));
+            let lives = stat.is_ok_and(|stat| after_name(&stat).next() != Some("Z"));
+            (!lives).then_some(0)
+        }
     }
-}
-
-/// Whether there is no such process, or it gave its memory back on its way out: `ESRCH`, before it is a zombie.
-fn has_no_memory(error: &HostError) -> bool {
-    let HostError::Read { cause, .. } = error else {
-        return false;
-    };
-    cause.kind() == ErrorKind::NotFound || cause.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The living descendants of `process`.
@@ -108,51 +107,15 @@ fn descendants(process: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
 
 /// Every process that can be asked, and its parent: the second field after the name in `/proc/PID/stat`.
 fn parents(tree: &Tree) -> Result<BTreeMap<u32, u32>, HostError> {
-    let mut parents = BTreeMap::new();
-    for name in tree.names("/proc")? {
-        let Ok(process) = name.parse::<u32>() else {
-            continue;
-        };
-        let Ok(stat) = tree.text(&format!("/proc/{process}/stat")) else {
-            continue;
-        };
-        let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
-        if let Some(parent) = after_name
-            .split_whitespace()
-            .nth(1)
-            .and_then(|word| word.parse().ok())
-        {
-            parents.insert(process, parent);
-        }
-    }
-    Ok(parents)
-}
-
-/// The letter after the name in `/proc/PID/stat`.
-fn state(stat: &str) -> Option<char> {
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
-}
-
-/// `cutime` and `cstime`, the 16th and 17th field of `/proc/PID/stat` (`proc_pid_stat(5)`), in ticks.
-fn ended_children(stat: &str, ticks_a_second: u64) -> Option<u64> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut ticks = after_name
-        .split_whitespace()
-        .skip(13)
-        .map(|word| word.parse::<u64>().ok());
-    let sum = ticks.next()??.checked_add(ticks.next()??)?;
-    sum.checked_mul(1_000_000_000 / ticks_a_second.max(1))
-}
-
-/// `Pss_Anon` and `Pss_Shmem` of `/proc/PID/smaps_rollup`, in KiB (`proc_pid_smaps(5)`, since Linux 5.4).
-fn own_memory(rollup: &str) -> Option<u64> {
-    let line = |name: &str| {
-        let rest = rollup
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        rest.split_whitespace().next()?.parse::<u64>().ok()
+    let parent = |process: u32| {
+        let stat = tree.text(&format!("/proc/{process}/stat")).ok()?;
+        Some((process, after_name(&stat).nth(1)?.parse().ok()?))
     };
-    Some((line("Pss_Anon")? + line("Pss_Shmem")?) * 1024)
+    Ok(tree
+        .numbers("/proc", "")?
+        .into_iter()
+        .filter_map(parent)
+        .collect())
 }
 
 #[cfg(test)]
@@ -161,6 +124,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+    use crate::tree::recorded::Recorded;
 
     #[test]
     fn descendants_are_found_through_every_generation_and_no_further() {
@@ -173,11 +137,16 @@ mod tests {
     #[test]
     fn time_of_ended_children_and_own_memory_are_read() {
         let stat = "77 (a) b) S 1 77 77 0 -1 4194560 1 2 3 4 250 13 30 12 20 0 1 0 100 0 0";
-        assert_eq!(ended_children(stat, 100), Some(420_000_000));
-        assert_eq!(ended_children("77 (a) S 1", 100), None);
+        let ended = times(stat, 100).map(|times| times[2] + times[3]);
+        assert_eq!(ended, Some(420_000_000));
+        assert_eq!(times("77 (a) S 1", 100), None);
         let rollup = "1-2 [rollup]\nRss: 9 kB\nPss_Anon:   112 kB\nPss_File: 156 kB\nPss_Shmem:  8 kB\n";
-        assert_eq!(own_memory(rollup), Some(120 * 1024));
-        assert_eq!(own_memory("Rss: 9 kB\n"), None);
+        let machine = Recorded::new([
+            ("/proc/7/smaps_rollup", rollup),
+            ("/proc/8/smaps_rollup", "Rss: 9 kB\n"),
+        ]);
+        assert_eq!(memory(&machine.tree(), 7), Some(120 * 1024));
+        assert_eq!(memory(&machine.tree(), 8), None);
     }
 
     #[test]

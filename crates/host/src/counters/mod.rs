@@ -23,10 +23,10 @@ pub use clock::ClockRate;
 pub use cpu_times::{CpuTime, CpuTimes, TimeOfCpu};
 pub use device::DeviceStatistics;
 pub use family::Family;
-pub use process::{ContextSwitches, ProcessCpu, Switches};
+pub use process::{ProcessCpu, Switches};
 pub use slab::{Slab, SlabCache};
 pub use softnet::{CpuSoftnet, Softnet, SoftnetOfCpu};
-pub use tcp::{ListenerCounters, SocketMemory, TcpCounters, TcpStatistics};
+pub use tcp::{ListenerCounters, TcpCounters, TcpStatistics, tcp_buffer_bytes};
 pub use thread::{ThreadClock, ThreadTime};
 pub use udp::{IpCounters, UdpCounters, UdpStatistics};
 
@@ -59,6 +59,12 @@ macro_rules! counters {
             #[allow(dead_code, reason = "tables without words in the file are read by column")]
             fn by_name(value: impl Fn(&str) -> Option<u64>) -> Self {
                 Self { $( $field: value($kernel).unwrap_or(0), )+ }
+            }
+
+            /// Takes the counters from columns that stand in their order.
+            #[allow(dead_code, reason = "tables with words in the file are read by name")]
+            fn in_order(mut columns: impl Iterator<Item = Option<u64>>) -> Option<Self> {
+                Some(Self { $( $field: columns.next()??, )+ })
             }
         }
     };

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nix::unistd::{SysconfVar, sysconf};
 use serde::{Deserialize, Serialize};
 
 use crate::HostError;
-use crate::tree::Tree;
+use crate::tree::{MEMINFO, Tree, kibibytes};
 
-const MEMINFO: &str = "/proc/meminfo";
 const SLABINFO: &str = "/proc/slabinfo";
 
 /// Every cache of the kernel's, of the whole machine.
@@ -53,12 +51,7 @@ impl Slab {
     ///
     /// [`HostError::Missing`] without a `Slab` line, [`HostError::Format`] for a line with other than these.
     pub fn parse(meminfo: &str, slabinfo: &str) -> Result<Self, HostError> {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix("Slab:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        let kib = kib.ok_or_else(|| HostError::Missing {
-            place: MEMINFO,
-            what: "Slab line".to_owned(),
-        })?;
+        let bytes = kibibytes(meminfo, "Slab").ok_or_else(|| HostError::missing(MEMINFO, "Slab line"))?;
         let lines = slabinfo
             .lines()
             .filter(|line| !line.starts_with("slabinfo") && !line.starts_with('#'));
@@ -67,16 +60,10 @@ impl Slab {
                 .ok_or_else(|| HostError::format(SLABINFO, "a name, then numbers of objects and bytes", line))
         });
         Ok(Self {
-            bytes: kib.saturating_mul(1024),
+            bytes,
             caches: caches.collect::<Result<_, _>>()?,
         })
     }
-}
-
-/// Bytes of a page.
-pub(super) fn page_bytes() -> u64 {
-    let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
-    bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4096)
 }
 
 fn cache(line: &str) -> Option<(String, SlabCache)> {

@@ -60,65 +60,31 @@ impl Softnet {
     ///
     /// [`HostError::Format`] for a line of fewer than 9 columns or with other than hexadecimal numbers.
     pub fn parse(text: &str) -> Result<Self, HostError> {
-        let mut cpus = text
-            .lines()
-            .enumerate()
-            .map(|(number, line)| {
-                line_of_cpu(number, line)
-                    .ok_or_else(|| HostError::format(SOFTNET_STAT, "9 or more hexadecimal numbers", line))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut cpus = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let malformed = || HostError::format(SOFTNET_STAT, "9 or more hexadecimal numbers", line);
+            cpus.push(line_of_cpu(number, line).ok_or_else(malformed)?);
+        }
         cpus.sort_by_key(|entry| entry.cpu);
         Ok(Self { cpus })
     }
 
-    /// What happened after `earlier`; backlogs as they stand now. A CPU that `earlier` does not have counts from 0.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let cpus = self
-            .cpus
-            .iter()
-            .map(|now| SoftnetOfCpu {
-                counters: match earlier.cpu(now.cpu) {
-                    Some(then) => now.counters.since(&then.counters),
-                    None => now.counters,
-                },
-                ..*now
-            })
-            .collect();
-        Self { cpus }
-    }
-
-    /// The entry of one CPU.
-    pub fn cpu(&self, cpu: u32) -> Option<&SoftnetOfCpu> {
-        self.cpus.iter().find(|entry| entry.cpu == cpu)
-    }
-
     /// The counters of all CPUs together.
     pub fn total(&self) -> CpuSoftnet {
-        self.cpus
-            .iter()
-            .fold(CpuSoftnet::default(), |sum, entry| sum.plus(&entry.counters))
+        let counters = self.cpus.iter().map(|entry| &entry.counters);
+        counters.fold(CpuSoftnet::default(), |sum, own| sum.plus(own))
     }
 }
 
 fn line_of_cpu(number: usize, line: &str) -> Option<SoftnetOfCpu> {
-    let columns: Vec<u64> = line
-        .split_whitespace()
-        .map(|column| u64::from_str_radix(column, 16).ok())
-        .collect::<Option<_>>()?;
-    if columns.len() < 9 {
-        return None;
-    }
+    let columns = line.split_whitespace();
+    let columns = columns.map(|column| u64::from_str_radix(column, 16).ok());
+    let columns: Vec<u64> = columns.collect::<Option<_>>()?;
     let column = |index: usize| columns.get(index).copied();
+    let counters = [0, 1, 2, 9, 10].map(|index| column(index).or((columns.len() >= 9).then_some(0)));
     Some(SoftnetOfCpu {
         cpu: u32::try_from(column(12).unwrap_or(number as u64)).ok()?,
-        counters: CpuSoftnet {
-            processed: column(0)?,
-            dropped: column(1)?,
-            time_squeeze: column(2)?,
-            received_rps: column(9).unwrap_or(0),
-            flow_limit: column(10).unwrap_or(0),
-        },
+        counters: CpuSoftnet::in_order(counters.into_iter())?,
         backlog: column(11),
     })
 }
@@ -141,7 +107,7 @@ mod tests {
             read.cpus.iter().map(|entry| entry.cpu).collect::<Vec<_>>(),
             [0, 3]
         );
-        let entry = read.cpu(3).unwrap();
+        let entry = read.cpus[1];
         assert_eq!(
             entry.counters,
             CpuSoftnet {
@@ -159,9 +125,9 @@ mod tests {
     #[test]
     fn tables_of_older_kernels_are_read_by_line() {
         let read = Softnet::parse("1 0 0 0 0 0 0 0 0\n2 0 0 0 0 0 0 0 0 4 5\n").unwrap();
-        assert_eq!(read.cpu(0).unwrap().counters.processed, 1);
-        assert_eq!(read.cpu(1).unwrap().counters.received_rps, 4);
-        assert_eq!(read.cpu(1).unwrap().backlog, None);
+        assert_eq!(read.cpus[0].counters.processed, 1);
+        assert_eq!((read.cpus[1].cpu, read.cpus[1].counters.received_rps), (1, 4));
+        assert_eq!(read.cpus[1].backlog, None);
     }
 
     #[test]
@@ -177,7 +143,8 @@ mod tests {
         let before = Softnet::read().unwrap();
         receiver.send_to(b"x", receiver.local_addr().unwrap()).unwrap();
         receiver.recv(&mut [0; 8]).unwrap();
-        assert!(Softnet::read().unwrap().since(&before).total().processed >= 1);
+        let after = Softnet::read().unwrap().total();
+        assert!(after.since(&before.total()).processed >= 1);
     }
 
     proptest! {

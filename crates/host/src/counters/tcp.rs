@@ -1,12 +1,12 @@
-//! TCP counters of a network namespace, as `netstat -s` shows them, and the memory of its sockets.
+//! TCP counters of a network namespace, as `netstat -s` shows them, and the memory of all TCP sockets.
 
 use serde::{Deserialize, Serialize};
 
 use super::counters;
-use super::names::{lookup, required};
-use super::slab::page_bytes;
+use super::names::Named;
 use crate::HostError;
-use crate::tree::Tree;
+use crate::pages::base_page_size;
+use crate::tree::{Tree, field};
 
 const SNMP: &str = "/proc/thread-self/net/snmp";
 const NETSTAT: &str = "/proc/thread-self/net/netstat";
@@ -90,14 +90,12 @@ impl TcpStatistics {
     ///
     /// [`HostError::Missing`] without `Tcp:` or `TcpExt:` lines, [`HostError::Format`] when names and numbers do not pair.
     pub fn parse(snmp: &str, netstat: &str) -> Result<Self, HostError> {
-        let (tcp, extended) = (
-            required(SNMP, snmp, "Tcp")?,
-            required(NETSTAT, netstat, "TcpExt")?,
-        );
+        let tcp = Named::require(SNMP, snmp, "Tcp")?;
+        let extended = Named::require(NETSTAT, netstat, "TcpExt")?;
         Ok(Self {
-            tcp: TcpCounters::by_name(lookup(&tcp)),
-            listener: ListenerCounters::by_name(lookup(&extended)),
-            established: lookup(&tcp)("CurrEstab").unwrap_or(0),
+            tcp: TcpCounters::by_name(|name| tcp.number(name)),
+            listener: ListenerCounters::by_name(|name| extended.number(name)),
+            established: tcp.number("CurrEstab").unwrap_or(0),
         })
     }
 
@@ -111,56 +109,22 @@ impl TcpStatistics {
     }
 }
 
-/// TCP sockets and their buffers at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SocketMemory {
-    /// TCP sockets of the calling thread's namespace, in any state but TIME_WAIT.
-    pub in_use: u64,
-    /// Connections of this namespace that wait in TIME_WAIT.
-    pub time_wait: u64,
-    /// TCP sockets of the whole machine that no process holds any more.
-    pub orphans: u64,
-    /// TCP sockets of the whole machine that have memory.
-    pub allocated: u64,
-    /// Bytes in the buffers of TCP sockets, of the whole machine. The kernel's limit is `net.ipv4.tcp_mem`, in pages.
-    pub buffer_bytes: u64,
+/// Bytes in the buffers of TCP sockets now, of the whole machine. The kernel's limit is `net.ipv4.tcp_mem`, in pages.
+///
+/// # Errors
+///
+/// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not show it.
+pub fn tcp_buffer_bytes() -> Result<u64, HostError> {
+    let pages = buffer_pages(&Tree::machine().text(SOCKSTAT)?)?;
+    Ok(pages.saturating_mul(base_page_size().unwrap_or(4096)))
 }
 
-impl SocketMemory {
-    /// Reads the state as the calling thread's network namespace shows it.
-    ///
-    /// # Errors
-    ///
-    /// [`HostError::Read`] or [`HostError::Missing`] where the kernel does not show it.
-    pub fn read() -> Result<Self, HostError> {
-        Self::parse(&Tree::machine().text(SOCKSTAT)?, page_bytes())
-    }
-
-    /// Reads the text of `/proc/net/sockstat` (`sockstat_seq_show` in `net/ipv4/proc.c`): `TCP:` and then names and numbers
-    /// in turn; memory in pages of `page_bytes`.
-    ///
-    /// # Errors
-    ///
-    /// [`HostError::Missing`] without a `TCP:` line.
-    pub fn parse(text: &str, page_bytes: u64) -> Result<Self, HostError> {
-        let line = text.lines().find_map(|line| line.strip_prefix("TCP:"));
-        let line = line.ok_or_else(|| HostError::Missing {
-            place: SOCKSTAT,
-            what: "TCP: line".to_owned(),
-        })?;
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |name: &str| {
-            let pair = words.chunks_exact(2).find(|pair| pair[0] == name);
-            pair.and_then(|pair| pair[1].parse().ok()).unwrap_or(0)
-        };
-        Ok(Self {
-            in_use: number("inuse"),
-            time_wait: number("tw"),
-            orphans: number("orphan"),
-            allocated: number("alloc"),
-            buffer_bytes: number("mem").saturating_mul(page_bytes),
-        })
-    }
+/// Reads the text of `/proc/net/sockstat` (`sockstat_seq_show` in `net/ipv4/proc.c`): `TCP:` and then names and numbers in
+/// turn; memory in pages.
+fn buffer_pages(text: &str) -> Result<u64, HostError> {
+    let line = field(text, "TCP").ok_or_else(|| HostError::missing(SOCKSTAT, "TCP: line"))?;
+    let mut words = line.split_whitespace().skip_while(|word| *word != "mem");
+    Ok(words.nth(1).and_then(|word| word.parse().ok()).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -199,12 +163,11 @@ IpExt: 12
     }
 
     #[test]
-    fn sockets_are_read_from_pairs_of_names_and_numbers() {
+    fn buffers_are_read_from_pairs_of_names_and_numbers() {
         let text = "sockets: used 21\nTCP: inuse 4 orphan 3 tw 1 alloc 5 mem 99\nUDP: inuse 7 mem 37";
-        let read = SocketMemory::parse(text, 4096).unwrap();
-        assert_eq!((read.in_use, read.orphans, read.time_wait), (4, 3, 1));
-        assert_eq!((read.allocated, read.buffer_bytes), (5, 99 * 4096));
-        assert!(SocketMemory::parse("UDP: inuse 7", 4096).is_err());
+        assert_eq!(buffer_pages(text).unwrap(), 99);
+        assert!(buffer_pages("UDP: inuse 7").is_err());
+        assert!(tcp_buffer_bytes().is_ok());
     }
 
     #[test]
@@ -219,14 +182,13 @@ IpExt: 12
             "{between:?}"
         );
         assert!(between.established >= 2, "{between:?}");
-        assert!(SocketMemory::read().unwrap().in_use >= 3);
         drop((client, accepted));
     }
 
     proptest! {
         #[test]
         fn no_text_makes_the_parsers_panic(text in "((Tcp|TcpExt|TCP): [ -~]{0,30}\n){0,5}") {
-            let _ = (TcpStatistics::parse(&text, &text), SocketMemory::parse(&text, 4096));
+            let _ = (TcpStatistics::parse(&text, &text), buffer_pages(&text));
         }
     }
 }

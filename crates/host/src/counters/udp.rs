@@ -1,9 +1,11 @@
 //! UDP and IP counters of a network namespace, as `netstat -s` shows them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::counters;
-use super::names::{lookup, pairs, required};
+use super::names::Named;
 use crate::HostError;
 use crate::tree::Tree;
 
@@ -58,30 +60,10 @@ counters! {
         in_receives: "InReceives",
         /// Dropped for a bad header.
         in_header_errors: "InHdrErrors",
-        /// Dropped because the destination was not this host's.
-        in_address_errors: "InAddrErrors",
-        /// Dropped because nobody takes the protocol.
-        in_unknown_protocols: "InUnknownProtos",
         /// Dropped though nothing was wrong with them, for want of memory above all.
         in_discards: "InDiscards",
         /// Handed to UDP, TCP and others; a reassembled packet once.
         in_delivers: "InDelivers",
-        /// Packets that this host's protocols asked to send.
-        out_requests: "OutRequests",
-        /// Not sent though nothing was wrong with them.
-        out_discards: "OutDiscards",
-        /// Not sent for want of a route.
-        out_no_routes: "OutNoRoutes",
-        /// Packets forwarded for others.
-        forwarded: "ForwDatagrams",
-        /// Fragments that arrived for reassembly.
-        reassembly_requests: "ReasmReqds",
-        /// Packets reassembled.
-        reassembly_successes: "ReasmOKs",
-        /// Reassemblies given up.
-        reassembly_failures: "ReasmFails",
-        /// Fragments made when sending.
-        fragments_made: "FragCreates",
     }
 }
 
@@ -125,25 +107,29 @@ impl UdpStatistics {
     /// [`HostError::Missing`] when the first has no `Udp:` or `Ip:` lines, [`HostError::Format`] when their names and
     /// numbers do not pair.
     pub fn parse(snmp: &str, snmp6: &str) -> Result<Self, HostError> {
-        let required = |protocol: &str| required(SNMP, snmp, protocol);
-        let lite_v4 = pairs(SNMP, snmp, "UdpLite")?.unwrap_or_default();
-        let icmp_v4 = pairs(SNMP, snmp, "Icmp")?.unwrap_or_default();
-        let named6 = |prefix: &'static str| move |name: &str| lookup6(snmp6, prefix, name);
+        let optional = |protocol| Ok(Named::find(SNMP, snmp, protocol)?.unwrap_or_default());
+        let (udp, ip) = (
+            Named::require(SNMP, snmp, "Udp")?,
+            Named::require(SNMP, snmp, "Ip")?,
+        );
+        let (lite, icmp): (Named<'_>, Named<'_>) = (optional("UdpLite")?, optional("Icmp")?);
+        // `/proc/net/snmp6` has a counter a line: prefix and name joined, white space, number.
+        let lines = snmp6.lines().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some((words.next()?, words.next()?.parse::<u64>().ok()?))
+        });
+        let numbers6: BTreeMap<&str, u64> = lines.collect();
+        let number6 = |prefix: &str, name: &str| numbers6.get(format!("{prefix}{name}").as_str()).copied();
+        let lite_v4 = UdpCounters::by_name(|name| lite.number(name));
+        let lite_v6 = UdpCounters::by_name(|name| number6("UdpLite6", name));
+        let messages = [icmp.number("InMsgs"), number6("Icmp6", "InMsgs")];
         Ok(Self {
-            ipv4: UdpCounters::by_name(lookup(&required("Udp")?)),
-            ipv6: UdpCounters::by_name(named6("Udp6")),
-            lite: UdpCounters::by_name(lookup(&lite_v4)).plus(&UdpCounters::by_name(named6("UdpLite6"))),
-            ip_v4: IpCounters::by_name(lookup(&required("Ip")?)),
-            ip_v6: IpCounters::by_name(|name| {
-                // IPv6 has one word of its own (RFC 4293's name for the same counter).
-                named6("Ip6")(if name == "ForwDatagrams" {
-                    "OutForwDatagrams"
-                } else {
-                    name
-                })
-            }),
-            icmp_received: lookup(&icmp_v4)("InMsgs").unwrap_or(0)
-                + lookup6(snmp6, "Icmp6", "InMsgs").unwrap_or(0),
+            ipv4: UdpCounters::by_name(|name| udp.number(name)),
+            ipv6: UdpCounters::by_name(|name| number6("Udp6", name)),
+            lite: lite_v4.plus(&lite_v6),
+            ip_v4: IpCounters::by_name(|name| ip.number(name)),
+            ip_v6: IpCounters::by_name(|name| number6("Ip6", name)),
+            icmp_received: messages.into_iter().flatten().sum(),
         })
     }
 
@@ -170,15 +156,6 @@ impl UdpStatistics {
     }
 }
 
-/// A counter of `/proc/net/snmp6`, which has one a line: prefix and name joined, white space, number.
-fn lookup6(snmp6: &str, prefix: &str, name: &str) -> Option<u64> {
-    snmp6.lines().find_map(|line| {
-        let mut words = line.split_whitespace();
-        let known = words.next()?.strip_prefix(prefix)?;
-        (known == name).then(|| words.next()?.parse().ok())?
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -198,7 +175,7 @@ UdpLite: 1 0 0 0 0 0 0 0 0
     const SNMP6_TEXT: &str = "\
 Ip6InReceives                   \t100
 Ip6OutForwDatagrams             \t7
-Ip6FragCreates                  \t8
+Ip6InHdrErrors                  \t8
 Udp6InDatagrams                 \t40
 Udp6RcvbufErrors                \t6
 UdpLite6InDatagrams             \t2
@@ -227,22 +204,8 @@ UdpLite6InDatagrams             \t2
         assert_eq!(read.lite.in_datagrams, 3);
         assert_eq!(read.total().in_datagrams, 180);
         assert_eq!(read.total().rcvbuf_errors, 15);
-        assert_eq!(
-            (
-                read.ip_v4.in_receives,
-                read.ip_v4.forwarded,
-                read.ip_v4.fragments_made
-            ),
-            (3038, 3, 15)
-        );
-        assert_eq!(
-            (
-                read.ip_v6.in_receives,
-                read.ip_v6.forwarded,
-                read.ip_v6.fragments_made
-            ),
-            (100, 7, 8)
-        );
+        assert_eq!((read.ip_v4.in_receives, read.ip_v4.in_delivers), (3038, 2287));
+        assert_eq!((read.ip_v6.in_receives, read.ip_v6.in_header_errors), (100, 8));
         assert_eq!(read.ip_total().in_receives, 3138);
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{list, quota};
 use crate::HostError;
-use crate::tree::Tree;
+use crate::tree::{Tree, field};
 
 /// The limits set on the calling thread from outside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,33 +31,19 @@ pub fn allowed() -> Result<Allowed, HostError> {
 
 pub(crate) fn allowed_in(tree: &Tree) -> Result<Allowed, HostError> {
     const STATUS: &str = "/proc/thread-self/status";
-    const FIELD: &str = "Cpus_allowed_list:";
+    const FIELD: &str = "Cpus_allowed_list";
     let status = tree.text(STATUS)?;
-    let text = status
-        .lines()
-        .find_map(|line| line.strip_prefix(FIELD))
-        .ok_or_else(|| HostError::Missing {
-            place: STATUS,
-            what: FIELD.to_owned(),
-        })?;
-    let cpus =
-        list::parse(text).ok_or_else(|| HostError::format(STATUS, "a CPU list such as 0-3,8", text))?;
+    let text = field(&status, FIELD).ok_or_else(|| HostError::missing(STATUS, FIELD))?;
+    let malformed = || HostError::format(STATUS, "a CPU list such as 0-3,8", text);
+    let mut cpus = list::parse(text).ok_or_else(malformed)?;
+    // A thread's mask may name CPUs that are offline; they cannot be used.
+    if let Ok(online) = tree.list("/sys/devices/system/cpu/online") {
+        cpus.retain(|cpu| online.contains(cpu));
+    }
     Ok(Allowed {
-        cpus: within_online(tree, cpus),
+        cpus,
         cgroup_quota_cpus: quota::tightest(tree),
     })
-}
-
-/// A thread's mask may name CPUs that are offline; they cannot be used.
-fn within_online(tree: &Tree, cpus: Vec<u32>) -> Vec<u32> {
-    let online = tree
-        .text("/sys/devices/system/cpu/online")
-        .ok()
-        .and_then(|text| list::parse(&text));
-    match online {
-        Some(online) => cpus.into_iter().filter(|cpu| online.contains(cpu)).collect(),
-        None => cpus,
-    }
 }
 
 #[cfg(test)]

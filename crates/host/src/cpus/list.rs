@@ -38,17 +38,25 @@ pub fn format(cpus: &[u32]) -> String {
             _ => ranges.push((cpu, cpu)),
         }
     }
-    let parts: Vec<String> = ranges
-        .into_iter()
-        .map(|(first, last)| {
-            if first == last {
-                first.to_string()
-            } else {
-                format!("{first}-{last}")
-            }
-        })
-        .collect();
-    parts.join(",")
+    let parts = ranges.into_iter().map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        _ => format!("{first}-{last}"),
+    });
+    parts.collect::<Vec<_>>().join(",")
+}
+
+/// Writes CPUs as a mask such as `10f,00000000`; the inverse of [`parse_mask`].
+pub fn format_mask(cpus: &[u32]) -> String {
+    let groups = cpus.iter().max().map_or(1, |highest| highest / 32 + 1);
+    let text = (0..groups).rev().map(|index| {
+        let own = cpus.iter().filter(|cpu| *cpu / 32 == index);
+        let bits = own.fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
+        match index + 1 == groups {
+            true => format!("{bits:x}"),
+            false => format!("{bits:08x}"),
+        }
+    });
+    text.collect::<Vec<_>>().join(",")
 }
 
 /// Reads a mask such as `00000000,0000010f`: groups of eight hexadecimal digits, the highest CPUs first
@@ -100,6 +108,13 @@ mod tests {
         assert_eq!(parse_mask("00000001,80000000"), Some(vec![31, 32]));
         assert_eq!(parse_mask("123456789"), None);
         assert_eq!(parse_mask("0,,1"), None);
+    }
+
+    #[test]
+    fn masks_are_written_as_the_kernel_reads_them() {
+        assert_eq!(format_mask(&[0, 1]), "3");
+        assert_eq!(format_mask(&[0, 33]), "2,00000001");
+        assert_eq!(parse_mask(&format_mask(&[5, 40, 64])), Some(vec![5, 40, 64]));
     }
 
     proptest! {

@@ -37,11 +37,8 @@ pub struct Topology {
 impl Topology {
     /// The ids of the CPUs online, ascending.
     pub fn online(&self) -> Vec<u32> {
-        self.cpus
-            .iter()
-            .filter(|cpu| cpu.online)
-            .map(|cpu| cpu.id)
-            .collect()
+        let online = self.cpus.iter().filter(|cpu| cpu.online);
+        online.map(|cpu| cpu.id).collect()
     }
 
     /// The facts of one CPU.
@@ -73,6 +70,7 @@ pub struct CacheInfo {
     /// 1 is nearest to the core.
     pub level: u32,
     /// What it holds.
+    #[serde(default)]
     pub kind: CacheKind,
     /// Its size in bytes; `None` where the hypervisor hides it.
     pub bytes: Option<u64>,
@@ -85,11 +83,12 @@ pub struct CacheInfo {
     #[serde(default)]
     pub sets: Option<u32>,
     /// The CPUs that share it, ascending.
+    #[serde(default)]
     pub shared_by: Vec<u32>,
 }
 
 /// What a cache holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheKind {
     /// Data only.
@@ -97,6 +96,7 @@ pub enum CacheKind {
     /// Instructions only.
     Instruction,
     /// Both.
+    #[default]
     Unified,
 }
 
@@ -113,41 +113,36 @@ pub fn topology() -> Result<Topology, HostError> {
 }
 
 pub(crate) fn topology_in(tree: &Tree) -> Result<Topology, HostError> {
-    let online = read_list(tree, &format!("{CPU_DIRECTORY}/online"))?;
-    let present = match read_list(tree, &format!("{CPU_DIRECTORY}/present")) {
-        Ok(present) => present,
-        Err(HostError::Read { .. }) => online.clone(),
-        Err(error) => return Err(error),
+    let online = tree.list(&format!("{CPU_DIRECTORY}/online"))?;
+    let present = where_shown(tree, &format!("{CPU_DIRECTORY}/present"))?;
+    let mut nodes: Vec<(u32, Vec<u32>)> = Vec::new();
+    for node in where_shown(tree, &format!("{NODE_DIRECTORY}/online"))?.unwrap_or_default() {
+        nodes.push((node, tree.list(&format!("{NODE_DIRECTORY}/node{node}/cpulist"))?));
+    }
+    let cpu = |id| match online.contains(&id) {
+        true => online_cpu(tree, id, &nodes),
+        false => Ok(CpuInfo {
+            id,
+            core: None,
+            package: None,
+            node: None,
+            siblings: vec![id],
+            online: false,
+        }),
     };
-    let nodes = nodes(tree)?;
-    let cpus = present
-        .into_iter()
-        .map(|id| {
-            if online.contains(&id) {
-                online_cpu(tree, id, &nodes)
-            } else {
-                Ok(offline_cpu(id))
-            }
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    let caches = caches(tree, &online)?;
-    Ok(Topology { cpus, caches })
+    let present = present.unwrap_or_else(|| online.clone());
+    Ok(Topology {
+        cpus: present.into_iter().map(cpu).collect::<Result<_, _>>()?,
+        caches: caches(tree, &online)?,
+    })
 }
 
-/// `(node, its CPUs)` for every node online; empty in a kernel without NUMA.
-fn nodes(tree: &Tree) -> Result<Vec<(u32, Vec<u32>)>, HostError> {
-    let online = match read_list(tree, &format!("{NODE_DIRECTORY}/online")) {
-        Ok(online) => online,
-        Err(HostError::Read { .. }) => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    online
-        .into_iter()
-        .map(|node| {
-            let cpus = read_list(tree, &format!("{NODE_DIRECTORY}/node{node}/cpulist"))?;
-            Ok((node, cpus))
-        })
-        .collect()
+/// A list that not every kernel shows.
+fn where_shown(tree: &Tree, path: &str) -> Result<Option<Vec<u32>>, HostError> {
+    match tree.list(path) {
+        Err(HostError::Read { .. }) => Ok(None),
+        list => list.map(Some),
+    }
 }
 
 fn online_cpu(tree: &Tree, id: u32, nodes: &[(u32, Vec<u32>)]) -> Result<CpuInfo, HostError> {
@@ -157,33 +152,16 @@ fn online_cpu(tree: &Tree, id: u32, nodes: &[(u32, Vec<u32>)]) -> Result<CpuInfo
         let value: i64 = tree.value(&format!("{directory}/{file}"), "a number")?;
         Ok(u32::try_from(value).unwrap_or(0))
     };
-    let node = if nodes.is_empty() {
-        Some(0)
-    } else {
-        nodes
-            .iter()
-            .find(|(_, cpus)| cpus.contains(&id))
-            .map(|(node, _)| *node)
-    };
+    let own = nodes.iter().find(|(_, cpus)| cpus.contains(&id));
     Ok(CpuInfo {
         id,
         core: Some(number("core_id")?),
         package: Some(number("physical_package_id")?),
-        node,
-        siblings: read_list(tree, &format!("{directory}/thread_siblings_list"))?,
+        // A kernel without NUMA has one node.
+        node: own.map(|(node, _)| *node).or(nodes.is_empty().then_some(0)),
+        siblings: tree.list(&format!("{directory}/thread_siblings_list"))?,
         online: true,
     })
-}
-
-fn offline_cpu(id: u32) -> CpuInfo {
-    CpuInfo {
-        id,
-        core: None,
-        package: None,
-        node: None,
-        siblings: vec![id],
-        online: false,
-    }
 }
 
 /// The caches of `cpus`. A cache stands in the directory of every CPU that shares it and is kept once.
@@ -208,38 +186,35 @@ fn caches(tree: &Tree, cpus: &[u32]) -> Result<Vec<CacheInfo>, HostError> {
 }
 
 fn cache(tree: &Tree, directory: &str) -> Result<CacheInfo, HostError> {
-    let path = format!("{directory}/type");
-    let kind = match tree.text(&path)?.as_str() {
+    let kind_path = format!("{directory}/type");
+    let kind = match tree.text(&kind_path)?.as_str() {
         "Data" => CacheKind::Data,
         "Instruction" => CacheKind::Instruction,
         "Unified" => CacheKind::Unified,
         other => {
-            return Err(HostError::format(path, "Data, Instruction or Unified", other));
+            return Err(HostError::format(
+                kind_path,
+                "Data, Instruction or Unified",
+                other,
+            ));
         }
     };
     let number = |file: &str| tree.value(&format!("{directory}/{file}"), "a number").ok();
+    let size = tree.text(&format!("{directory}/size")).ok();
     Ok(CacheInfo {
         level: tree.value(&format!("{directory}/level"), "a cache level")?,
         kind,
-        bytes: tree
-            .text(&format!("{directory}/size"))
-            .ok()
-            .and_then(|text| kibibytes(&text)),
+        bytes: size.and_then(|text| kibibytes(&text)),
         line_bytes: number("coherency_line_size"),
         ways: number("ways_of_associativity").filter(|ways| *ways > 0),
         sets: number("number_of_sets").filter(|sets| *sets > 0),
-        shared_by: read_list(tree, &format!("{directory}/shared_cpu_list"))?,
+        shared_by: tree.list(&format!("{directory}/shared_cpu_list"))?,
     })
 }
 
 /// The kernel writes cache sizes as `48K` (`drivers/base/cacheinfo.c`, `size_show`).
 fn kibibytes(text: &str) -> Option<u64> {
     text.strip_suffix('K')?.parse::<u64>().ok()?.checked_mul(1024)
-}
-
-fn read_list(tree: &Tree, path: &str) -> Result<Vec<u32>, HostError> {
-    let text = tree.text(path)?;
-    list::parse(&text).ok_or_else(|| HostError::format(path, "a CPU list such as 0-3,8", &text))
 }
 
 #[cfg(test)]

@@ -69,17 +69,14 @@ pub fn placement(
     }
     if workers > order.len() && !options.share {
         let with = |options| usable(topology, allowed, options).len() - order.len();
+        let mut wider = [options; 2];
+        (wider[0].use_siblings, wider[1].use_other_nodes) = (true, true);
+        let [siblings, other_nodes] = wider.map(with);
         return Err(PlacementError::TooFewCpus {
             workers,
             cpus: order.len(),
-            siblings: with(PlacementOptions {
-                use_siblings: true,
-                ..options
-            }),
-            other_nodes: with(PlacementOptions {
-                use_other_nodes: true,
-                ..options
-            }),
+            siblings,
+            other_nodes,
         });
     }
     Ok(order.into_iter().cycle().take(workers).collect())
@@ -88,34 +85,30 @@ pub fn placement(
 /// The CPUs the options admit, best first.
 fn usable(topology: &Topology, allowed: &Allowed, options: PlacementOptions) -> Vec<u32> {
     let mut candidates: Vec<Candidate> = Vec::new();
-    for cpu in &topology.cpus {
-        if cpu.online && allowed.cpus.contains(&cpu.id) {
-            let rank = candidates
-                .iter()
-                .filter(|earlier| earlier.core == core(cpu))
-                .count();
-            candidates.push(Candidate {
-                id: cpu.id,
-                node: cpu.node.unwrap_or(0),
-                core: core(cpu),
-                sibling: rank > 0,
-            });
-        }
+    let usable = |cpu: &&CpuInfo| cpu.online && allowed.cpus.contains(&cpu.id);
+    for cpu in topology.cpus.iter().filter(usable) {
+        let core = cpu.siblings.iter().copied().min().unwrap_or(cpu.id);
+        candidates.push(Candidate {
+            id: cpu.id,
+            node: cpu.node.unwrap_or(0),
+            core,
+            sibling: candidates.iter().any(|earlier| earlier.core == core),
+        });
     }
-    let Some(home) = home_node(&candidates) else {
-        return Vec::new();
+    // The node with the most cores, the lowest numbered among equals.
+    let cores = |node| {
+        candidates
+            .iter()
+            .filter(|own| own.node == node && !own.sibling)
+            .count()
     };
+    let nodes = candidates.iter().map(|candidate| candidate.node);
+    let home = nodes.max_by_key(|node| (cores(*node), std::cmp::Reverse(*node)));
     candidates.retain(|candidate| {
-        (options.use_siblings || !candidate.sibling) && (options.use_other_nodes || candidate.node == home)
+        let near = options.use_other_nodes || Some(candidate.node) == home;
+        near && (options.use_siblings || !candidate.sibling)
     });
-    candidates.sort_by_key(|candidate| {
-        (
-            candidate.sibling,
-            candidate.node != home,
-            candidate.node,
-            candidate.id,
-        )
-    });
+    candidates.sort_by_key(|own| (own.sibling, Some(own.node) != home, own.node, own.id));
     candidates.iter().map(|candidate| candidate.id).collect()
 }
 
@@ -129,32 +122,12 @@ struct Candidate {
     sibling: bool,
 }
 
-fn core(cpu: &CpuInfo) -> u32 {
-    cpu.siblings.iter().copied().min().unwrap_or(cpu.id)
-}
-
-/// The node with the most cores, the lowest numbered among equals.
-fn home_node(candidates: &[Candidate]) -> Option<u32> {
-    let cores = |node: u32| {
-        candidates
-            .iter()
-            .filter(|candidate| candidate.node == node && !candidate.sibling)
-            .count()
-    };
-    candidates
-        .iter()
-        .map(|candidate| candidate.node)
-        .max_by_key(|node| (cores(*node), std::cmp::Reverse(*node)))
-}
-
 fn held_back(siblings: usize, other_nodes: usize) -> String {
     match (siblings, other_nodes) {
         (0, 0) => String::new(),
         (siblings, 0) => format!(" ({siblings} SMT siblings held back)"),
         (0, other) => format!(" ({other} on other nodes held back)"),
-        (siblings, other) => {
-            format!(" ({siblings} SMT siblings and {other} on other nodes held back)")
-        }
+        (siblings, other) => format!(" ({siblings} SMT siblings and {other} on other nodes held back)"),
     }
 }
 

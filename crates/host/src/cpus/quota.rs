@@ -18,16 +18,10 @@ pub(super) fn tightest(tree: &Tree) -> Option<f64> {
         .min_by(f64::total_cmp)
 }
 
-/// The version of the interface a group belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
-    One,
-    Two,
-}
-
 /// One line of `/proc/self/cgroup` that can carry a CPU limit (`cgroups(7)`).
 struct Membership<'a> {
-    version: Version,
+    /// Whether its interface is version 2.
+    unified: bool,
     path: &'a str,
 }
 
@@ -35,76 +29,53 @@ impl<'a> Membership<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let mut fields = line.splitn(3, ':');
         let (hierarchy, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        if hierarchy == "0" && controllers.is_empty() {
-            Some(Self {
-                version: Version::Two,
-                path,
-            })
-        } else if controllers.split(',').any(|name| name == "cpu") {
-            Some(Self {
-                version: Version::One,
-                path,
-            })
-        } else {
-            None
-        }
+        let unified = hierarchy == "0" && controllers.is_empty();
+        let limits = unified || controllers.split(',').any(|name| name == "cpu");
+        limits.then_some(Self { unified, path })
     }
 }
 
 fn tightest_of(tree: &Tree, mounts: &str, membership: &Membership<'_>) -> Option<f64> {
     let (mount_point, group) = mounts.lines().find_map(|line| place(line, membership))?;
-    Path::new(&group)
-        .ancestors()
-        .map(|ancestor| {
-            let relative = ancestor.to_string_lossy();
-            format!("{mount_point}/{}", relative.trim_start_matches('/'))
-        })
-        .filter_map(|directory| quota(tree, directory.trim_end_matches('/'), membership.version))
-        .min_by(f64::total_cmp)
+    let quotas = Path::new(group).ancestors().filter_map(|ancestor| {
+        let relative = ancestor.to_string_lossy();
+        let directory = format!("{mount_point}/{}", relative.trim_start_matches('/'));
+        quota(tree, directory.trim_end_matches('/'), membership.unified)
+    });
+    quotas.min_by(f64::total_cmp)
 }
 
 /// `(mount point, the group's path below it)` if this line of `mountinfo` mounts the membership's hierarchy.
 ///
 /// Fields by `proc_pid_mountinfo(5)`: the fourth is the part of the hierarchy that is mounted, the fifth the mount
 /// point; after a lone `-` come type, source and the super block's options.
-fn place(line: &str, membership: &Membership<'_>) -> Option<(String, String)> {
+fn place<'a>(line: &'a str, membership: &Membership<'a>) -> Option<(&'a str, &'a str)> {
     let (before, after) = line.split_once(" - ")?;
-    let before: Vec<&str> = before.split(' ').collect();
-    let after: Vec<&str> = after.split(' ').collect();
-    let matches = match membership.version {
-        Version::Two => after.first() == Some(&"cgroup2"),
-        Version::One => {
-            after.first() == Some(&"cgroup") && after.get(2)?.split(',').any(|option| option == "cpu")
-        }
+    let (mut before, mut after) = (before.split(' ').skip(3), after.split(' '));
+    let matches = match (membership.unified, after.next()?) {
+        (true, kind) => kind == "cgroup2",
+        (false, kind) => kind == "cgroup" && after.nth(1)?.split(',').any(|option| option == "cpu"),
     };
-    if !matches {
-        return None;
-    }
-    let (root, mount_point) = (*before.get(3)?, *before.get(4)?);
-    // In a container the mounted part is the group itself, or the path is told from a root outside ("/../..").
-    let group = match membership.path.strip_prefix(root.trim_end_matches('/')) {
-        Some(below) if !below.contains("..") => below,
-        _ => "/",
-    };
-    let group = if group.is_empty() { "/" } else { group };
-    Some((mount_point.to_owned(), group.to_owned()))
+    let (root, mount_point) = (before.next()?, before.next()?);
+    // In a container the mounted part is the group itself, or the path is given from a root outside ("/../..").
+    let below = membership.path.strip_prefix(root.trim_end_matches('/'));
+    let below = below.filter(|below| !below.contains("..") && !below.is_empty());
+    matches.then_some((mount_point, below.unwrap_or("/")))
 }
 
 /// The limit that one group sets: `cpu.max` holds `max 100000` or `150000 100000` (quota and period in µs), version 1
 /// has a file for each and -1 for no limit (`Documentation/admin-guide/cgroup-v2.rst`, `scheduler/sched-bwc.rst`).
-fn quota(tree: &Tree, directory: &str, version: Version) -> Option<f64> {
-    let (quota, period) = match version {
-        Version::Two => {
-            let text = tree.text(&format!("{directory}/cpu.max")).ok()?;
-            let (quota, period) = text.split_once(' ')?;
-            (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?)
-        }
-        Version::One => (
-            tree.value(&format!("{directory}/cpu.cfs_quota_us"), "microseconds")
-                .ok()?,
-            tree.value(&format!("{directory}/cpu.cfs_period_us"), "microseconds")
-                .ok()?,
-        ),
+fn quota(tree: &Tree, directory: &str, unified: bool) -> Option<f64> {
+    let (quota, period) = if unified {
+        let text = tree.text(&format!("{directory}/cpu.max")).ok()?;
+        let (quota, period) = text.split_once(' ')?;
+        (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?)
+    } else {
+        let microseconds = |file: &str| tree.value(&format!("{directory}/{file}"), "microseconds").ok();
+        (
+            microseconds("cpu.cfs_quota_us")?,
+            microseconds("cpu.cfs_period_us")?,
+        )
     };
     (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
 }

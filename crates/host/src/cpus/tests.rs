@@ -99,7 +99,9 @@ fn an_offline_cpu_is_listed_without_a_core_and_never_used() {
     let machine = two_sockets();
     machine.write("/sys/devices/system/cpu/online", "0-1,3-15\n");
     let topology = topology_in(&machine.tree()).unwrap();
-    assert_eq!(topology.cpu(2), Some(&offline_cpu(2)));
+    let offline = topology.cpu(2).unwrap();
+    assert!(!offline.online && offline.core.is_none() && offline.node.is_none());
+    assert_eq!(offline.siblings, [2]);
     let mut allowed = everything(&topology);
     allowed.cpus.push(2);
     let cpus = placement(&topology, &allowed, 3, PLAIN).unwrap();

@@ -2,8 +2,6 @@
 //!
 //! What enters: a device of the calling thread's network namespace and what it is to steer by. Needs `CAP_NET_ADMIN`.
 
-use std::io;
-
 use corelane_rss::{IndirectionTable, Key};
 
 use super::ioctl::Ioctl;
@@ -16,24 +14,22 @@ use crate::HostError;
 ///
 /// [`HostError::Setting`] that names what the driver refused.
 pub fn set_rss(device: &str, key: Option<&Key>, table: Option<&IndirectionTable>) -> Result<(), HostError> {
-    let entries: Option<Vec<u32>> = table.map(|table| {
+    let queues = |table: &IndirectionTable| -> Vec<u32> {
         let entries = table.entries().iter();
         entries.map(|bucket| bucket.index() as u32).collect()
-    });
-    let key_bytes = key.map(Key::as_bytes);
-    let set = Ioctl::open().and_then(|ioctl| ioctl.set_rss(device, key_bytes, entries.as_deref()));
-    set.map_err(|cause| HostError::Setting {
-        name: format!("the RSS key and table of {device}"),
-        value: format!(
-            "{} and {} entries",
-            key.map_or("the same key".to_owned(), |key| format!(
-                "a key of {} bytes",
-                key.as_bytes().len()
-            )),
-            entries.map_or(0, |entries| entries.len())
-        ),
-        cause,
-    })
+    };
+    let (key, entries) = (key.map(Key::as_bytes), table.map(queues));
+    let of_key = key.map(|key| format!("a key of {} bytes", key.len()));
+    let value = format!(
+        "{} and {} entries",
+        of_key.as_deref().unwrap_or("the same key"),
+        entries.as_ref().map_or(0, Vec::len)
+    );
+    let set = Ioctl::open().and_then(|ioctl| ioctl.set_rss(device, key, entries.as_deref()));
+    set.map_err(HostError::setting(
+        &format!("the RSS key and table of {device}"),
+        &value,
+    ))
 }
 
 /// Has a device hand its hashes to the kernel.
@@ -43,11 +39,7 @@ pub fn set_rss(device: &str, key: Option<&Key>, table: Option<&IndirectionTable>
 /// [`HostError::Setting`] where the driver does not.
 pub fn set_receive_hashing(device: &str) -> Result<(), HostError> {
     let set = Ioctl::open().and_then(|ioctl| ioctl.set_receive_hashing(device));
-    set.map_err(|cause| HostError::Setting {
-        name: format!("receive hashing of {device}"),
-        value: "on".to_owned(),
-        cause,
-    })
+    set.map_err(HostError::setting(&format!("receive hashing of {device}"), "on"))
 }
 
 /// Sets what a device hashes of a type of flow.
@@ -56,10 +48,7 @@ pub fn set_receive_hashing(device: &str) -> Result<(), HostError> {
 ///
 /// [`HostError::Setting`] that names the type.
 pub fn set_fields(device: &str, flow_type: FlowType, fields: &[Field]) -> Result<(), HostError> {
-    let set: io::Result<()> = Ioctl::open().and_then(|ioctl| ioctl.set_fields(device, flow_type, fields));
-    set.map_err(|cause| HostError::Setting {
-        name: format!("the fields of {} that {device} hashes", flow_type.name()),
-        value: format!("{fields:?}"),
-        cause,
-    })
+    let set = Ioctl::open().and_then(|ioctl| ioctl.set_fields(device, flow_type, fields));
+    let name = format!("the fields of {} that {device} hashes", flow_type.name());
+    set.map_err(HostError::setting(&name, &format!("{fields:?}")))
 }

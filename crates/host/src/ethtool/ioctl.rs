@@ -66,34 +66,32 @@ impl Ioctl {
     /// Who drives the device.
     pub(crate) fn driver(&self, device: &str) -> io::Result<Driver> {
         // struct ethtool_drvinfo: command, five texts of 32, 12 reserved bytes, five numbers.
-        let mut request = Request::new(command::DRIVER, 196);
-        self.exchange(device, &mut request)?;
+        let answer = self.exchange(device, Request::new(command::DRIVER, 196, &[]))?;
         Ok(Driver {
-            name: request.text(4),
-            version: request.text(36),
-            firmware: request.text(68),
-            bus: request.text(100),
+            name: answer.text(4),
+            version: answer.text(36),
+            firmware: answer.text(68),
+            bus: answer.text(100),
         })
     }
 
     /// Hash, key and table of a context, 0 for the device's own.
     pub(crate) fn rss(&self, device: &str, context: u32) -> io::Result<Rss> {
-        // A request for nothing tells how long both are.
-        let mut sizes = Request::new(command::RSS, RSS_HEADER);
-        sizes.put(4, context);
-        self.exchange(device, &mut sizes)?;
+        // A request for nothing reports how long both are.
+        let sizes = self.exchange(device, Request::new(command::RSS, RSS_HEADER, &[(4, context)]))?;
         let (entries, key_bytes) = (sizes.number(8), sizes.number(12));
         let table_bytes = length(entries)? * 4;
-        let mut request = Request::new(command::RSS, RSS_HEADER + table_bytes + length(key_bytes)?);
-        request.put(4, context);
-        request.put(8, entries);
-        request.put(12, key_bytes);
-        self.exchange(device, &mut request)?;
-        let (table, key) = request.bytes[RSS_HEADER..].split_at(table_bytes);
+        let request = Request::new(
+            command::RSS,
+            RSS_HEADER + table_bytes + length(key_bytes)?,
+            &[(4, context), (8, entries), (12, key_bytes)],
+        );
+        let Request { bytes } = self.exchange(device, request)?;
+        let (table, key) = bytes[RSS_HEADER..].split_at(table_bytes);
         Ok(Rss {
             context,
-            function: HashFunction::from_bits(request.bytes[16]),
-            transforms: Transform::from_bits(request.bytes[17]),
+            function: HashFunction::from_bits(bytes[16]),
+            transforms: Transform::from_bits(bytes[17]),
             key: key.iter().map(|byte| format!("{byte:02x}")).collect(),
             table: table.chunks_exact(4).map(number_of).collect(),
         })
@@ -103,75 +101,60 @@ impl Ioctl {
     pub(super) fn set_rss(&self, device: &str, key: Option<&[u8]>, table: Option<&[u32]>) -> io::Result<()> {
         /// `ETH_RXFH_INDIR_NO_CHANGE`; for the key a length of zero says so.
         const NO_CHANGE: u32 = u32::MAX;
-        let entries: Vec<u8> = table
-            .unwrap_or_default()
-            .iter()
-            .flat_map(|queue| queue.to_ne_bytes())
-            .collect();
-        let key = key.unwrap_or_default();
-        let mut request = Request::new(command::SET_RSS, RSS_HEADER + entries.len() + key.len());
+        let entries = table.unwrap_or_default().iter();
+        let entries: Vec<u8> = entries.flat_map(|queue| queue.to_ne_bytes()).collect();
+        let contents = [&entries[..], key.unwrap_or_default()].concat();
         let count = |length: usize| u32::try_from(length).map_err(io::Error::other);
-        request.put(
-            8,
-            if table.is_some() {
-                count(entries.len() / 4)?
-            } else {
-                NO_CHANGE
-            },
-        );
-        request.put(12, count(key.len())?);
+        let sizes = [
+            (8, table.map_or(Ok(NO_CHANGE), |table| count(table.len()))?),
+            (12, count(contents.len() - entries.len())?),
+        ];
         // `RXH_XFRM_NO_CHANGE`, which kernels before 6.8 want to be zero: nothing is reserved there that asks for a change.
-        request.bytes[RSS_HEADER..RSS_HEADER + entries.len()].copy_from_slice(&entries);
-        request.bytes[RSS_HEADER + entries.len()..].copy_from_slice(key);
-        self.exchange(device, &mut request)
+        let mut request = Request::new(command::SET_RSS, RSS_HEADER + contents.len(), &sizes);
+        request.bytes[RSS_HEADER..].copy_from_slice(&contents);
+        self.exchange(device, request).map(drop)
     }
 
     /// Has the device hand its hashes to the kernel (`ETH_FLAG_RXHASH`).
     pub(super) fn set_receive_hashing(&self, device: &str) -> io::Result<()> {
         const RECEIVE_HASHING: u32 = 1 << 28;
-        let mut request = Request::new(command::FLAGS, 8);
-        self.exchange(device, &mut request)?;
-        let flags = request.number(4);
-        let mut request = Request::new(command::SET_FLAGS, 8);
-        request.put(4, flags | RECEIVE_HASHING);
-        self.exchange(device, &mut request)
+        let flags = self
+            .exchange(device, Request::new(command::FLAGS, 8, &[]))?
+            .number(4);
+        let request = Request::new(command::SET_FLAGS, 8, &[(4, flags | RECEIVE_HASHING)]);
+        self.exchange(device, request).map(drop)
     }
 
     /// What is hashed of a type of flow.
     pub(crate) fn fields(&self, device: &str, flow_type: FlowType) -> io::Result<Vec<Field>> {
-        let mut request = Request::new(command::FIELDS, RULE_REQUEST);
-        request.put(4, flow_type.number());
-        self.exchange(device, &mut request)?;
-        Ok(Field::from_bits(request.long(8)))
+        let request = Request::new(command::FIELDS, RULE_REQUEST, &[(4, flow_type.number())]);
+        Ok(Field::from_bits(self.exchange(device, request)?.long(8)))
     }
 
     /// Sets what is hashed of a type of flow.
     pub(super) fn set_fields(&self, device: &str, flow_type: FlowType, fields: &[Field]) -> io::Result<()> {
-        let mut request = Request::new(command::SET_FIELDS, RULE_REQUEST);
-        request.put(4, flow_type.number());
+        let mut request = Request::new(command::SET_FIELDS, RULE_REQUEST, &[(4, flow_type.number())]);
         request.bytes[8..16].copy_from_slice(&Field::bits(fields).to_ne_bytes());
-        self.exchange(device, &mut request)
+        self.exchange(device, request).map(drop)
     }
 
     /// The rules that go before the table.
     pub(crate) fn rules(&self, device: &str) -> io::Result<Rules> {
-        let mut counting = Request::new(command::RULE_COUNT, RULE_REQUEST);
-        self.exchange(device, &mut counting)?;
-        let count = counting.number(RULE_COUNT);
+        let counting = Request::new(command::RULE_COUNT, RULE_REQUEST, &[]);
+        let count = self.exchange(device, counting)?.number(RULE_COUNT);
         let read = count.min(MOST_RULES);
-        let mut listing = Request::new(command::RULE_LOCATIONS, RULE_REQUEST + length(read)? * 4);
-        listing.put(RULE_COUNT, read);
+        let room = RULE_REQUEST + length(read)? * 4;
+        let mut listing = Request::new(command::RULE_LOCATIONS, room, &[(RULE_COUNT, read)]);
         if read > 0 {
-            self.exchange(device, &mut listing)?;
+            listing = self.exchange(device, listing)?;
         }
         let mut rules = Vec::new();
         for index in 0..listing.number(RULE_COUNT).min(read) as usize {
             let location = listing.number(RULE_COUNT + 4 + 4 * index);
-            let mut request = Request::new(command::RULE, RULE_REQUEST);
-            request.put(SPECIFICATION + 160, location);
+            let request = Request::new(command::RULE, RULE_REQUEST, &[(SPECIFICATION + 160, location)]);
             // One that is gone meanwhile is counted below.
-            if self.exchange(device, &mut request).is_ok() {
-                rules.push(rule(location, &request));
+            if let Ok(answer) = self.exchange(device, request) {
+                rules.push(rule(location, &answer));
             }
         }
         rules.sort_by_key(|rule| rule.location);
@@ -183,16 +166,13 @@ impl Ioctl {
     pub(crate) fn rx_copybreak(&self, device: &str) -> io::Result<u32> {
         const RX_COPYBREAK: u32 = 1;
         const TYPE_U32: u32 = 3;
-        let mut request = Request::new(command::TUNABLE, 20);
-        request.put(4, RX_COPYBREAK);
-        request.put(8, TYPE_U32);
-        request.put(12, 4);
-        self.exchange(device, &mut request)?;
-        Ok(request.number(16))
+        let tunable = [(4, RX_COPYBREAK), (8, TYPE_U32), (12, 4)];
+        let answer = self.exchange(device, Request::new(command::TUNABLE, 20, &tunable))?;
+        Ok(answer.number(16))
     }
 
     /// Hands a request to the device's driver and takes its answer in the same bytes.
-    fn exchange(&self, device: &str, request: &mut Request) -> io::Result<()> {
+    fn exchange(&self, device: &str, mut request: Request) -> io::Result<Request> {
         let mut named = libc::ifreq {
             ifr_name: [0; libc::IFNAMSIZ],
             ifr_ifru: libc::__c_anonymous_ifr_ifru {
@@ -210,7 +190,7 @@ impl Ioctl {
         // say; every function above makes `bytes` that long, and `Request::SPARE` longer.
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), CALL as _, &raw mut named) } {
             -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
+            _ => Ok(request),
         }
     }
 }
@@ -232,11 +212,15 @@ impl Request {
     /// Room past what the structures of today have, for drivers that fill in more than they were asked for.
     const SPARE: usize = 64;
 
-    fn new(command: u32, length: usize) -> Self {
+    /// A request of zeros with these numbers at their places.
+    fn new(command: u32, length: usize, numbers: &[(usize, u32)]) -> Self {
         let mut bytes = Vec::with_capacity(length + Self::SPARE);
         bytes.resize(length, 0);
         let mut request = Self { bytes };
         request.put(0, command);
+        for (at, number) in numbers {
+            request.put(*at, *number);
+        }
         request
     }
 
@@ -286,7 +270,7 @@ fn rule(location: u32, answer: &Request) -> Rule {
         0x0e => Some(FlowType::Ipv6),
         0x09 | 0x0a => Some(FlowType::AhEsp4),
         0x0b | 0x0c => Some(FlowType::AhEsp6),
-        number => FlowType::ALL.into_iter().find(|known| known.number() == number),
+        number => FlowType::all().find(|known| known.number() == number),
     };
     let addresses = match flow_type {
         Some(FlowType::Tcp4 | FlowType::Udp4 | FlowType::Sctp4 | FlowType::AhEsp4 | FlowType::Ipv4) => 4,
@@ -331,12 +315,9 @@ fn rule(location: u32, answer: &Request) -> Rule {
 }
 
 fn address_of(bytes: &[u8]) -> Option<IpAddr> {
-    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
-        return Some(Ipv4Addr::from(bytes).into());
-    }
-    <[u8; 16]>::try_from(bytes)
-        .ok()
-        .map(|bytes| Ipv6Addr::from(bytes).into())
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    let v6 = <[u8; 16]>::try_from(bytes).map(IpAddr::from);
+    v4.or(v6).ok()
 }
 
 /// The action of a `ring_cookie`: the queue in the low 32 bits, a virtual function's number and one above them.
@@ -360,7 +341,7 @@ mod tests {
 
     /// An answer about one rule for UDP over IPv4 to port 53 of 10.0.0.0/16, to queue 2.
     fn answer() -> Request {
-        let mut answer = Request::new(command::RULE, RULE_REQUEST);
+        let mut answer = Request::new(command::RULE, RULE_REQUEST, &[]);
         answer.put(SPECIFICATION, 0x02);
         let at = SPECIFICATION + 4;
         answer.bytes[at + 4..at + 8].copy_from_slice(&[10, 0, 0, 0]);

@@ -129,6 +129,9 @@ mod uapi {
     pub(super) const RSS_CONTEXT: u16 = 2;
 }
 
+/// The source of what that family reports.
+pub(crate) const ETHTOOL: &str = "ethtool netlink";
+
 /// An open exchange with the kernel's ethtool family.
 pub(crate) struct Ethtool {
     family: Generic,
@@ -142,7 +145,7 @@ impl Ethtool {
         })
     }
 
-    /// See [`pause`].
+    /// Flow control; `None` where the device has none.
     pub(crate) fn pause(&mut self, device: &str) -> Result<Option<Pause>, HostError> {
         let answer = self.ask(device, uapi::PAUSE_GET, "flow control")?;
         Ok(answer.map(|attributes| Pause {
@@ -152,26 +155,17 @@ impl Ethtool {
         }))
     }
 
-    /// See [`features`].
+    /// The offloads that are on, by the kernel's names.
     pub(crate) fn features(&mut self, device: &str) -> Result<BTreeSet<String>, HostError> {
-        let answer = self
-            .ask(device, uapi::FEATURES_GET, "offloads")?
-            .unwrap_or_default();
-        let active = inside(&answer, uapi::FEATURES_ACTIVE);
-        Ok(active.iter().flat_map(|bitset| names_of_bitset(bitset)).collect())
+        let answer = self.ask(device, uapi::FEATURES_GET, "offloads")?;
+        Ok(names_in(&answer.unwrap_or_default(), uapi::FEATURES_ACTIVE))
     }
 
     /// The driver's own switches that are on, by its names: `rx-copybreak` and the like are not among them. `None` where it
     /// has none.
     pub(crate) fn private_flags(&mut self, device: &str) -> Result<Option<BTreeSet<String>>, HostError> {
         let answer = self.ask(device, uapi::PRIVATE_FLAGS_GET, "private flags")?;
-        Ok(answer.map(|attributes| {
-            let bitsets = inside(&attributes, uapi::PRIVATE_FLAGS);
-            bitsets
-                .iter()
-                .flat_map(|bitset| names_of_bitset(bitset))
-                .collect()
-        }))
+        Ok(answer.map(|attributes| names_in(&attributes, uapi::PRIVATE_FLAGS)))
     }
 
     /// How many queues it works with; `None` where the driver does not tell.
@@ -215,22 +209,19 @@ impl Ethtool {
 
     /// The numbers of the further RSS contexts, ascending; the device's own, 0, is not among them. Listing them is possible
     /// since Linux 6.12 only; before, the kernel refuses.
-    pub(crate) fn contexts(&mut self, device: &str) -> Result<Option<Vec<u32>>, HostError> {
+    pub(crate) fn contexts(&mut self, device: &str) -> Result<Option<BTreeSet<u32>>, HostError> {
         let step = format!("the RSS contexts of device {device}");
-        let dumped = self.family.dump(&step, uapi::RSS_GET, header(device));
-        let Some(answers) = offered(dumped)? else {
-            return Ok(None);
+        let dumped = offered(self.family.dump(&step, uapi::RSS_GET, header(device)))?;
+        // Kernels that do not filter dump every device.
+        let own = |answer: &&Vec<u8>| {
+            let header = first(answer, uapi::HEADER).unwrap_or_default();
+            text_in(&header, uapi::HEADER_DEVICE_NAME).as_deref() == Some(device)
         };
-        let contexts = answers
-            .iter()
-            .filter(|answer| {
-                // Kernels that do not filter dump every device.
-                let header = first(answer, uapi::HEADER).unwrap_or_default();
-                text_in(&header, uapi::HEADER_DEVICE_NAME).as_deref() == Some(device)
-            })
-            .filter_map(|answer| number_in(answer, uapi::RSS_CONTEXT))
-            .filter(|context| *context != 0);
-        Ok(Some(contexts.collect::<BTreeSet<_>>().into_iter().collect()))
+        Ok(dumped.map(|answers| {
+            let contexts = answers.iter().filter(own);
+            let contexts = contexts.filter_map(|answer| number_in(answer, uapi::RSS_CONTEXT));
+            contexts.filter(|context| *context != 0).collect()
+        }))
     }
 
     /// The attributes the kernel answers a question about `device` with; `None` where the driver does not offer it.
@@ -253,16 +244,22 @@ fn offered<T>(answer: Result<T, HostError>) -> Result<Option<T>, HostError> {
     }
 }
 
-/// The names of the bits set in a bitset. The kernel lists them in the form asked for by none: with `ETHTOOL_A_BITSET_NOMASK`
-/// those set, without it all, those set with a value.
+/// The names of the bits set in the bitsets of one kind. The kernel lists them in the form asked for by none: with
+/// `ETHTOOL_A_BITSET_NOMASK` those set, without it all, those set with a value.
+fn names_in(attributes: &[u8], kind: u16) -> BTreeSet<String> {
+    let bitsets = inside(attributes, kind);
+    bitsets
+        .iter()
+        .flat_map(|bitset| names_of_bitset(bitset))
+        .collect()
+}
+
 fn names_of_bitset(bitset: &[u8]) -> BTreeSet<String> {
     let all_are_set = first(bitset, uapi::BITSET_NOMASK).is_some();
-    inside(bitset, uapi::BITSET_BITS)
-        .iter()
-        .flat_map(|bits| inside(bits, uapi::BITSET_BIT))
-        .filter(|bit| all_are_set || first(bit, uapi::BIT_VALUE).is_some())
-        .filter_map(|bit| text_in(&bit, uapi::BIT_NAME))
-        .collect()
+    let bits = inside(bitset, uapi::BITSET_BITS);
+    let bits = bits.iter().flat_map(|bits| inside(bits, uapi::BITSET_BIT));
+    let set = bits.filter(|bit| all_are_set || first(bit, uapi::BIT_VALUE).is_some());
+    set.filter_map(|bit| text_in(&bit, uapi::BIT_NAME)).collect()
 }
 
 #[cfg(test)]

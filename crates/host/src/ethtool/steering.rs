@@ -84,6 +84,11 @@ pub enum HashFunction {
 }
 
 impl HashFunction {
+    /// Whether it is what devices hash with where they do not say otherwise.
+    pub(crate) fn is_toeplitz(self) -> bool {
+        matches!(self, Self::Toeplitz | Self::Untold)
+    }
+
     /// From the bit that stands for it.
     pub(super) fn from_bits(bits: u8) -> Self {
         match bits {
@@ -110,15 +115,13 @@ pub enum Transform {
 
 impl Transform {
     pub(super) fn from_bits(bits: u8) -> Vec<Self> {
-        let known = [(1, Self::SymmetricXor), (2, Self::SymmetricOrXor)];
-        let mut found: Vec<Self> = known
-            .into_iter()
-            .filter_map(|(bit, transform)| (bits & bit != 0).then_some(transform))
-            .collect();
-        if bits & !3 != 0 {
-            found.push(Self::Other);
-        }
-        found
+        let known = [
+            (1, Self::SymmetricXor),
+            (2, Self::SymmetricOrXor),
+            (!3, Self::Other),
+        ];
+        let set = known.into_iter().filter(|(bit, _)| bits & bit != 0);
+        set.map(|(_, transform)| transform).collect()
     }
 }
 
@@ -151,19 +154,19 @@ pub enum FlowType {
 }
 
 impl FlowType {
-    /// All of them.
-    pub const ALL: [FlowType; 11] = [
-        FlowType::Tcp4,
-        FlowType::Udp4,
-        FlowType::Sctp4,
-        FlowType::AhEsp4,
-        FlowType::Ipv4,
-        FlowType::Tcp6,
-        FlowType::Udp6,
-        FlowType::Sctp6,
-        FlowType::AhEsp6,
-        FlowType::Ipv6,
-        FlowType::Ether,
+    /// Each with its name and the kernel's number (`TCP_V4_FLOW` and the others), in the order of the variants.
+    const TABLE: [(FlowType, &'static str, u32); 11] = [
+        (FlowType::Tcp4, "tcp4", 0x01),
+        (FlowType::Udp4, "udp4", 0x02),
+        (FlowType::Sctp4, "sctp4", 0x03),
+        (FlowType::AhEsp4, "ah_esp4", 0x04),
+        (FlowType::Ipv4, "ipv4", 0x10),
+        (FlowType::Tcp6, "tcp6", 0x05),
+        (FlowType::Udp6, "udp6", 0x06),
+        (FlowType::Sctp6, "sctp6", 0x07),
+        (FlowType::AhEsp6, "ah_esp6", 0x08),
+        (FlowType::Ipv6, "ipv6", 0x11),
+        (FlowType::Ether, "ether", 0x12),
     ];
 
     /// The type of packets that carry a protocol between addresses of a family, of which this is one. Fragments are of the type
@@ -180,39 +183,19 @@ impl FlowType {
         }
     }
 
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = FlowType> {
+        Self::TABLE.into_iter().map(|(flow_type, ..)| flow_type)
+    }
+
     /// Its name, as in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            FlowType::Tcp4 => "tcp4",
-            FlowType::Udp4 => "udp4",
-            FlowType::Sctp4 => "sctp4",
-            FlowType::AhEsp4 => "ah_esp4",
-            FlowType::Ipv4 => "ipv4",
-            FlowType::Tcp6 => "tcp6",
-            FlowType::Udp6 => "udp6",
-            FlowType::Sctp6 => "sctp6",
-            FlowType::AhEsp6 => "ah_esp6",
-            FlowType::Ipv6 => "ipv6",
-            FlowType::Ether => "ether",
-        }
+        Self::TABLE[self as usize].1
     }
 
-    /// `TCP_V4_FLOW` and the others.
     pub(super) fn number(self) -> u32 {
-        match self {
-            FlowType::Tcp4 => 0x01,
-            FlowType::Udp4 => 0x02,
-            FlowType::Sctp4 => 0x03,
-            FlowType::AhEsp4 => 0x04,
-            FlowType::Tcp6 => 0x05,
-            FlowType::Udp6 => 0x06,
-            FlowType::Sctp6 => 0x07,
-            FlowType::AhEsp6 => 0x08,
-            FlowType::Ipv4 => 0x10,
-            FlowType::Ipv6 => 0x11,
-            FlowType::Ether => 0x12,
-        }
+        Self::TABLE[self as usize].2
     }
 }
 
@@ -338,7 +321,7 @@ impl Rule {
         source: std::net::SocketAddr,
         destination: std::net::SocketAddr,
     ) -> Option<bool> {
-        if !FlowType::ALL.iter().any(|known| known.name() == self.flow_type) || self.flow_type == "ether" {
+        if !FlowType::all().any(|known| known.name() == self.flow_type) || self.flow_type == "ether" {
             return None;
         }
         let any = matches!(

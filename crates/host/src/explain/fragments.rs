@@ -3,25 +3,17 @@
 
 use corelane_rss::Protocol;
 
-use super::receive;
-use super::{Direction, Flow, Fragments};
-use crate::inventory::{Device, Inventory};
-use crate::sockets::Owner;
+use super::{Asked, Fragments, Way, hexadecimal, receive};
 
-/// Compares the way of fragments with that of the whole packets in `direction`.
-pub(super) fn fragments(
-    inventory: &Inventory,
-    device: &Device,
-    flow: &Flow,
-    senders: &[Owner],
-    direction: &Direction,
-) -> Fragments {
-    let seen = receive::seen(inventory, device, flow, Protocol::Other, senders);
-    let queue = seen.steered.queue;
-    let with_whole_packets = match (direction.cpu, seen.cpu, direction.queue, queue) {
+/// Compares the way of fragments with that of the `whole` packets.
+pub(super) fn fragments(asked: Asked<'_>, whole: &Way) -> Fragments {
+    let device = asked.device;
+    let mut part = Way::new();
+    let protocol = Protocol::Other;
+    receive::follow(Asked { protocol, ..asked }, &mut part);
+    let with_whole_packets = match (whole.cpu, part.cpu, whole.queue, part.queue) {
         (Some(whole), Some(part), ..) => Some(whole == part),
         (_, _, Some(whole), Some(part)) if whole != part => Some(false),
-        _ if !device.has_hardware() && direction.cpu.is_none() => None,
         _ => None,
     };
     let words = match (device.has_hardware(), with_whole_packets) {
@@ -33,10 +25,10 @@ pub(super) fn fragments(
         (true, None) => "whether they meet the whole packets of their flow cannot be told",
     };
     Fragments {
-        hash: seen.steered.hash.map(|hash| format!("0x{hash:08x}")),
-        entry: seen.steered.entry,
-        queue,
-        cpu: seen.cpu,
+        hash: part.hash.map(hexadecimal),
+        entry: part.entry,
+        queue: part.queue,
+        cpu: part.cpu,
         with_whole_packets,
         words: words.to_owned(),
     }

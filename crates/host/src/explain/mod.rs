@@ -11,12 +11,16 @@ mod transmit;
 
 use std::net::SocketAddr;
 
-use corelane_rss::{Protocol, Tuple, TupleError};
+use corelane_rss::{HashType, Protocol, Tuple};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::ethtool::FlowType;
 use crate::inventory::{Device, Inventory};
 use crate::sockets::Owner;
+
+/// Where facts of sockets are read.
+const SOCKETS: &str = "sock_diag netlink, /proc";
 
 /// What is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +71,98 @@ pub struct Step {
     pub confidence: Confidence,
     /// What may make it otherwise.
     pub unless: Vec<String>,
+}
+
+impl Step {
+    /// Adds what may make it otherwise.
+    fn unless(&mut self, what: impl Into<String>) -> &mut Self {
+        self.unless.push(what.into());
+        self
+    }
+}
+
+/// What a device receives, and may know of who sends it.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    inventory: &'a Inventory,
+    device: &'a Device,
+    flow: &'a Flow,
+    /// What its packets carry; fragments carry none that devices look at.
+    protocol: Protocol,
+    senders: &'a [Owner],
+}
+
+impl Asked<'_> {
+    fn flow_type(&self) -> FlowType {
+        FlowType::of(self.protocol, self.flow.tuple.source().ip())
+    }
+}
+
+/// What is known of a packet's way so far.
+struct Way {
+    hash_type: Option<HashType>,
+    hash: Option<u32>,
+    entry: Option<usize>,
+    queue: Option<u32>,
+    interrupt: Option<u32>,
+    cpu: Option<u32>,
+    /// How sure the latest of the above is.
+    confidence: Confidence,
+    steps: Vec<Step>,
+}
+
+impl Way {
+    /// A way of which nothing is known yet, and so nothing doubtful.
+    fn new() -> Self {
+        Self {
+            hash_type: None,
+            hash: None,
+            entry: None,
+            queue: None,
+            interrupt: None,
+            cpu: None,
+            confidence: Confidence::Certain,
+            steps: Vec::new(),
+        }
+    }
+
+    /// Lowers the confidence.
+    fn at_most(&mut self, confidence: Confidence) {
+        self.confidence = self.confidence.min(confidence);
+    }
+
+    /// Adds a step that is settled.
+    fn step(
+        &mut self,
+        step: &str,
+        value: impl ToString,
+        rule: impl Into<String>,
+        source: &str,
+        confidence: Confidence,
+    ) -> &mut Step {
+        let found = self.unknown(step, rule, source);
+        found.value = Some(value.to_string());
+        found.confidence = confidence;
+        found
+    }
+
+    /// Adds a step that is not.
+    fn unknown(&mut self, step: &str, rule: impl Into<String>, source: &str) -> &mut Step {
+        self.steps.push(Step {
+            step: step.to_owned(),
+            value: None,
+            rule: rule.into(),
+            source: source.to_owned(),
+            confidence: Confidence::Unknown,
+            unless: Vec::new(),
+        });
+        self.steps.last_mut().expect("one was pushed")
+    }
+}
+
+/// A hash as documents write it.
+fn hexadecimal(hash: u32) -> String {
+    format!("0x{hash:08x}")
 }
 
 /// What becomes of a packet's fragments.
@@ -167,9 +263,6 @@ pub enum ExplainError {
         /// Where to.
         to: SocketAddr,
     },
-    /// Mixed families.
-    #[error(transparent)]
-    Tuple(#[from] TupleError),
 }
 
 /// Explains a flow.
@@ -213,48 +306,53 @@ fn direction(
     takers: &[Owner],
     senders: &[Owner],
 ) -> Result<Direction, ExplainError> {
-    let (device, step) = device(inventory, flow, role)?;
-    let mut direction = Direction {
+    let mut way = Way::new();
+    let device = device(inventory, flow, role, &mut way)?;
+    let (mut fragments, mut sockets) = (None, Vec::new());
+    match role {
+        Role::Sends => transmit::follow(device, senders, &mut way),
+        Role::Receives | Role::Keeps => {
+            let asked = Asked {
+                inventory,
+                device,
+                flow,
+                protocol: flow.protocol,
+                senders,
+            };
+            receive::follow(asked, &mut way);
+            fragments = Some(fragments::fragments(asked, &way));
+            sockets = takers.to_vec();
+            taker(takers, &mut way);
+        }
+    }
+    let node = |cpu| inventory.topology.value.as_ref()?.cpu(cpu)?.node;
+    Ok(Direction {
         from: flow.tuple.source(),
         to: flow.tuple.destination(),
         role,
         device: Some(device.name.clone()),
-        hash_type: None,
-        hash: None,
-        entry: None,
-        queue: None,
-        interrupt: None,
-        cpu: None,
-        node: None,
-        cpu_confidence: Confidence::Unknown,
-        steps: vec![step],
-        fragments: None,
-        sockets: Vec::new(),
-    };
-    match role {
-        Role::Sends => transmit::steps(device, senders, &mut direction),
-        Role::Receives | Role::Keeps => {
-            receive::steps(inventory, device, flow, senders, &mut direction);
-            direction.fragments = Some(fragments::fragments(inventory, device, flow, senders, &direction));
-            direction.sockets = takers.to_vec();
-            direction.steps.extend(taker(takers));
-        }
-    }
-    let node = |cpu| inventory.topology.value.as_ref()?.cpu(cpu)?.node;
-    direction.node = direction.cpu.and_then(node);
-    Ok(direction)
+        hash_type: way.hash_type.map(|hash_type| hash_type.name().to_owned()),
+        hash: way.hash.map(hexadecimal),
+        entry: way.entry,
+        queue: way.queue,
+        interrupt: way.interrupt,
+        cpu: way.cpu,
+        node: way.cpu.and_then(node),
+        cpu_confidence: way.cpu.map_or(Confidence::Unknown, |_| way.confidence),
+        steps: way.steps,
+        fragments,
+        sockets,
+    })
 }
 
 /// The device that packets come or leave by, below bonds and VLANs.
-fn device<'a>(inventory: &'a Inventory, flow: &Flow, role: Role) -> Result<(&'a Device, Step), ExplainError> {
-    let mut step = Step {
-        step: "device".to_owned(),
-        value: None,
-        rule: String::new(),
-        source: "routing netlink".to_owned(),
-        confidence: Confidence::Certain,
-        unless: Vec::new(),
-    };
+fn device<'a>(
+    inventory: &'a Inventory,
+    flow: &Flow,
+    role: Role,
+    way: &mut Way,
+) -> Result<&'a Device, ExplainError> {
+    let step = way.step("device", "", "", "routing netlink", Confidence::Certain);
     let mut device = match (&flow.device, role) {
         (Some(name), _) => {
             "the device asked about".clone_into(&mut step.rule);
@@ -268,38 +366,41 @@ fn device<'a>(inventory: &'a Inventory, flow: &Flow, role: Role) -> Result<(&'a 
             found.ok_or_else(|| no_device(inventory, "lo"))?
         }
         (None, _) => {
-            let far = match role {
+            let to = match role {
                 Role::Sends => flow.tuple.destination(),
                 _ => flow.tuple.source(),
             };
-            let route = inventory.route(far.ip()).filter(|route| !route.local);
-            let route = route.ok_or(ExplainError::NoRoute { to: far })?;
+            let route = inventory.route(to.ip()).filter(|route| !route.local);
+            let route = route.ok_or(ExplainError::NoRoute { to })?;
             step.rule = format!("the route to {}", route.to);
             if role == Role::Receives {
                 step.confidence = Confidence::Likely;
-                step.unless
-                    .push("packets come another way than answers go".to_owned());
+                step.unless("packets come another way than answers go");
             }
-            step.unless.push("policy routing".to_owned());
+            step.unless("policy routing");
             let found = inventory.device_of_index(route.device);
-            found.ok_or(ExplainError::NoRoute { to: far })?
+            found.ok_or(ExplainError::NoRoute { to })?
         }
     };
     // A VLAN lies on one device, a bond on several; frames are steered below both.
     while let Some(below) = below(inventory, device) {
         step.rule = format!("{}; {} lies on {}", step.rule, device.name, below.name);
         if device.link.kind.as_deref() == Some("bond") {
-            let bond = device.link.bond.clone().unwrap_or_default();
+            let policy = device
+                .link
+                .bond
+                .as_ref()
+                .and_then(|bond| bond.hash_policy.as_deref());
+            let policy = policy.unwrap_or("the bond's policy");
             step.confidence = step.confidence.min(Confidence::Likely);
-            step.unless.push(format!(
-                "another member of the bond: the peer chooses for what comes, {} for what leaves",
-                bond.hash_policy.unwrap_or_else(|| "the bond's policy".to_owned())
+            step.unless(format!(
+                "another member of the bond: the peer chooses for what comes, {policy} for what leaves"
             ));
         }
         device = below;
     }
     step.value = Some(device.name.clone());
-    Ok((device, step))
+    Ok(device)
 }
 
 /// What a VLAN or bond lies on; the first member that carries frames of a bond.
@@ -319,57 +420,38 @@ fn below<'a>(inventory: &'a Inventory, device: &Device) -> Option<&'a Device> {
 }
 
 fn no_device(inventory: &Inventory, name: &str) -> ExplainError {
-    let names: Vec<&str> = inventory
-        .devices
-        .iter()
-        .map(|device| device.name.as_str())
-        .collect();
+    let names = inventory.devices.iter().map(|device| device.name.as_str());
+    let there_are = || format!("there are {}", names.collect::<Vec<_>>().join(", "));
     ExplainError::NoDevice {
         device: name.to_owned(),
-        known: match &inventory.devices_unknown {
-            Some(because) => because.clone(),
-            None => format!("there are {}", names.join(", ")),
-        },
+        known: inventory.devices_unknown.clone().unwrap_or_else(there_are),
     }
 }
 
 /// The step of the socket that takes the packets.
-fn taker(takers: &[Owner]) -> Option<Step> {
-    const SOURCE: &str = "sock_diag netlink, /proc";
-    let step = |value: Option<String>, rule: &str, confidence| Step {
-        step: "socket".to_owned(),
-        value,
-        rule: rule.to_owned(),
-        source: SOURCE.to_owned(),
-        confidence,
-        unless: Vec::new(),
-    };
-    let words = |owner: &Owner| {
-        let holder = owner.holders.first();
-        let name = holder.map_or("a process that cannot be seen".to_owned(), |holder| {
-            format!("{} ({})", holder.name, holder.process)
-        });
-        let cpu = match (owner.cpu, &owner.cpu_by) {
-            (Some(cpu), Some(by)) => format!("; works on CPU {cpu}: {by}"),
-            _ => "; its threads are bound to no one CPU".to_owned(),
-        };
-        format!("{} of {name}{cpu}", owner.local)
-    };
+fn taker(takers: &[Owner], way: &mut Way) {
     match takers {
-        [] => None,
-        [one] => Some(step(
-            Some(words(one)),
-            "the one socket that fits best",
-            Confidence::Certain,
-        )),
-        group => Some(step(
-            None,
-            &format!(
+        [] => {}
+        [owner] => {
+            let name = match owner.holders.first() {
+                Some(holder) => format!("{} ({})", holder.name, holder.process),
+                None => "a process that cannot be seen".to_owned(),
+            };
+            let cpu = match owner.settled() {
+                Some((cpu, by)) => format!("; works on CPU {cpu}: {by}"),
+                None => "; its threads are bound to no one CPU".to_owned(),
+            };
+            let value = format!("{} of {name}{cpu}", owner.local);
+            let rule = "the one socket that fits best";
+            way.step("socket", value, rule, SOCKETS, Confidence::Certain);
+        }
+        group => {
+            let rule = format!(
                 "one of {} members of a reuseport group; the kernel does not tell by which program or hash",
                 group.len()
-            ),
-            Confidence::Unknown,
-        )),
+            );
+            way.unknown("socket", rule, SOCKETS);
+        }
     }
 }
 

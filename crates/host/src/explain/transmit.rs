@@ -1,97 +1,80 @@
 //! The way of what is sent: the CPU that sends, XPS, the transmit queue.
 
-use super::hash::{step, unknown};
-use super::{Confidence, Direction};
+use super::Confidence::{Certain, Likely};
+use super::{SOCKETS, Way};
+use crate::fact::Fact;
 use crate::inventory::Device;
-use crate::sockets::Owner;
+use crate::sockets::{Owner, settled};
 
-/// Enters the way of what is sent into `direction`.
-pub(super) fn steps(device: &Device, senders: &[Owner], direction: &mut Direction) {
-    let sender = senders.first().filter(|_| senders.len() == 1);
-    match sender.and_then(|sender| Some((sender.cpu?, sender.cpu_by.as_deref()?))) {
+/// Follows what is sent.
+pub(super) fn follow(device: &Device, senders: &[Owner], way: &mut Way) {
+    match settled(senders) {
         Some((cpu, by)) => {
+            way.cpu = Some(cpu);
+            way.confidence = Likely;
             let rule = format!("packets are sent where their sender runs; {by}");
-            direction.cpu = Some(cpu);
-            direction.cpu_confidence = Confidence::Likely;
-            let mut found = step("cpu", cpu, &rule, "sock_diag netlink, /proc", Confidence::Likely);
-            found
-                .unless
-                .push("the kernel sends for it: retransmissions, pacing, a full queue".to_owned());
-            direction.steps.push(found);
+            way.step("cpu", cpu, rule, SOCKETS, Likely)
+                .unless("the kernel sends for it: retransmissions, pacing, a full queue");
         }
         None => {
-            let rule = "packets are sent where their sender runs";
-            direction
-                .steps
-                .push(unknown("cpu", rule, "sock_diag netlink, /proc"));
+            way.unknown("cpu", "packets are sent where their sender runs", SOCKETS);
         }
     }
-    queue(device, direction);
+    queue(device, way);
     if device.link.kind.as_deref() == Some("veth") {
-        let rule = "the other end of the veth receives on the CPU that sends, unless RPS is on there";
-        let cpu = direction.cpu.map(|cpu| cpu.to_string());
-        let mut found = unknown("peer cpu", rule, "drivers/net/veth.c");
-        if cpu.is_some() {
-            found.confidence = Confidence::Likely;
-        }
-        found.value = cpu;
-        direction.steps.push(found);
+        let (rule, source) = (
+            "the other end of the veth receives on the CPU that sends, unless RPS is on there",
+            "drivers/net/veth.c",
+        );
+        match way.cpu {
+            Some(cpu) => way.step("peer cpu", cpu, rule, source, Likely),
+            None => way.unknown("peer cpu", rule, source),
+        };
     }
 }
 
 /// The transmit queue (`netdev_pick_tx` in `net/core/dev.c`): by the receive queue, by the sending CPU, else by a hash of
 /// the kernel's.
-fn queue(device: &Device, direction: &mut Direction) {
-    const SOURCE: &str = "/sys/class/net/*/queues/tx-*/xps_cpus";
+fn queue(device: &Device, way: &mut Way) {
     let queues = &device.transmit_queues;
     if let [one] = &queues[..] {
-        direction.queue = Some(one.queue);
+        way.queue = Some(one.queue);
         let rule = "the device has one transmit queue";
-        let found = step("queue", one.queue, rule, "routing netlink", Confidence::Certain);
-        direction.steps.push(found);
+        way.step("queue", one.queue, rule, "routing netlink", Certain);
         return;
     }
-    let on = |cpus: Option<&Vec<u32>>| cpus.is_some_and(|cpus| !cpus.is_empty());
-    if queues
-        .iter()
-        .any(|queue| on(queue.xps_receive_queues.value.as_ref()))
-    {
-        let rule = "XPS by the receive queue that the flow came by";
-        direction.steps.push(unknown("queue", rule, SOURCE));
-        return;
-    }
-    if !queues.iter().any(|queue| on(queue.xps_cpus.value.as_ref())) {
-        let rule = "no XPS: by a hash of the kernel's, kept while the flow has packets under way";
-        direction.steps.push(unknown("queue", rule, SOURCE));
-        return;
-    }
-    let Some(cpu) = direction.cpu else {
-        let rule = "XPS by the CPU that sends, which is not known";
-        direction.steps.push(unknown("queue", rule, SOURCE));
-        return;
+    let on = |set: &Fact<Vec<u32>>| set.value.as_ref().is_some_and(|set| !set.is_empty());
+    let sends_by = |cpu| {
+        let own = queues.iter().filter(move |queue| {
+            queue
+                .xps_cpus
+                .value
+                .as_ref()
+                .is_some_and(|cpus| cpus.contains(&cpu))
+        });
+        own.map(|queue| queue.queue).collect::<Vec<u32>>()
     };
-    let has = |cpus: &Vec<u32>| cpus.contains(&cpu);
-    let own: Vec<u32> = queues
-        .iter()
-        .filter(|queue| queue.xps_cpus.value.as_ref().is_some_and(has))
-        .map(|queue| queue.queue)
-        .collect();
-    match own[..] {
-        [queue] => {
-            direction.queue = Some(queue);
-            let rule = format!("XPS: CPU {cpu} sends by this queue alone");
-            let mut found = step("queue", queue, &rule, SOURCE, Confidence::Likely);
-            found
-                .unless
-                .push("packets of the flow are under way on the queue it had before".to_owned());
-            direction.steps.push(found);
+    let source = "/sys/class/net/*/queues/tx-*/xps_cpus";
+    let rule = if queues.iter().any(|queue| on(&queue.xps_receive_queues)) {
+        "XPS by the receive queue that the flow came by".to_owned()
+    } else if !queues.iter().any(|queue| on(&queue.xps_cpus)) {
+        "no XPS: by a hash of the kernel's, kept while the flow has packets under way".to_owned()
+    } else if let Some(cpu) = way.cpu {
+        match sends_by(cpu)[..] {
+            [queue] => {
+                way.queue = Some(queue);
+                let rule = format!("XPS: CPU {cpu} sends by this queue alone");
+                way.step("queue", queue, rule, source, Likely)
+                    .unless("packets of the flow are under way on the queue it had before");
+                return;
+            }
+            ref several => {
+                let count = several.len();
+                format!("XPS lets CPU {cpu} send by {count} queues, by a hash of the kernel's")
+            }
         }
-        _ => {
-            let rule = format!(
-                "XPS lets CPU {cpu} send by {} queues, by a hash of the kernel's",
-                own.len()
-            );
-            direction.steps.push(unknown("queue", &rule, SOURCE));
-        }
-    }
+    } else {
+        "XPS by the CPU that sends, which is not known".to_owned()
+    };
+    way.unknown("queue", rule, source);
 }

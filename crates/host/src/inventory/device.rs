@@ -9,12 +9,12 @@ use std::io;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::links::Link;
 use super::queues::{self, ReceiveQueue, Sources, TransmitQueue};
 use crate::HostError;
 use crate::ethtool::ioctl::{Driver, Ioctl};
-use crate::ethtool::{Channels, Coalescing, Ethtool, Field, FlowType, Pause, Rings, Rss, Rules};
+use crate::ethtool::{Channels, Coalescing, ETHTOOL, Ethtool, Field, FlowType, Pause, Rings, Rss, Rules};
 use crate::fact::Fact;
+use crate::netlink::links::Link;
 
 /// A device of the calling thread's network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,31 +62,30 @@ impl Device {
     /// whose queues are worth steering. Virtual devices of the kernel's own (veth, loopback, bridges) have neither.
     #[must_use]
     pub fn has_hardware(&self) -> bool {
-        self.link.kind.is_none()
-            && self
-                .receive_queues
-                .iter()
-                .any(|queue| queue.interrupt.value.is_some())
-            || self
-                .driver
-                .value
-                .as_ref()
-                .is_some_and(|driver| driver.bus.contains(':'))
+        let mut queues = self.receive_queues.iter();
+        let interrupts = queues.any(|queue| queue.interrupt.value.is_some());
+        let driver = self.driver.value.as_ref();
+        self.link.kind.is_none() && interrupts || driver.is_some_and(|driver| driver.bus.contains(':'))
+    }
+
+    /// Whether the driver may steer flows to where their readers run (accelerated RFS).
+    pub(crate) fn accelerates_rfs(&self) -> bool {
+        let flows = |queue: &ReceiveQueue| queue.rfs_flows.value.unwrap_or(0);
+        self.feature("rx-ntuple-filter") == Some(true)
+            && self.receive_queues.iter().any(|queue| flows(queue) > 0)
     }
 
     /// Whether a feature is on, by the kernel's name; `None` where that is not known.
     #[must_use]
     pub fn feature(&self, name: &str) -> Option<bool> {
-        self.features
-            .value
-            .as_ref()
-            .map(|features| features.contains(name))
+        let features = self.features.value.as_ref()?;
+        Some(features.contains(name))
     }
 
     /// Each fact that could not be read, with the reason. What the driver does not offer is not among them.
     #[must_use]
     pub fn unknown(&self) -> Vec<(&'static str, &str)> {
-        let facts = [
+        let mut facts = vec![
             ("driver", &self.driver.unknown_because),
             ("node", &self.node.unknown_because),
             ("channels", &self.channels.unknown_because),
@@ -101,24 +100,20 @@ impl Device {
             ("private flags", &self.private_flags.unknown_because),
             ("rx_copybreak", &self.rx_copybreak.unknown_because),
         ];
-        let mut unknown: Vec<(&str, &str)> = facts
-            .into_iter()
-            .filter_map(|(name, because)| Some((name, because.as_deref()?)))
-            .collect();
         for queue in &self.receive_queues {
-            let facts = [
+            facts.extend([
                 ("napi", &queue.napi.unknown_because),
                 ("interrupt", &queue.interrupt.unknown_because),
                 ("interrupt CPUs", &queue.cpus.unknown_because),
                 ("napi thread", &queue.napi_thread.unknown_because),
                 ("rps", &queue.rps_cpus.unknown_because),
                 ("rfs", &queue.rfs_flows.unknown_because),
-            ];
-            let told = facts
-                .into_iter()
-                .filter_map(|(name, because)| Some((name, because.as_deref()?)));
-            unknown.extend(told.collect::<Vec<_>>());
+            ]);
         }
+        let unknown = facts.into_iter();
+        let mut unknown: Vec<_> = unknown
+            .filter_map(|(name, because)| Some((name, because.as_deref()?)))
+            .collect();
         unknown.dedup();
         unknown
     }
@@ -164,23 +159,20 @@ fn ask<T>(
     ethtool: &mut Result<Ethtool, HostError>,
     question: impl Fn(&mut Ethtool) -> Result<Option<T>, HostError>,
 ) -> Fact<T> {
-    const SOURCE: &str = "ethtool netlink";
     match ethtool {
-        Ok(ethtool) => Fact::read(question(ethtool), SOURCE),
-        Err(error) => Fact::unknown(error, SOURCE),
+        Ok(ethtool) => Fact::read(question(ethtool), ETHTOOL),
+        Err(error) => Fact::unknown(error, ETHTOOL),
     }
 }
 
 fn call<T>(calls: &io::Result<Ioctl>, command: &str, question: impl Fn(&Ioctl) -> io::Result<T>) -> Fact<T> {
     let source = format!("ioctl {command}");
-    match calls {
+    match calls.as_ref().map(question) {
         Err(error) => Fact::unknown(error, source),
-        Ok(calls) => match question(calls) {
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                Fact::absent("the driver does not offer it", source)
-            }
-            answer => Fact::read(answer.map(Some), source),
-        },
+        Ok(Err(error)) if error.kind() == io::ErrorKind::Unsupported => {
+            Fact::read(Ok::<_, String>(None), source)
+        }
+        Ok(answer) => Fact::of(answer, source),
     }
 }
 
@@ -196,15 +188,11 @@ fn told<T>(fact: Fact<T>, tells: impl Fn(&T) -> bool, otherwise: &str) -> Fact<T
 fn fields(calls: &Ioctl, device: &str) -> io::Result<BTreeMap<FlowType, Vec<Field>>> {
     let mut told = BTreeMap::new();
     let mut refused = None;
-    for flow_type in FlowType::ALL {
+    for flow_type in FlowType::all() {
         match calls.fields(device, flow_type) {
-            Ok(fields) => {
-                told.insert(flow_type, fields);
-            }
-            // Drivers refuse the types that they do not tell apart, each in its own way.
-            Err(error) => {
-                refused.get_or_insert(error);
-            }
+            Ok(fields) => drop(told.insert(flow_type, fields)),
+            // Drivers refuse the types that they do not distinguish, each in its own way.
+            Err(error) => refused = refused.or(Some(error)),
         }
     }
     match refused {
@@ -224,17 +212,12 @@ fn contexts(
     if own.value.is_none() {
         return Fact::absent("the device has no RSS", SOURCE);
     }
-    let listed = match ethtool {
-        Ok(ethtool) => ethtool.contexts(device).map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    };
+    let listed = ethtool.as_mut().map_err(|error| error.to_string());
+    let listed = listed.and_then(|ethtool| ethtool.contexts(device).map_err(|error| error.to_string()));
     match (listed, calls) {
         (Ok(Some(contexts)), Ok(calls)) => {
-            let read: io::Result<Vec<Rss>> = contexts
-                .into_iter()
-                .map(|context| calls.rss(device, context))
-                .collect();
-            Fact::read(read.map(Some), SOURCE)
+            let contexts = contexts.into_iter().map(|context| calls.rss(device, context));
+            Fact::of(contexts.collect::<io::Result<_>>(), SOURCE)
         }
         (Ok(None), _) => Fact::absent("the driver has none", SOURCE),
         (Err(error), _) => Fact::unknown(format!("{error} (Linux 6.12 lists them)"), SOURCE),
@@ -244,16 +227,13 @@ fn contexts(
 
 fn node(sources: &Sources<'_>, device: &str) -> Fact<u32> {
     let path = format!("/sys/class/net/{device}/device/numa_node");
-    if !sources.sysfs {
-        return Fact::unknown(queues::ELSEWHERE, path);
-    }
-    match sources.tree.value::<i64>(&path, "a node's number") {
-        Ok(node) => match u32::try_from(node) {
+    sources.sysfs(path, |text, path| match text.map(|text| text.parse::<i64>()) {
+        Ok(Ok(node)) => match u32::try_from(node) {
             Ok(node) => Fact::known(node, path),
             // The kernel's word for "no node in particular".
             Err(_) => Fact::absent("the firmware names none", path),
         },
-        Err(HostError::Read { .. }) => Fact::absent("it is on no bus that names one", path),
-        Err(error) => Fact::unknown(error, path),
-    }
+        Ok(Err(error)) => Fact::unknown(error, path),
+        Err(_) => Fact::absent("it is on no bus that names one", path),
+    })
 }

@@ -4,9 +4,8 @@
 //! the interrupt whose name ends in its number. Drivers name theirs as they like (`eth0-TxRx-3`, `virtio2-input.0`,
 //! `mlx5_comp3@pci:0000:3b:00.0`); where the kernel's netdev family tells the interrupt, names are not asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cpus::list;
 use crate::fact::Fact;
 use crate::tree::Tree;
 
@@ -37,8 +36,7 @@ impl Interrupts {
         self.names.as_ref().ok()?.get(&interrupt).map(String::as_str)
     }
 
-    /// The interrupts of a device by its queues, from their names. `parent` is the device's number on its bus where
-    /// interrupts are listed for it, `0000:00:03.0` for instance.
+    /// The interrupts of a device by its queues, from their names.
     pub(super) fn of_queues(
         &self,
         tree: &Tree,
@@ -62,37 +60,24 @@ impl Interrupts {
     }
 }
 
-/// The CPUs that may take an interrupt.
-pub(super) fn affinity(tree: &Tree, interrupt: u32) -> Fact<Vec<u32>> {
-    cpus(tree, format!("/proc/irq/{interrupt}/smp_affinity_list"))
-}
-
-/// The CPUs that do take it. Kernels without the file deliver to any of its affinity.
-pub(super) fn delivered_to(tree: &Tree, interrupt: u32) -> Fact<Vec<u32>> {
-    let effective = cpus(tree, format!("/proc/irq/{interrupt}/effective_affinity_list"));
+/// The CPUs that may take an interrupt, and those that do take it. Kernels without the second file deliver to any of the
+/// first.
+pub(super) fn cpus(tree: &Tree, interrupt: u32) -> (Fact<Vec<u32>>, Fact<Vec<u32>>) {
+    let [affinity, effective] = ["smp_affinity_list", "effective_affinity_list"].map(|file| {
+        let path = format!("/proc/irq/{interrupt}/{file}");
+        Fact::of(tree.list(&path), path)
+    });
     match &effective.value {
-        Some(cpus) if !cpus.is_empty() => effective,
-        _ => affinity(tree, interrupt),
-    }
-}
-
-fn cpus(tree: &Tree, path: String) -> Fact<Vec<u32>> {
-    match tree.text(&path) {
-        Err(error) => Fact::unknown(error, path),
-        Ok(text) => match list::parse(&text) {
-            Some(cpus) => Fact::known(cpus, path),
-            None => Fact::unknown(format!("{text:?} is no CPU list"), path),
-        },
+        Some(cpus) if !cpus.is_empty() => (affinity, effective),
+        _ => (affinity.clone(), affinity),
     }
 }
 
 /// The interrupts that sysfs lists for a device or for what carries it: a virtio device's are those of its PCI function.
-fn listed(tree: &Tree, device: &str) -> Option<Vec<u32>> {
+fn listed(tree: &Tree, device: &str) -> Option<BTreeSet<u32>> {
     ["device", "device/.."].iter().find_map(|above| {
-        let names = tree
-            .names(&format!("/sys/class/net/{device}/{above}/msi_irqs"))
-            .ok()?;
-        Some(names.iter().filter_map(|name| name.parse().ok()).collect())
+        let directory = format!("/sys/class/net/{device}/{above}/msi_irqs");
+        tree.numbers(&directory, "").ok()
     })
 }
 
@@ -120,11 +105,8 @@ fn queue_of(name: &str, device: &str, direction: Direction) -> Option<u32> {
         return Some(0);
     }
     let own = own.strip_prefix(device).unwrap_or(own);
-    let words: Vec<String> = own
-        .split(|character: char| !character.is_ascii_alphabetic())
-        .filter(|word| !word.is_empty())
-        .map(str::to_ascii_lowercase)
-        .collect();
+    let words = own.split(|character: char| !character.is_ascii_alphabetic());
+    let words: Vec<String> = words.map(str::to_ascii_lowercase).collect();
     let has = |parts: &[&str]| words.iter().any(|word| parts.contains(&word.as_str()));
     let both = has(&["txrx", "rxtx", "comp", "ntfy", "blk", "q", "queue"]) || has(&["tx"]) && has(&["rx"]);
     let wanted = match direction {
@@ -202,9 +184,9 @@ mod tests {
         let interrupts = Interrupts::read(&tree);
         let receive = interrupts.of_queues(&tree, "eth0", Direction::Receive).unwrap();
         assert_eq!(receive, BTreeMap::from([(0, 38)]));
-        assert_eq!(delivered_to(&tree, 38).value, Some(vec![1]));
-        assert_eq!(delivered_to(&tree, 39).value, Some(vec![0, 1]));
-        assert!(delivered_to(&tree, 40).unknown_because.is_some());
+        assert_eq!(cpus(&tree, 38).1.value, Some(vec![1]));
+        assert_eq!(cpus(&tree, 39).1.value, Some(vec![0, 1]));
+        assert!(cpus(&tree, 40).1.unknown_because.is_some());
     }
 
     #[test]

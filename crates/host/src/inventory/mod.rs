@@ -7,7 +7,6 @@
 mod check;
 mod device;
 mod interrupts;
-mod links;
 mod queues;
 mod steering;
 
@@ -18,19 +17,21 @@ use serde::{Deserialize, Serialize};
 
 pub use check::check;
 pub use device::Device;
-pub use links::{Bond, Link, Route, Xdp};
 pub use queues::{ReceiveQueue, TransmitQueue};
 pub use steering::{DeviceRule, NoSteering, mismatch, rule, steering};
 
 pub use crate::ethtool::ioctl::Driver;
 pub use crate::fact::Fact;
+pub use crate::netlink::links::{Bond, Link, Route, Xdp};
 
 use crate::conditions::{self, Snapshot};
 use crate::cpus::{self, Topology};
-use crate::sysfs;
-use crate::tree::Tree;
+use crate::mounts;
+use crate::netlink::Generic;
+use crate::netlink::links::{self, Links};
+use crate::tree::{Tree, setting_path};
 use interrupts::Interrupts;
-use queues::{Netdev, Sources};
+use queues::Sources;
 
 /// A machine, as far as frames are concerned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,6 +80,16 @@ impl Inventory {
         fitting.max_by_key(|route| (route.to.prefix_len(), std::cmp::Reverse(route.priority)))
     }
 
+    /// The CPUs online; none where they are not known.
+    pub(crate) fn cpus_online(&self) -> &[u32] {
+        self.machine.cpus_online.as_deref().unwrap_or_default()
+    }
+
+    /// A setting by its dotted name, where it could be read.
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name)?.value.as_deref()
+    }
+
     /// Whether an address is this machine's own.
     #[must_use]
     pub fn is_local(&self, address: IpAddr) -> bool {
@@ -91,37 +102,31 @@ impl Inventory {
 pub fn inventory() -> Inventory {
     let tree = Tree::machine();
     match links::links() {
-        Ok(links) if !shows(&tree, &links.devices) => sysfs::own(|| inventory_in(&tree)),
+        // Without the privilege to mount, the old one stays, which the reader finds out by itself.
+        Ok(links) if !shows(&tree, &links.devices) => {
+            mounts::with_own("sysfs", "/sys", true, |_| inventory_in(&tree))
+        }
         _ => inventory_in(&tree),
     }
 }
 
 fn inventory_in(tree: &Tree) -> Inventory {
-    let topology = match cpus::topology_in(tree) {
-        Ok(topology) => Fact::known(topology, "/sys/devices/system"),
-        Err(error) => Fact::unknown(error, "/sys/devices/system"),
-    };
+    let topology = Fact::of(cpus::topology_in(tree), "/sys/devices/system");
     let (links, devices_unknown) = match links::links() {
-        Ok(links) => (Some(links), None),
-        Err(error) => (None, Some(error.to_string())),
+        Ok(links) => (links, None),
+        Err(error) => (Links::default(), Some(error.to_string())),
     };
-    let interrupts = Interrupts::read(tree);
-    let mut netdev = Netdev::open();
-    let mut devices = Vec::new();
-    let (mut routes, mut routes_left_off) = (Vec::new(), 0);
-    if let Some(mut links) = links {
-        let mut sources = Sources {
-            tree,
-            interrupts: &interrupts,
-            topology: topology.value.as_ref(),
-            sysfs: shows(tree, &links.devices),
-            netdev: &mut netdev,
-        };
-        for (name, link) in links.devices {
-            let addresses = links.addresses.remove(&link.index).unwrap_or_default();
-            devices.push(device::device(&mut sources, &name, link, addresses));
-        }
-        (routes, routes_left_off) = (links.routes, links.routes_left_off);
+    let mut sources = Sources {
+        tree,
+        interrupts: &Interrupts::read(tree),
+        topology: topology.value.as_ref(),
+        sysfs: shows(tree, &links.devices),
+        netdev: &mut Generic::open("netdev"),
+    };
+    let (mut devices, mut addresses) = (Vec::new(), links.addresses);
+    for (name, link) in links.devices {
+        let own = addresses.remove(&link.index).unwrap_or_default();
+        devices.push(device::device(&mut sources, &name, link, own));
     }
     let names: Vec<String> = devices.iter().map(|device| device.name.clone()).collect();
     Inventory {
@@ -132,8 +137,8 @@ fn inventory_in(tree: &Tree) -> Inventory {
         irqbalance: irqbalance(tree),
         devices,
         devices_unknown,
-        routes,
-        routes_left_off,
+        routes: links.routes,
+        routes_left_off: links.routes_left_off,
     }
 }
 
@@ -143,10 +148,8 @@ fn shows(tree: &Tree, devices: &BTreeMap<String, Link>) -> bool {
         return false;
     };
     devices.iter().all(|(name, link)| {
-        names.contains(name)
-            && tree
-                .value::<u32>(&format!("/sys/class/net/{name}/ifindex"), "a number")
-                .is_ok_and(|index| index == link.index)
+        let index = tree.value::<u32>(&format!("/sys/class/net/{name}/ifindex"), "a number");
+        names.contains(name) && index.is_ok_and(|index| index == link.index)
     })
 }
 
@@ -187,84 +190,23 @@ const SETTINGS: [&str; 31] = [
 
 fn settings(tree: &Tree) -> BTreeMap<String, Fact<String>> {
     let fact = |name: &str| {
-        let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        match tree.text(&path) {
-            Ok(value) => Fact::known(value.split_whitespace().collect::<Vec<_>>().join(" "), path),
-            Err(error) => Fact::unknown(error, path),
-        }
+        let path = setting_path(name);
+        let value = tree.text(&path);
+        let value = value.map(|value| value.split_whitespace().collect::<Vec<_>>().join(" "));
+        (name.to_owned(), Fact::of(value, path))
     };
-    SETTINGS
-        .into_iter()
-        .map(|name| (name.to_owned(), fact(name)))
-        .collect()
+    SETTINGS.into_iter().map(fact).collect()
 }
 
 /// Looks for the program among the processes that can be seen: in a container that may not be all.
 fn irqbalance(tree: &Tree) -> Fact<bool> {
-    const SOURCE: &str = "/proc/*/comm";
-    match tree.names("/proc") {
-        Err(error) => Fact::unknown(error, SOURCE),
-        Ok(names) => {
-            let numbers = names
-                .iter()
-                .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-            let mut comms = numbers.filter_map(|number| tree.text(&format!("/proc/{number}/comm")).ok());
-            Fact::known(comms.any(|comm| comm == "irqbalance"), SOURCE)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tree::recorded::Recorded;
-
-    #[test]
-    fn an_inventory_survives_json() {
-        let inventory = inventory();
-        let json = serde_json::to_string(&inventory).unwrap();
-        assert_eq!(serde_json::from_str::<Inventory>(&json).unwrap(), inventory);
-    }
-
-    #[test]
-    fn loopback_is_there_without_rss_and_says_so() {
-        let inventory = inventory();
-        let loopback = inventory.device("lo").unwrap();
-        assert!(loopback.rss.absent_because.is_some(), "{:?}", loopback.rss);
-        assert!(!loopback.has_hardware());
-        assert_eq!(loopback.receive_queues.len(), 1);
-        assert!(inventory.is_local("127.0.0.1".parse().unwrap()));
-    }
-
-    #[test]
-    fn a_machine_that_shows_no_files_still_names_its_devices() {
-        let nothing = Recorded::new([("/proc/empty", "")]);
-        let inventory = inventory_in(&nothing.tree());
-        let loopback = inventory.device("lo").unwrap();
-        let unknown: BTreeMap<_, _> = loopback.unknown().into_iter().collect();
-        assert!(unknown["rps"].contains("namespace"), "{unknown:?}");
-        assert!(inventory.topology.unknown_because.is_some());
-        assert!(inventory.settings["net.core.rmem_max"].unknown_because.is_some());
-    }
-
-    #[test]
-    fn the_longest_prefix_and_then_the_lowest_priority_choose_the_route() {
-        let route = |to: &str, device, priority| Route {
-            to: to.parse().unwrap(),
-            local: false,
-            device,
-            priority,
-        };
-        let mut inventory = inventory_in(&Recorded::new([("/proc/empty", "")]).tree());
-        inventory.routes = vec![
-            route("0.0.0.0/0", 1, 0),
-            route("192.0.2.0/24", 2, 20),
-            route("192.0.2.0/24", 3, 10),
-            route("::/0", 4, 0),
-        ];
-        let device = |to: &str| inventory.route(to.parse().unwrap()).map(|route| route.device);
-        assert_eq!(device("192.0.2.9"), Some(3));
-        assert_eq!(device("198.51.100.9"), Some(1));
-        assert_eq!(device("2001:db8::1"), Some(4));
-    }
+    let is_it = |process: u32| {
+        let name = tree.text(&format!("/proc/{process}/comm"));
+        name.is_ok_and(|name| name == "irqbalance")
+    };
+    let processes = tree.numbers("/proc", "");
+    Fact::of(
+        processes.map(|processes| processes.into_iter().any(is_it)),
+        "/proc/*/comm",
+    )
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{Device, Inventory, ReceiveQueue};
 use crate::cpus::list;
-use crate::ethtool::{Field, FlowType, HashFunction, RssError};
+use crate::ethtool::{Field, FlowType};
 
 /// Why sockets cannot follow a device.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -20,21 +20,13 @@ pub enum NoSteering {
         /// The name given.
         device: String,
     },
-    /// It has no RSS, or does not tell.
+    /// It has no RSS, or none that can be followed here.
     #[error("rss of {device}: {because}")]
-    NoRss {
+    Rss {
         /// The device.
         device: String,
         /// Why.
         because: String,
-    },
-    /// Its key or table is of another kind.
-    #[error("rss of {device}: {error}")]
-    Rss {
-        /// The device.
-        device: String,
-        /// Which of the two, and why.
-        error: RssError,
     },
     /// It hashes in a way that sockets are not steered by here.
     #[error(
@@ -89,26 +81,22 @@ pub struct DeviceRule {
 /// See [`NoSteering`], whose [`Queue`](NoSteering::Queue) is not among them.
 pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<DeviceRule, NoSteering> {
     let device = device(inventory, name)?;
-    let named = || name.to_owned();
-    let rss = device.rss.value.as_ref().ok_or_else(|| NoSteering::NoRss {
-        device: named(),
-        because: device.rss.reason().unwrap_or("not known").to_owned(),
-    })?;
-    let plain = matches!(rss.function, HashFunction::Toeplitz | HashFunction::Untold);
-    if !plain || !rss.transforms.is_empty() {
+    let unusable = |because: String| {
+        let device = name.to_owned();
+        NoSteering::Rss { device, because }
+    };
+    let reason = || unusable(device.rss.reason().unwrap_or("not known").to_owned());
+    let rss = device.rss.value.as_ref().ok_or_else(reason)?;
+    if !rss.function.is_toeplitz() || !rss.transforms.is_empty() {
         return Err(NoSteering::Hash {
-            device: named(),
+            device: name.to_owned(),
             found: format!("{:?} {:?}", rss.function, rss.transforms),
         });
     }
-    let unusable = |error| NoSteering::Rss {
-        device: named(),
-        error,
-    };
     Ok(DeviceRule {
-        key: rss.key().map_err(unusable)?,
+        key: rss.key().map_err(|error| unusable(error.to_string()))?,
         hash_fields: fields(device, flow_type)?,
-        table: rss.table().map_err(unusable)?,
+        table: rss.table().map_err(|error| unusable(error.to_string()))?,
     })
 }
 
@@ -120,20 +108,19 @@ pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<De
 pub fn steering(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<Steering, NoSteering> {
     let rule = rule(inventory, name, flow_type)?;
     let device = device(inventory, name)?;
-    let cpus: Result<Vec<u32>, NoSteering> = (0..rule.table.buckets())
-        .map(|queue| cpu(device, queue))
-        .collect();
+    let cpus = (0..rule.table.buckets()).map(|queue| cpu(device, queue));
     Ok(Steering {
+        cpus: cpus.collect::<Result<_, _>>()?,
         key: rule.key,
         hash_fields: rule.hash_fields,
         table: rule.table,
-        cpus: cpus?,
         generation: 0,
     })
 }
 
 fn device<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Device, NoSteering> {
-    inventory.device(name).ok_or_else(|| NoSteering::NoDevice {
+    let device = inventory.device(name);
+    device.ok_or_else(|| NoSteering::NoDevice {
         device: name.to_owned(),
     })
 }
@@ -141,41 +128,34 @@ fn device<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Device, NoStee
 /// What of two documents differs first, in words that name it; `None` where they steer alike. Their generations may differ.
 #[must_use]
 pub fn mismatch(device: &Steering, other: &Steering) -> Option<String> {
-    if device.key != other.key {
-        return Some(format!(
-            "key: the device has {}, and not {}",
-            device.key, other.key
-        ));
-    }
-    if device.hash_fields != other.hash_fields {
-        return Some(format!(
-            "hash_fields: the device hashes a {}, and not a {}",
-            device.hash_fields, other.hash_fields
-        ));
-    }
     let (own, others) = (device.table.entries(), other.table.entries());
-    if own.len() != others.len() {
-        return Some(format!(
-            "table: the device has {} entries, and not {}",
-            own.len(),
-            others.len()
-        ));
-    }
-    if let Some(entry) = own.iter().zip(others).position(|(own, other)| own != other) {
-        return Some(format!(
-            "table: entry {entry} of the device names queue {}, and not {}",
-            own[entry], others[entry]
-        ));
-    }
-    let differs = device
-        .cpus
-        .iter()
-        .zip(&other.cpus)
-        .position(|(own, other)| own != other);
-    differs.map(|queue| {
+    if device.key != other.key {
+        let (own, other) = (&device.key, &other.key);
+        Some(format!("key: the device has {own}, and not {other}"))
+    } else if device.hash_fields != other.hash_fields {
+        let (own, other) = (device.hash_fields, other.hash_fields);
+        Some(format!(
+            "hash_fields: the device hashes a {own}, and not a {other}"
+        ))
+    } else if own.len() != others.len() {
+        let (own, other) = (own.len(), others.len());
+        Some(format!("table: the device has {own} entries, and not {other}"))
+    } else if let Some(entry) = first_difference(own, others) {
+        let (own, other) = (own[entry], others[entry]);
+        Some(format!(
+            "table: entry {entry} of the device names queue {own}, and not {other}"
+        ))
+    } else {
+        let queue = first_difference(&device.cpus, &other.cpus)?;
         let (own, other) = (device.cpus[queue], other.cpus[queue]);
-        format!("cpus: queue {queue} of the device is worked on by CPU {own}, and not {other}")
-    })
+        Some(format!(
+            "cpus: queue {queue} of the device is worked on by CPU {own}, and not {other}"
+        ))
+    }
+}
+
+fn first_difference<T: PartialEq>(own: &[T], others: &[T]) -> Option<usize> {
+    own.iter().zip(others).position(|(own, other)| own != other)
 }
 
 /// The fields of one type of flow. Where a driver does not tell, drivers hash ports of TCP alone.

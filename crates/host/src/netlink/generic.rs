@@ -2,17 +2,26 @@
 
 use std::io;
 
-use netlink_packet_core::{DecodeError, Emitable, NLM_F_DUMP, ParseableParametrized};
-use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
-use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
-use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
+use netlink_packet_core::{NLM_F_DUMP, parse_u16};
 use netlink_sys::protocols::NETLINK_GENERIC;
 
-use super::Netlink;
+use super::attributes::{first, text};
+use super::{Netlink, Raw};
 use crate::HostError;
 
 /// The version of the families that this room asks (`ETHTOOL_GENL_VERSION`, `NETDEV_FAMILY_VERSION`).
 const VERSION: u8 = 1;
+
+/// Bytes of `struct genlmsghdr` of `linux/genetlink.h`: command, version, two of nothing.
+const HEADER: usize = 4;
+
+/// The family that knows the others, its command and attributes (`linux/genetlink.h`).
+mod control {
+    pub(super) const FAMILY: u16 = 16;
+    pub(super) const GET_FAMILY: u8 = 3;
+    pub(super) const FAMILY_ID: u16 = 1;
+    pub(super) const FAMILY_NAME: u16 = 2;
+}
 
 /// An open exchange with one family of the kernel's.
 pub(crate) struct Generic {
@@ -26,27 +35,16 @@ impl Generic {
     /// # Errors
     ///
     /// [`HostError::Netlink`] for kernels without the family.
-    pub(crate) fn open(name: &'static str) -> Result<Self, HostError> {
-        let failed = |cause| HostError::Netlink {
-            step: format!("the {name} family"),
-            cause,
+    pub(crate) fn open(name: &str) -> Result<Self, HostError> {
+        let step = format!("the {name} family");
+        let mut exchange = Self {
+            netlink: Netlink::open(NETLINK_GENERIC).map_err(HostError::netlink(step.as_str()))?,
+            family: control::FAMILY,
         };
-        let mut netlink = Netlink::open(NETLINK_GENERIC).map_err(failed)?;
-        let ask = GenlMessage::from_payload(GenlCtrl {
-            cmd: GenlCtrlCmd::GetFamily,
-            nlas: vec![GenlCtrlAttrs::FamilyName(name.to_owned())],
-        });
-        let family = netlink
-            .request(ask, 0)
-            .map_err(failed)?
-            .into_iter()
-            .flat_map(|answer| answer.payload.nlas)
-            .find_map(|attribute| match attribute {
-                GenlCtrlAttrs::FamilyId(family) => Some(family),
-                _ => None,
-            })
-            .ok_or_else(|| failed(io::Error::from(io::ErrorKind::NotFound)))?;
-        Ok(Self { netlink, family })
+        let answer = exchange.ask(&step, control::GET_FAMILY, text(control::FAMILY_NAME, name))?;
+        let family = first(&answer, control::FAMILY_ID).and_then(|bytes| parse_u16(&bytes).ok());
+        exchange.family = family.ok_or_else(|| HostError::netlink(step)(io::ErrorKind::NotFound.into()))?;
+        Ok(exchange)
     }
 
     /// Asks about one thing: the attributes of the first answer, none where there is no answer.
@@ -80,59 +78,12 @@ impl Generic {
         attributes: Vec<u8>,
         flags: u16,
     ) -> Result<Vec<Vec<u8>>, HostError> {
-        let mut ask = GenlMessage::from_payload(Message { command, attributes });
-        ask.set_resolved_family_id(self.family);
-        let answers = self
-            .netlink
-            .request(ask, flags)
-            .map_err(|cause| HostError::Netlink {
-                step: step.to_owned(),
-                cause,
-            })?;
+        let bytes = [vec![command, VERSION, 0, 0], attributes].concat();
+        let kind = self.family;
+        let answers = self.netlink.request(Raw { kind, bytes }, flags);
+        let answers = answers.map_err(HostError::netlink(step))?.into_iter();
         Ok(answers
-            .into_iter()
-            .map(|answer| answer.payload.attributes)
+            .map(|answer| answer.bytes.get(HEADER..).unwrap_or_default().to_vec())
             .collect())
-    }
-}
-
-/// A request or answer of any family, its attributes as they stand on the wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Message {
-    command: u8,
-    attributes: Vec<u8>,
-}
-
-impl GenlFamily for Message {
-    /// Not looked at: the number of the family is set by hand.
-    fn family_name() -> &'static str {
-        "any"
-    }
-
-    fn command(&self) -> u8 {
-        self.command
-    }
-
-    fn version(&self) -> u8 {
-        VERSION
-    }
-}
-
-impl Emitable for Message {
-    fn buffer_len(&self) -> usize {
-        self.attributes.len()
-    }
-
-    fn emit(&self, buffer: &mut [u8]) {
-        buffer.copy_from_slice(&self.attributes);
-    }
-}
-
-impl ParseableParametrized<[u8], GenlHeader> for Message {
-    fn parse_with_param(bytes: &[u8], header: GenlHeader) -> Result<Self, DecodeError> {
-        Ok(Self {
-            command: header.cmd,
-            attributes: bytes.to_vec(),
-        })
     }
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod attributes;
 mod generic;
+pub(crate) mod links;
 
 pub(crate) use generic::Generic;
 
@@ -13,7 +14,7 @@ use std::io;
 
 use netlink_packet_core::{
     ErrorMessage, NLM_F_ACK, NLM_F_REQUEST, NetlinkBuffer, NetlinkDeserializable, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator, parse_string,
+    NetlinkMessage, NetlinkPayload, NetlinkSerializable,
 };
 use netlink_sys::{Socket, SocketAddr};
 
@@ -63,9 +64,11 @@ impl Netlink {
             };
             let mut rest = datagram.as_slice();
             while !rest.is_empty() {
-                let length = length_of_first(rest)?;
+                // The length that it claims, checked against what arrived.
+                let length = NetlinkBuffer::new_checked(rest).map_err(malformed)?.length() as usize;
                 let message = NetlinkMessage::<M>::deserialize(&rest[..length]).map_err(malformed)?;
-                rest = &rest[padded(length).min(rest.len())..];
+                // Messages in one datagram are aligned to four bytes (`NLMSG_ALIGNTO`).
+                rest = &rest[length.next_multiple_of(4).min(rest.len())..];
                 if message.header.sequence_number != self.sequence {
                     continue;
                 }
@@ -87,6 +90,38 @@ impl Netlink {
     }
 }
 
+/// A request or answer of a protocol that has no types here, as it stands on the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Raw {
+    pub(crate) kind: u16,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl NetlinkSerializable for Raw {
+    fn message_type(&self) -> u16 {
+        self.kind
+    }
+
+    fn buffer_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&self.bytes);
+    }
+}
+
+impl NetlinkDeserializable for Raw {
+    type Error = io::Error;
+
+    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> io::Result<Self> {
+        Ok(Self {
+            kind: header.message_type,
+            bytes: payload.to_vec(),
+        })
+    }
+}
+
 /// The error number and, where the kernel gives one, its own sentence about it.
 ///
 /// With `NETLINK_CAP_ACK` the answer holds the 16 bytes of the request's header and then attributes, of which
@@ -96,25 +131,11 @@ fn refusal(status: &ErrorMessage) -> io::Error {
     const ATTRIBUTE_MESSAGE: u16 = 1;
     let error = status.to_io();
     let attributes = status.header.get(REQUEST_HEADER_LENGTH..).unwrap_or(&[]);
-    let sentence = NlasIterator::new(attributes)
-        .filter_map(Result::ok)
-        .find(|attribute| attribute.kind() == ATTRIBUTE_MESSAGE)
-        .and_then(|attribute| parse_string(attribute.value()).ok());
+    let sentence = attributes::text_in(attributes, ATTRIBUTE_MESSAGE);
     match sentence {
         Some(sentence) => io::Error::new(error.kind(), format!("{error}: {sentence}")),
         None => error,
     }
-}
-
-/// The length the first message in a datagram claims, checked against what arrived.
-fn length_of_first(bytes: &[u8]) -> io::Result<usize> {
-    let buffer = NetlinkBuffer::new_checked(bytes).map_err(malformed)?;
-    usize::try_from(buffer.length()).map_err(malformed)
-}
-
-/// Messages in one datagram are aligned to four bytes (`NLMSG_ALIGNTO`).
-fn padded(length: usize) -> usize {
-    length.next_multiple_of(4)
 }
 
 fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {

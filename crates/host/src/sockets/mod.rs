@@ -49,45 +49,50 @@ pub fn owners(protocol: Protocol, local: SocketAddr, remote: SocketAddr) -> Resu
         Protocol::Other => return Ok(Vec::new()),
     };
     let listed = diag::sockets(number as u8, local, remote)?;
-    let mut found = best(listed, local, remote);
-    let mut owners: Vec<Owner> = found
-        .drain(..)
-        .map(|socket| Owner {
-            inode: socket.inode,
-            local: socket.local,
-            remote: socket.remote,
-            listens: socket.listens,
-            holders: Vec::new(),
-            cpu: None,
-            cpu_by: None,
-        })
-        .collect();
+    let mut owners = best(listed, local, remote);
     owners::hold(&Tree::machine(), &mut owners);
     Ok(owners)
 }
 
-/// A socket as the kernel lists it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Listed {
-    inode: u32,
-    local: SocketAddr,
-    remote: SocketAddr,
-    listens: bool,
+impl Owner {
+    /// A socket as the kernel lists it, before its holders are known.
+    fn listed(inode: u32, local: SocketAddr, remote: SocketAddr, listens: bool) -> Self {
+        Self {
+            inode,
+            local,
+            remote,
+            listens,
+            holders: Vec::new(),
+            cpu: None,
+            cpu_by: None,
+        }
+    }
+
+    /// The CPU that it is settled on, and how that was found out.
+    pub(crate) fn settled(&self) -> Option<(u32, &str)> {
+        Some((self.cpu?, self.cpu_by.as_deref()?))
+    }
+}
+
+/// The same of the one socket of one end.
+pub(crate) fn settled(owners: &[Owner]) -> Option<(u32, &str)> {
+    match owners {
+        [one] => one.settled(),
+        _ => None,
+    }
 }
 
 /// Those that fit best: a connected socket before one bound to the address, before one that takes any address
 /// (`compute_score` in `net/ipv4/udp.c` and `net/ipv4/inet_hashtables.c`).
-fn best(listed: Vec<Listed>, local: SocketAddr, remote: SocketAddr) -> Vec<Listed> {
-    let fitting: Vec<(u32, Listed)> = listed
-        .into_iter()
-        .filter_map(|socket| Some((score(&socket, local, remote)?, socket)))
-        .collect();
+fn best(listed: Vec<Owner>, local: SocketAddr, remote: SocketAddr) -> Vec<Owner> {
+    let scored = |socket| Some((score(&socket, local, remote)?, socket));
+    let fitting: Vec<(u32, Owner)> = listed.into_iter().filter_map(scored).collect();
     let most = fitting.iter().map(|(score, _)| *score).max();
     let best = fitting.into_iter().filter(|(score, _)| Some(*score) == most);
     best.map(|(_, socket)| socket).collect()
 }
 
-fn score(socket: &Listed, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+fn score(socket: &Owner, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let same = |one: IpAddr, other: IpAddr| one.to_canonical() == other.to_canonical();
     if socket.local.port() != local.port() {
         return None;
@@ -116,13 +121,8 @@ mod tests {
 
     use super::*;
 
-    fn listed(local: &str, remote: &str, inode: u32) -> Listed {
-        Listed {
-            inode,
-            local: local.parse().unwrap(),
-            remote: remote.parse().unwrap(),
-            listens: false,
-        }
+    fn listed(local: &str, remote: &str, inode: u32) -> Owner {
+        Owner::listed(inode, local.parse().unwrap(), remote.parse().unwrap(), false)
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Owner;
 use crate::cpus::list;
-use crate::tree::Tree;
+use crate::tree::{Tree, field};
 
 /// A process that holds a socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,15 +65,12 @@ pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
         .enumerate()
         .map(|(index, owner)| (format!("socket:[{}]", owner.inode), index))
         .collect();
-    let processes = tree.names("/proc").unwrap_or_default();
-    for process in processes.iter().filter_map(|name| name.parse::<u32>().ok()) {
+    for process in tree.numbers("/proc", "").unwrap_or_default() {
         hold_by(tree, process, &numbers, owners);
     }
     owners.sort_by_key(|owner| {
-        owner
-            .holders
-            .first()
-            .map(|holder| (holder.process, holder.descriptors.clone()))
+        let first = owner.holders.first();
+        first.map(|holder| (holder.process, holder.descriptors.clone()))
     });
     settle(owners);
     settle_by_order(tree, owners);
@@ -82,16 +79,13 @@ pub(super) fn hold(tree: &Tree, owners: &mut [Owner]) {
 /// Looks through the descriptors of a process.
 fn hold_by(tree: &Tree, process: u32, numbers: &BTreeMap<String, usize>, owners: &mut [Owner]) {
     let directory = format!("/proc/{process}");
-    // Not permitted, or gone: then it is not seen to hold anything.
-    let Ok(descriptors) = tree.names(&format!("{directory}/fd")) else {
-        return;
-    };
     let mut held: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     let mut epolls: Vec<u32> = Vec::new();
-    for descriptor in descriptors.iter().filter_map(|name| name.parse::<u32>().ok()) {
-        let Some(target) = tree.link(&format!("{directory}/fd/{descriptor}")) else {
-            continue;
-        };
+    // Not permitted, or gone: then it is not seen to hold anything.
+    for descriptor in tree.numbers(&format!("{directory}/fd"), "").unwrap_or_default() {
+        let target = tree
+            .link(&format!("{directory}/fd/{descriptor}"))
+            .unwrap_or_default();
         let target = target.to_string_lossy();
         if let Some(index) = numbers.get(target.as_ref()) {
             held.entry(*index).or_default().insert(descriptor);
@@ -105,16 +99,10 @@ fn hold_by(tree: &Tree, process: u32, numbers: &BTreeMap<String, usize>, owners:
     let threads = threads(tree, &directory);
     let calls = calls(tree, &directory, &threads);
     let name = tree.text(&format!("{directory}/comm")).unwrap_or_default();
-    let cpus: BTreeSet<u32> = threads
-        .iter()
-        .flat_map(|thread| thread.cpus.iter().copied())
-        .collect();
+    let cpus: BTreeSet<u32> = threads.iter().flat_map(|thread| &thread.cpus).copied().collect();
     for (index, descriptors) in held {
-        let watching: Vec<u32> = epolls
-            .iter()
-            .copied()
-            .filter(|epoll| watches(tree, &directory, *epoll, &descriptors))
-            .collect();
+        let mut watching = epolls.clone();
+        watching.retain(|epoll| watches(tree, &directory, *epoll, &descriptors));
         let waits = |thread: &&Thread| {
             calls.get(&thread.thread).is_some_and(|(call, first)| {
                 let on_socket = WAITING_ON_SOCKET.contains(call) || OLDER.contains(call);
@@ -137,37 +125,28 @@ fn watches(tree: &Tree, directory: &str, epoll: u32, descriptors: &BTreeSet<u32>
     let text = tree
         .text(&format!("{directory}/fdinfo/{epoll}"))
         .unwrap_or_default();
-    text.lines().any(|line| {
-        let mut words = line.split_whitespace();
-        let watched = (words.next() == Some("tfd:")).then(|| words.next()?.parse().ok());
-        watched
-            .flatten()
-            .is_some_and(|watched| descriptors.contains(&watched))
-    })
+    let mut watched = text.lines().filter_map(|line| {
+        let number = line.strip_prefix("tfd:")?.split_whitespace().next();
+        number?.parse().ok()
+    });
+    watched.any(|watched| descriptors.contains(&watched))
 }
 
+/// The threads of a process, ascending.
 fn threads(tree: &Tree, directory: &str) -> Vec<Thread> {
-    let names = tree.names(&format!("{directory}/task")).unwrap_or_default();
-    let mut threads: Vec<Thread> = names
-        .iter()
-        .filter_map(|name| name.parse::<u32>().ok())
-        .map(|thread| {
-            let status = tree
-                .text(&format!("{directory}/task/{thread}/status"))
-                .unwrap_or_default();
-            let field = |name: &str| {
-                let line = status.lines().find_map(|line| line.strip_prefix(name));
-                line.map(str::trim).unwrap_or_default()
-            };
-            Thread {
-                thread,
-                name: field("Name:").to_owned(),
-                cpus: list::parse(field("Cpus_allowed_list:")).unwrap_or_default(),
-            }
-        })
-        .collect();
-    threads.sort_by_key(|thread| thread.thread);
-    threads
+    let numbers = tree.numbers(&format!("{directory}/task"), "").unwrap_or_default();
+    let thread = |thread| {
+        let status = tree
+            .text(&format!("{directory}/task/{thread}/status"))
+            .unwrap_or_default();
+        let cpus = field(&status, "Cpus_allowed_list").and_then(list::parse);
+        Thread {
+            thread,
+            name: field(&status, "Name").unwrap_or_default().to_owned(),
+            cpus: cpus.unwrap_or_default(),
+        }
+    };
+    numbers.into_iter().map(thread).collect()
 }
 
 /// The call that each thread waits in, and its first argument. Threads that run are in none.
@@ -187,20 +166,12 @@ fn calls(tree: &Tree, directory: &str, threads: &[Thread]) -> BTreeMap<u32, (lib
 /// The CPU where everyone who may read the socket is bound to the same one.
 fn settle(owners: &mut [Owner]) {
     for owner in owners {
-        let waiting: BTreeSet<u32> = owner
-            .holders
-            .iter()
-            .flat_map(|holder| &holder.waiting)
-            .flat_map(|thread| thread.cpus.iter().copied())
-            .collect();
-        let may_read: BTreeSet<u32> = owner
-            .holders
-            .iter()
-            .flat_map(|holder| holder.cpus.iter().copied())
-            .collect();
+        let waiting = owner.holders.iter().flat_map(|holder| &holder.waiting);
+        let waiting: BTreeSet<u32> = waiting.flat_map(|thread| &thread.cpus).copied().collect();
+        let may_read = owner.holders.iter().flat_map(|holder| &holder.cpus).copied();
         let (cpus, by) = match waiting.len() {
             1 => (waiting, "the thread that waits for it is bound to it"),
-            _ => (may_read, "all threads of its holder are bound to it"),
+            _ => (may_read.collect(), "all threads of its holder are bound to it"),
         };
         if cpus.len() == 1 {
             owner.cpu = cpus.first().copied();
@@ -213,19 +184,17 @@ fn settle(owners: &mut [Owner]) {
 /// taken to be the first thread's, and so on: servers open sockets and start threads in one order.
 fn settle_by_order(tree: &Tree, owners: &mut [Owner]) {
     let holder = |owner: &Owner| match &owner.holders[..] {
-        [holder] => Some(holder.process),
+        [holder] if owner.cpu.is_none() => Some(holder.process),
         _ => None,
     };
-    let Some(process) = owners.first().and_then(holder) else {
+    let [first, _, ..] = &*owners else {
         return;
     };
-    if owners.len() < 2
-        || owners
-            .iter()
-            .any(|owner| holder(owner) != Some(process) || owner.cpu.is_some())
-    {
+    let Some(process) =
+        holder(first).filter(|process| owners.iter().all(|own| holder(own) == Some(*process)))
+    else {
         return;
-    }
+    };
     let mut bound = threads(tree, &format!("/proc/{process}"));
     bound.retain(|thread| thread.cpus.len() == 1);
     if bound.len() == owners.len() {

@@ -1,7 +1,7 @@
 //! A generator as a child process.
 
 use super::process::Child;
-use super::{Answer, ChildError, Order, as_value, read_plan, words, write_line};
+use super::{Answer, ChildError, Order, answer, read_plan, words};
 use corelane_host::bed::Side;
 use corelane_load::{Generator, Moment};
 use serde_json::value::RawValue;
@@ -52,10 +52,10 @@ impl<G: Generator> LoadProcess<G> {
     ) -> Result<G::Loaded, ChildError> {
         self.child.be(G::KIND, plan)?;
         loop {
-            match self.child.answer_unless(interrupt)? {
+            match self.child.answer(interrupt)? {
                 Answer::Reached(moment) => reached(moment),
-                Answer::Loaded(loaded) => return self.child.read(loaded),
-                _ => return Err(self.child.unexpected()),
+                Answer::Report(loaded) => return self.child.read(loaded),
+                Answer::Failed(reason) => return Err(self.child.failed(reason)),
             }
         }
     }
@@ -68,16 +68,13 @@ pub(super) fn attend<G: Generator>(
     output: &mut impl Write,
 ) -> Result<(), String> {
     let mut load = G::start(read_plan(plan)?).map_err(words)?;
-    let mut tell = |answer: &Answer| write_line(output, answer).map_err(|error| error.to_string());
-    let mut told = None;
+    let mut reported = None;
     loop {
         let done = load.wait(SENDING_LOOK);
         let reached = load.reached();
-        if reached != told
-            && let Some(moment) = reached
-        {
-            tell(&Answer::Reached(moment))?;
-            told = reached;
+        if let Some(moment) = reached.filter(|_| reached != reported) {
+            answer(output, &Answer::Reached(moment))?;
+            reported = reached;
         }
         if done {
             break;
@@ -92,9 +89,9 @@ pub(super) fn attend<G: Generator>(
             }
         }
     }
-    let loaded = as_value(&load.finish().map_err(words)?)?;
-    if told != Some(Moment::Sent) {
-        tell(&Answer::Reached(Moment::Sent))?;
+    let loaded = Answer::report(&load.finish().map_err(words)?);
+    if reported != Some(Moment::Sent) {
+        answer(output, &Answer::Reached(Moment::Sent))?;
     }
-    tell(&Answer::Loaded(loaded))
+    answer(output, &loaded)
 }

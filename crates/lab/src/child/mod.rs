@@ -36,13 +36,13 @@ use thiserror::Error;
 /// The argument that makes the program a child.
 pub const CHILD_ARGUMENT: &str = "attend-parent";
 
-/// What a child is told to be that probes the device of a guest: [`nic::probe`](crate::nic::probe).
+/// What a child is ordered to be that probes the device of a guest: [`nic::probe`](crate::nic::probe).
 pub(crate) const PROBE: &str = "nic-probe";
 
 /// How often parent and child look whether something else is to be done while they wait for each other.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a parent tells its child, first what to be, then questions.
+/// What a parent orders its child, first what to be, then questions.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
@@ -53,34 +53,36 @@ enum Order {
         /// As text: values of a plan for a million connections would leave the child with ten times the memory that it needs.
         plan: Box<RawValue>,
     },
-    /// A server's counts so far.
-    Tell,
-    /// A server's packets by flow so far.
-    TellFlows,
-    /// A server is to steer by another table.
+    /// Report a server's counts so far.
+    Counts,
+    /// Report a server's packets by flow so far.
+    Flows,
+    /// A server is to steer by another table, and report how many entries moved.
     ChangeTable(IndirectionTable),
     /// End now, and report.
     Stop,
 }
 
-/// What a child tells its parent.
+/// What a child answers to its parent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// A server's counts; the first one says that it is ready.
-    Served(Value),
-    /// A server's packets by flow.
-    Flows(Value),
-    /// A server steers by another table; so many entries moved.
-    TableChanged(usize),
+    /// What was asked for; a server's first one, its counts, says that it is ready. That of a generator and of a probe is its
+    /// last word.
+    Report(Value),
     /// A generator came to a point of its run.
     Reached(Moment),
-    /// A generator's report, its last word.
-    Loaded(Value),
-    /// What was found about a guest's device, its last word.
-    Probed(Value),
     /// What went wrong, its last word.
     Failed(String),
+}
+
+impl Answer {
+    fn report(document: &impl Serialize) -> Self {
+        match serde_json::to_value(document) {
+            Ok(report) => Self::Report(report),
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 /// The line that makes a child of `kind` carry out `plan`.
@@ -92,16 +94,16 @@ pub(crate) fn order(kind: &str, plan: &impl Serialize) -> serde_json::Result<Str
 }
 
 /// What a probe found, out of all that its machine printed; otherwise why there is nothing.
-pub(crate) fn last_probed(printed: &str) -> Result<Value, String> {
+pub(crate) fn last_report(printed: &str) -> Result<Value, String> {
     let mut answers = printed.lines().filter_map(|line| serde_json::from_str(line).ok());
     match answers.next_back() {
-        Some(Answer::Probed(found)) => Ok(found),
+        Some(Answer::Report(found)) => Ok(found),
         Some(Answer::Failed(reason)) => Err(reason),
         _ => Err("it ended without a word".to_owned()),
     }
 }
 
-/// Why a child did not do as it was told.
+/// Why a child did not do as it was ordered.
 #[derive(Debug, Error)]
 pub enum ChildError {
     /// The program could not be started.
@@ -134,7 +136,7 @@ pub enum ChildError {
 /// `input` ends.
 ///
 /// # Errors
-/// When the pipe to the parent breaks. What fails otherwise is told to the parent.
+/// When the pipe to the parent breaks. What fails otherwise is reported to the parent.
 pub fn attend(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
     let (forward, orders) = mpsc::channel();
     thread::spawn(move || {
@@ -169,10 +171,7 @@ fn be(
         TcpServer::KIND => server::attend::<TcpServer>(plan, orders, output),
         TcpLoad::KIND => generator::attend::<TcpLoad>(plan, orders, output),
         Subject::KIND => server::attend::<Subject>(plan, orders, output),
-        PROBE => {
-            let found = as_value(&crate::nic::probe(&read_plan(plan)?)?)?;
-            write_line(output, &Answer::Probed(found)).map_err(|error| error.to_string())
-        }
+        PROBE => answer(output, &Answer::report(&crate::nic::probe(&read_plan(plan)?)?)),
         unknown => Err(format!(
             "nobody here is a {unknown}: parent and child are of different versions"
         )),
@@ -191,8 +190,9 @@ fn words(error: impl std::error::Error) -> String {
     error.to_string()
 }
 
-fn as_value(document: &impl Serialize) -> Result<Value, String> {
-    serde_json::to_value(document).map_err(|error| error.to_string())
+/// Answers the parent.
+fn answer(output: &mut impl Write, answer: &Answer) -> Result<(), String> {
+    write_line(output, answer).map_err(words)
 }
 
 fn write_line(output: &mut impl Write, document: &impl Serialize) -> io::Result<()> {

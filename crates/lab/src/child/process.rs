@@ -31,21 +31,16 @@ impl Child {
         what: &'static str,
         first: bool,
     ) -> Result<Self, ChildError> {
-        let command = move |program: &Path| {
-            let mut command = Command::new(program);
-            command
-                .arg(CHILD_ARGUMENT)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped());
-            // A terminal's interrupt is for the parent alone, which ends its children in order.
-            command.process_group(0);
-            command
-        };
-        let started = if first {
-            side.start_first(command(program))
-        } else {
-            let mut command = command(program);
-            side.run(move || command.spawn())
+        let mut command = Command::new(program);
+        // A terminal's interrupt is for the parent alone, which ends its children in order.
+        command
+            .arg(CHILD_ARGUMENT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0);
+        let started = match first {
+            true => side.start_first(command),
+            false => side.run(move || command.spawn()),
         };
         let mut process = started.map_err(|error| ChildError::Start {
             program: program.to_owned(),
@@ -68,51 +63,46 @@ impl Child {
         self.process.id()
     }
 
-    /// Says what to be.
+    /// Orders what to be.
     pub(super) fn be(&mut self, kind: &str, plan: &impl Serialize) -> Result<(), ChildError> {
         let plan = to_raw_value(plan).map_err(|error| self.failed(error.to_string()))?;
         let kind = kind.to_owned();
-        self.tell(&Order::Be { kind, plan })
+        self.give(&Order::Be { kind, plan })
     }
 
     /// Gives an order.
-    pub(super) fn tell(&mut self, order: &Order) -> Result<(), ChildError> {
-        let what = self.what;
-        let input = self.input.as_mut().ok_or(ChildError::Gone {
-            what,
-            error: io::ErrorKind::BrokenPipe.into(),
-        })?;
-        write_line(input, order).map_err(|error| ChildError::Gone { what, error })
+    pub(super) fn give(&mut self, order: &Order) -> Result<(), ChildError> {
+        let written = match &mut self.input {
+            Some(input) => write_line(input, order),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        written.map_err(|error| self.gone(error))
     }
 
-    /// Waits for the next answer.
-    pub(super) fn answer(&mut self) -> Result<Answer, ChildError> {
-        let what = self.what;
-        let answer = self
-            .answers
-            .recv()
-            .unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()));
-        match answer.map_err(|error| ChildError::Gone { what, error })? {
-            Answer::Failed(reason) => Err(self.failed(reason)),
-            answer => Ok(answer),
-        }
-    }
-
-    /// As [`answer`](Self::answer), but tells the child to end as soon as `interrupt` is set.
-    pub(super) fn answer_unless(&mut self, interrupt: &AtomicBool) -> Result<Answer, ChildError> {
-        let what = self.what;
-        let mut told = false;
+    /// Waits for the next answer; orders the child to end as soon as `interrupt` is set.
+    pub(super) fn answer(&mut self, interrupt: &AtomicBool) -> Result<Answer, ChildError> {
+        let mut stopping = false;
         loop {
             match self.answers.recv_timeout(LOOK_INTERVAL) {
                 Ok(Ok(Answer::Failed(reason))) => return Err(self.failed(reason)),
-                Ok(answer) => return answer.map_err(|error| ChildError::Gone { what, error }),
-                Err(mpsc::RecvTimeoutError::Disconnected) => return self.answer(),
-                Err(mpsc::RecvTimeoutError::Timeout) if interrupt.load(Ordering::Relaxed) && !told => {
-                    self.tell(&Order::Stop)?;
-                    told = true;
+                Ok(answer) => return answer.map_err(|error| self.gone(error)),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(self.gone(io::ErrorKind::UnexpectedEof.into()));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
+            if interrupt.load(Ordering::Relaxed) && !stopping {
+                self.give(&Order::Stop)?;
+                stopping = true;
+            }
+        }
+    }
+
+    /// Waits for a report.
+    pub(super) fn report<T: DeserializeOwned>(&mut self) -> Result<T, ChildError> {
+        match self.answer(&AtomicBool::new(false))? {
+            Answer::Report(report) => self.read(report),
+            _ => Err(self.failed("answered out of turn".to_owned())),
         }
     }
 
@@ -121,16 +111,14 @@ impl Child {
         serde_json::from_value(report).map_err(|error| self.failed(format!("its report: {error}")))
     }
 
-    /// An answer that nobody asked for.
-    pub(super) fn unexpected(&self) -> ChildError {
-        self.failed("answered out of turn".to_owned())
+    pub(super) fn failed(&self, reason: String) -> ChildError {
+        let what = self.what;
+        ChildError::Failed { what, reason }
     }
 
-    fn failed(&self, reason: String) -> ChildError {
-        ChildError::Failed {
-            what: self.what,
-            reason,
-        }
+    fn gone(&self, error: io::Error) -> ChildError {
+        let what = self.what;
+        ChildError::Gone { what, error }
     }
 }
 

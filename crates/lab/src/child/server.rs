@@ -1,11 +1,12 @@
 //! A server as a child process.
 
 use super::process::Child;
-use super::{Answer, ChildError, LOOK_INTERVAL, Order, as_value, read_plan, words, write_line};
+use super::{Answer, ChildError, LOOK_INTERVAL, Order, answer, read_plan, words};
 use corelane_host::bed::Side;
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
 use corelane_serve::udp::FlowCounts;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::io::Write;
 use std::path::Path;
@@ -25,13 +26,8 @@ impl<S: Server> ServerProcess<S> {
     pub fn start(program: &Path, side: &Side, plan: &S::Plan) -> Result<Self, ChildError> {
         let mut child = Child::start(program, side, "server", S::STARTS_PROCESSES)?;
         child.be(S::KIND, plan)?;
-        match child.answer()? {
-            Answer::Served(ready) => Ok(Self {
-                ready: child.read(ready)?,
-                child,
-            }),
-            _ => Err(child.unexpected()),
-        }
+        let ready = child.report()?;
+        Ok(Self { child, ready })
     }
 
     /// What it said when it was ready: its address, engine and steering document.
@@ -51,23 +47,15 @@ impl<S: Server> ServerProcess<S> {
     /// # Errors
     /// When it is gone.
     pub fn served(&mut self) -> Result<S::Served, ChildError> {
-        self.child.tell(&Order::Tell)?;
-        match self.child.answer()? {
-            Answer::Served(served) => self.child.read(served),
-            _ => Err(self.child.unexpected()),
-        }
+        self.ask(&Order::Counts)
     }
 
-    /// Has it steer by another table from now on; tells how many entries moved.
+    /// Has it steer by another table from now on; returns how many entries moved.
     ///
     /// # Errors
     /// When it is gone, and what it said when it cannot.
     pub fn change_table(&mut self, table: IndirectionTable) -> Result<usize, ChildError> {
-        self.child.tell(&Order::ChangeTable(table))?;
-        match self.child.answer()? {
-            Answer::TableChanged(moved) => Ok(moved),
-            _ => Err(self.child.unexpected()),
-        }
+        self.ask(&Order::ChangeTable(table))
     }
 
     /// Its packets by flow so far.
@@ -75,11 +63,12 @@ impl<S: Server> ServerProcess<S> {
     /// # Errors
     /// When it is gone, and what it said when it does not know them.
     pub fn flows(&mut self) -> Result<FlowCounts, ChildError> {
-        self.child.tell(&Order::TellFlows)?;
-        match self.child.answer()? {
-            Answer::Flows(flows) => self.child.read(flows),
-            _ => Err(self.child.unexpected()),
-        }
+        self.ask(&Order::Flows)
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> Result<T, ChildError> {
+        self.child.give(order)?;
+        self.child.report()
     }
 }
 
@@ -90,23 +79,27 @@ pub(super) fn attend<S: Server>(
     output: &mut impl Write,
 ) -> Result<(), String> {
     let mut server = S::start(read_plan(plan)?).map_err(words)?;
-    let mut tell = |answer: Answer| write_line(output, &answer).map_err(|error| error.to_string());
-    tell(Answer::Served(as_value(&server.served())?))?;
+    answer(output, &Answer::report(&server.served()))?;
     while !server.is_finished() {
-        match orders.recv_timeout(LOOK_INTERVAL) {
-            Ok(Order::Tell) => tell(Answer::Served(as_value(&server.served())?))?,
-            Ok(Order::TellFlows) => {
-                let flows = server.flows().ok_or("its plan does not have it count flows")?;
-                tell(Answer::Flows(as_value(&flows)?))?;
+        let report = match orders.recv_timeout(LOOK_INTERVAL) {
+            Ok(Order::Counts) => Answer::report(&server.served()),
+            Ok(Order::Flows) => {
+                Answer::report(&server.flows().ok_or("its plan does not have it count flows")?)
             }
             Ok(Order::ChangeTable(table)) => {
-                tell(Answer::TableChanged(server.change_table(table).map_err(words)?))?;
+                let moved = server.change_table(table).map_err(words)?;
+                answer(output, &Answer::report(&moved))?;
                 // Changes may come faster than anything else is waited for.
                 server.poll().map_err(words)?;
+                continue;
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => server.poll().map_err(words)?,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                server.poll().map_err(words)?;
+                continue;
+            }
             Ok(_) | Err(mpsc::RecvTimeoutError::Disconnected) => break,
-        }
+        };
+        answer(output, &report)?;
     }
     server.stop().map(drop).map_err(words)
 }

@@ -4,13 +4,13 @@
 //! In: a [`SubjectPlan`]. Out: a server at its address, which no longer runs when the keeper ends, however that happens:
 //! where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server leaves behind.
 
-use corelane_host::HostError;
 use corelane_host::processes::{self, Ended};
 use corelane_host::{cpus, pin};
 use corelane_serve::Server;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::io::Read;
+use std::fmt::Display;
+use std::io::{self, PipeReader, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -44,7 +44,7 @@ pub struct SubjectPlan {
     pub ready_within_ms: u64,
 }
 
-/// What the keeper tells: the server accepts connections.
+/// What the keeper reports: the server accepts connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectReady {
     /// Where.
@@ -68,14 +68,8 @@ pub struct Subject {
 #[error("{0}")]
 pub struct SubjectError(String);
 
-impl From<String> for SubjectError {
-    fn from(words: String) -> Self {
-        Self(words)
-    }
-}
-
-impl From<HostError> for SubjectError {
-    fn from(error: HostError) -> Self {
+impl SubjectError {
+    fn of(error: impl Display) -> Self {
         Self(error.to_string())
     }
 }
@@ -92,14 +86,13 @@ impl Server for Subject {
             let taken = format!("{} is taken: something listens there already", plan.address);
             return Err(SubjectError(taken));
         }
-        processes::adopt_orphans()?;
-        pin::current_thread_to(&plan.cpus)?;
+        processes::adopt_orphans().map_err(SubjectError::of)?;
+        pin::current_thread_to(&plan.cpus).map_err(SubjectError::of)?;
         let started = Instant::now();
-        let mut process = command(&plan).spawn().map_err(|error| format!("sh: {error}"))?;
-        let words = LastWords::of(&mut process);
+        let (process, output) = spawn(&plan).map_err(|error| SubjectError(format!("sh: {error}")))?;
         let mut subject = Self {
             process,
-            words,
+            words: LastWords::of(output),
             ready: SubjectReady {
                 address: plan.address,
                 after_ms: 0,
@@ -110,11 +103,19 @@ impl Server for Subject {
             let alive = subject.reap()?;
             let waited = started.elapsed();
             if !alive || waited > Duration::from_millis(plan.ready_within_ms) {
-                // It is to be gone either way; what is wrong with it is told below.
+                // It is to be gone either way; what is wrong with it is reported below.
                 if let Ok(true) = processes::end_descendants(GRACE) {
                     subject.words.await_end();
                 }
-                return Err(SubjectError(subject.why_not(&plan, alive, waited)));
+                let (address, seconds) = (plan.address, waited.as_secs_f64());
+                let (how, words) = (subject.how(), subject.words.sentence());
+                return Err(SubjectError(match alive {
+                    true => format!(
+                        "the subject accepts nothing on {address} within {seconds:.0} s: have it listen there \
+                         ($CORELANE_ADDRESS:$CORELANE_PORT){words}"
+                    ),
+                    false => format!("the subject ended before it listened on {address} ({how}){words}"),
+                }));
             }
             thread::sleep(ACCEPT_LOOK);
         }
@@ -131,14 +132,13 @@ impl Server for Subject {
             return Ok(());
         }
         self.words.await_end();
-        let (how, words) = (self.how(), self.words.told());
-        Err(SubjectError(format!(
-            "the subject ended by itself ({how}){words}"
-        )))
+        let (how, words) = (self.how(), self.words.sentence());
+        let reason = format!("the subject ended by itself ({how}){words}");
+        Err(SubjectError(reason))
     }
 
     fn stop(self) -> Result<SubjectReady, SubjectError> {
-        match processes::end_descendants(GRACE)? {
+        match processes::end_descendants(GRACE).map_err(SubjectError::of)? {
             true => Ok(self.ready),
             false => Err(SubjectError("the subject does not end, though killed".to_owned())),
         }
@@ -146,10 +146,10 @@ impl Server for Subject {
 }
 
 impl Subject {
-    /// Takes what has ended; tells whether anything of the server is left.
-    fn reap(&mut self) -> Result<bool, String> {
+    /// Takes what has ended; returns whether anything of the server is left.
+    fn reap(&mut self) -> Result<bool, SubjectError> {
         loop {
-            match processes::next_ended().map_err(|error| error.to_string())? {
+            match processes::next_ended().map_err(SubjectError::of)? {
                 (Some(ended), _) if ended.process == self.process.id() => self.ended = Some(ended),
                 (Some(_), _) => {}
                 (None, alive) => return Ok(alive),
@@ -157,105 +157,76 @@ impl Subject {
         }
     }
 
-    fn why_not(&self, plan: &SubjectPlan, alive: bool, waited: Duration) -> String {
-        let words = self.words.told();
-        let address = plan.address;
-        if alive {
-            let seconds = waited.as_secs_f64();
-            return format!(
-                "the subject accepts nothing on {address} within {seconds:.0} s: have it listen there \
-                 ($CORELANE_ADDRESS:$CORELANE_PORT){words}"
-            );
-        }
-        format!(
-            "the subject ended before it listened on {address} ({}){words}",
-            self.how()
-        )
-    }
-
     fn how(&self) -> String {
-        match self.ended {
-            Some(Ended {
-                exit_code: Some(code),
-                ..
-            }) => format!("exit code {code}"),
-            Some(Ended {
-                signal: Some(signal), ..
-            }) => format!("signal {signal}"),
-            _ => "all its processes".to_owned(),
-        }
+        let ended = self.ended.as_ref();
+        let code = ended
+            .and_then(|ended| ended.exit_code)
+            .map(|code| format!("exit code {code}"));
+        let signal = ended
+            .and_then(|ended| ended.signal)
+            .map(|signal| format!("signal {signal}"));
+        code.or(signal).unwrap_or_else(|| "all its processes".to_owned())
     }
 }
 
-fn command(plan: &SubjectPlan) -> Command {
-    let mut command = Command::new("sh");
-    command
+/// Starts the server; both its streams come by one pipe.
+fn spawn(plan: &SubjectPlan) -> io::Result<(Child, PipeReader)> {
+    let (output, input) = io::pipe()?;
+    let process = Command::new("sh")
         .args(["-c", &plan.command])
         .env("CORELANE_ADDRESS", plan.address.ip().to_string())
         .env("CORELANE_PORT", plan.address.port().to_string())
         .env("CORELANE_CPUS", plan.cpus.len().to_string())
         .env("CORELANE_CPU_LIST", cpus::list::format(&plan.cpus))
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    command
+        .stdout(input.try_clone()?)
+        .stderr(input)
+        .process_group(0)
+        .spawn()?;
+    Ok((process, output))
 }
 
 fn accepts(address: SocketAddr) -> bool {
     TcpStream::connect_timeout(&address, ACCEPT_WITHIN).is_ok()
 }
 
-/// The end of what the server wrote, both streams as they came.
-#[derive(Default)]
+/// The end of what the server wrote.
 struct LastWords {
     kept: Arc<Mutex<VecDeque<u8>>>,
-    readers: Vec<JoinHandle<()>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl LastWords {
-    /// Reads both streams on threads of their own, for as long as anything holds them.
-    fn of(process: &mut Child) -> Self {
-        let mut words = Self::default();
-        if let Some(output) = process.stdout.take() {
-            words.keep(output);
-        }
-        if let Some(output) = process.stderr.take() {
-            words.keep(output);
-        }
-        words
-    }
-
-    fn keep(&mut self, mut output: impl Read + Send + 'static) {
-        let kept = Arc::clone(&self.kept);
-        self.readers.push(thread::spawn(move || {
+    /// Reads on a thread of its own, for as long as anything holds the other end.
+    fn of(mut output: PipeReader) -> Self {
+        let words = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&words);
+        let reader = thread::spawn(move || {
             let mut chunk = [0; 1024];
             while let Ok(length @ 1..) = output.read(&mut chunk) {
-                let Ok(mut kept) = kept.lock() else { return };
+                let Ok(mut kept) = words.lock() else { return };
                 kept.extend(&chunk[..length]);
                 let beyond = kept.len().saturating_sub(MOST_WORDS_BYTES);
                 kept.drain(..beyond);
             }
-        }));
+        });
+        let reader = Some(reader);
+        Self { kept, reader }
     }
 
     /// Waits for the very last words: nothing may be left that could write more.
     fn await_end(&mut self) {
-        for reader in self.readers.drain(..) {
-            // A reader that panicked has nothing more to tell.
-            let _ = reader.join();
-        }
+        // A reader that panicked has nothing more to report.
+        let _ = self.reader.take().map(JoinHandle::join);
     }
 
     /// The words as the end of a sentence; empty when there are none.
-    fn told(&self) -> String {
-        let Ok(mut kept) = self.kept.lock() else {
-            return String::new();
-        };
-        let words = String::from_utf8_lossy(kept.make_contiguous()).trim().to_owned();
-        if words.is_empty() {
-            return String::new();
+    fn sentence(&self) -> String {
+        let kept = self.kept.lock().map(|mut kept| kept.make_contiguous().to_vec());
+        let kept = kept.unwrap_or_default();
+        match String::from_utf8_lossy(&kept).trim() {
+            "" => String::new(),
+            words => format!("; it said: {words}"),
         }
-        format!("; it said: {words}")
     }
 }

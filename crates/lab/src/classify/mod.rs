@@ -19,5 +19,5 @@ mod run;
 mod tables;
 
 pub use document::ClassifyReport;
-pub use plan::{Lists, Request, RequestError, settings};
-pub use run::{Classification, ClassifyError};
+pub use plan::{Lists, Request, settings};
+pub use run::Classification;

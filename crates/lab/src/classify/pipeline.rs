@@ -6,7 +6,7 @@ use corelane_host::HostError;
 use corelane_host::counters::{ThreadClock, ThreadTime};
 use corelane_observe::misses::CacheMisses;
 use corelane_packet::Dissection;
-use corelane_table::post::{PostLock, PostOrder, PostPrefetch, PostTable};
+use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{ExactTable, Lookup, Prefetch, Reader, Value, prefetch};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -182,7 +182,7 @@ impl<'a> Pipeline<'a> {
             Searched::Post { table, order, lock } => match *order {
                 Order::Batch(prefetch) => table.lookup_batch(keys, prefetch, *lock, answers),
                 Order::Rolling(distance) => {
-                    table.lookup(keys, PostOrder::Rolling { distance }, *lock, answers);
+                    table.lookup_rolling(keys, distance, *lock, answers);
                 }
             },
             Searched::Exact { reader, prefetch } => reader.table().lookup(keys, *prefetch, answers),
@@ -202,15 +202,13 @@ fn addresses(frame: &[u8]) -> Option<[Ipv4Addr; 2]> {
     }
 }
 
-impl Order {
-    /// How a setting searches the post's table.
-    pub fn of(setting: &Setting) -> Order {
-        match (setting.prefetch_distance, setting.prefetch) {
-            (Some(distance), _) => Order::Rolling(distance),
-            (None, PrefetchKind::BucketAndArray) => Order::Batch(PostPrefetch::HeadAndArray),
-            (None, kind) if kind.bucket() => Order::Batch(PostPrefetch::Head),
-            (None, _) => Order::Batch(PostPrefetch::None),
-        }
+/// How a setting searches the post's table.
+pub fn post_order(setting: &Setting) -> Order {
+    match (setting.prefetch_distance, setting.prefetch) {
+        (Some(distance), _) => Order::Rolling(distance),
+        (None, PrefetchKind::BucketAndArray) => Order::Batch(PostPrefetch::HeadAndArray),
+        (None, kind) if kind.bucket() => Order::Batch(PostPrefetch::Head),
+        (None, _) => Order::Batch(PostPrefetch::None),
     }
 }
 
@@ -226,7 +224,7 @@ pub fn exact_prefetch(setting: &Setting) -> Prefetch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::document::{LockKind, TableKind};
+    use crate::named::Named;
     use corelane_table::{ExactMap, Placement, Seed};
     use fastrand::Rng;
     use std::collections::BTreeSet;
@@ -236,16 +234,13 @@ mod tests {
 
     fn setting(batch: usize, prefetch: PrefetchKind, prefetch_distance: Option<usize>) -> Setting {
         Setting {
-            table: TableKind::Post,
             table_buckets: Some(64),
             entries: 1000,
             burst: BURST,
             batch,
             prefetch,
             prefetch_distance,
-            stride: 1920,
-            threads: 1,
-            lock: LockKind::None,
+            ..Setting::POST
         }
     }
 
@@ -286,13 +281,13 @@ mod tests {
             .unwrap();
         let lock = RwLock::new(());
         for batch in [1, 3, 4, BURST] {
-            for kind in PrefetchKind::ALL {
+            for kind in PrefetchKind::all() {
                 for distance in [None, Some(1), Some(40)] {
-                    let setting = setting(batch, *kind, distance);
+                    let setting = setting(batch, kind, distance);
                     let posts = [PostLock::None, PostLock::Pair(&lock), PostLock::Batch(&lock)];
                     let posts = posts.map(|lock| Searched::Post {
                         table: &post,
-                        order: Order::of(&setting),
+                        order: post_order(&setting),
                         lock,
                     });
                     let exact = Searched::Exact {

@@ -3,7 +3,8 @@
 use super::frames::FRAME_BYTES;
 use crate::classify::document::published::{BUCKETS, STRIDES};
 use crate::classify::document::{LockKind, PrefetchKind, Setting, TableKind};
-use thiserror::Error;
+use crate::error::{Refusal, within};
+use crate::named::Named;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -59,76 +60,18 @@ impl Lists {
         let mut threads: Vec<usize> = doubling.take_while(|threads| *threads < cpus).collect();
         threads.push(cpus.max(1));
         Lists {
-            tables: TableKind::ALL.to_vec(),
+            tables: TableKind::all(),
             buckets: BUCKETS.to_vec(),
             filled: vec![false, true],
             batches: vec![1, 2, 4, 8, 16, 32, 64],
-            prefetch: PrefetchKind::ALL.to_vec(),
+            prefetch: PrefetchKind::all(),
             distances: vec![8, 16, 32, 64],
             // The post's, an odd number of lines on either side, and strides that share more factors with the sets.
             strides: vec![STRIDES[0], STRIDES[1], 1984, 2112, 1536, 4096],
             threads,
-            locks: LockKind::ALL.to_vec(),
+            locks: LockKind::all(),
         }
     }
-}
-
-/// Why there is no experiment.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum RequestError {
-    /// Buffers would overlap.
-    #[error("a stride of {stride}: give {FRAME_BYTES} to 65536 bytes, so that frames do not overlap")]
-    Stride {
-        /// The one asked for.
-        stride: usize,
-    },
-    /// No frame, or more than are pulled at once.
-    #[error("a batch of {batch}: give 1 to the burst, which is {burst}")]
-    Batch {
-        /// The one asked for.
-        batch: usize,
-        /// Frames of a burst.
-        burst: usize,
-    },
-    /// No frame, or more than the rings are made for.
-    #[error("{frames} frames: give 1 to {MOST_FRAMES}")]
-    Frames {
-        /// As many as asked for.
-        frames: usize,
-    },
-    /// No entry, or too many for memory.
-    #[error("{entries} entries: give 1 to {MOST_ENTRIES}")]
-    Entries {
-        /// As many as asked for.
-        entries: usize,
-    },
-    /// No bucket, or too many.
-    #[error("{buckets} buckets: give 1 to {MOST_BUCKETS}")]
-    Buckets {
-        /// As many as asked for.
-        buckets: u64,
-    },
-    /// No lookup, or more than a burst has.
-    #[error("a prefetch distance of {distance}: give 1 to {most}, the lookups of a burst")]
-    Distance {
-        /// The one asked for.
-        distance: usize,
-        /// Lookups of a burst.
-        most: usize,
-    },
-    /// More threads than CPUs.
-    #[error(
-        "{threads} threads: give 1 to {cpus}, the CPUs that may be used; threads that share a CPU show nothing"
-    )]
-    Threads {
-        /// As many as asked for.
-        threads: usize,
-        /// CPUs.
-        cpus: usize,
-    },
-    /// The lists leave nothing.
-    #[error("no step has all that was asked for: leave out a list, or ask for every combination")]
-    Nothing,
 }
 
 /// Frames of a ring: 4 GiB of buffers at the widest stride.
@@ -136,287 +79,172 @@ const MOST_FRAMES: usize = 1 << 15;
 /// Entries that a table of this experiment may have: 100 times the post's.
 const MOST_ENTRIES: usize = 600_000_000;
 /// Buckets: 16 GiB of heads.
-const MOST_BUCKETS: u64 = 1 << 30;
+const MOST_BUCKETS: usize = 1 << 30;
 
 /// The settings of all steps, each once.
 ///
 /// # Errors
-/// See [`RequestError`].
-pub fn settings(request: &Request) -> Result<Vec<Setting>, RequestError> {
+/// When something asked for cannot be measured, or the lists leave nothing.
+pub fn settings(request: &Request) -> Result<Vec<Setting>, Refusal> {
     check(request)?;
-    let planner = Planner { request };
-    let proposed = if request.every_combination {
-        planner.every_combination()
-    } else {
-        planner.surroundings()
-    };
+    let lists = &request.lists;
+    let mut proposed = combinations(request);
+    if !request.every_combination {
+        proposed.retain(|setting| surrounds_the_post(setting, lists));
+        let probe = |stride: &usize| Setting {
+            burst: request.burst,
+            stride: *stride,
+            ..Setting::STRIDE_PROBE
+        };
+        proposed.extend(lists.strides.iter().map(probe));
+    }
     let mut settings: Vec<Setting> = Vec::new();
     for setting in proposed {
-        if planner.wanted(&setting) && !settings.contains(&setting) {
+        let filled = setting.table == TableKind::None || lists.filled.contains(&(setting.entries > 0));
+        let wanted = filled && lists.tables.contains(&setting.table) && exists(&setting);
+        if wanted && !settings.contains(&setting) {
             settings.push(setting);
         }
     }
-    if settings.is_empty() {
-        return Err(RequestError::Nothing);
+    match settings.is_empty() {
+        false => Ok(settings),
+        true => Err(Refusal::new(
+            "--tables, --batches, --strides and the other lists",
+            "no step has all that was asked for: leave out a list, or ask for every combination",
+        )),
     }
-    Ok(settings)
 }
 
-fn check(request: &Request) -> Result<(), RequestError> {
-    let Lists {
-        batches,
-        strides,
-        buckets,
-        distances,
-        threads,
-        ..
-    } = &request.lists;
-    let (burst, cpus, entries) = (request.burst, request.cpus.len(), request.entries);
-    if let Some(frames) = [burst, request.ring]
-        .into_iter()
-        .find(|frames| !(1..=MOST_FRAMES).contains(frames))
-    {
-        return Err(RequestError::Frames { frames });
-    }
-    if !(1..=MOST_ENTRIES).contains(&entries) {
-        return Err(RequestError::Entries { entries });
-    }
-    if let Some(&stride) = strides
+fn check(request: &Request) -> Result<(), Refusal> {
+    let (lists, burst, cpus) = (&request.lists, request.burst, request.cpus.len());
+    let buckets: Vec<usize> = lists.buckets.iter().map(|buckets| *buckets as usize).collect();
+    let frames = [burst, request.ring];
+    within("--burst and --ring", &frames, 1..=MOST_FRAMES, "N frames", "")?;
+    within("--entries", &[request.entries], 1..=MOST_ENTRIES, "N entries", "")?;
+    let apart = " bytes, so that frames do not overlap";
+    within(
+        "--strides",
+        &lists.strides,
+        FRAME_BYTES..=1 << 16,
+        "a stride of N",
+        apart,
+    )?;
+    within(
+        "--batches",
+        &lists.batches,
+        1..=burst,
+        "a batch of N",
+        ", which is the burst",
+    )?;
+    within("--buckets", &buckets, 1..=MOST_BUCKETS, "N buckets", "")?;
+    let distance = "a prefetch distance of N";
+    let lookups = ", the lookups of a burst";
+    within("--distances", &lists.distances, 1..=2 * burst, distance, lookups)?;
+    let usable = ", the CPUs that may be used; threads that share a CPU show nothing";
+    within("--threads", &lists.threads, 1..=cpus, "N threads", usable)
+}
+
+/// The tables: none, the post's with one empty bucket, empty and full, the exact one.
+fn tables(request: &Request) -> Vec<Setting> {
+    let post = |table_buckets, entries| Setting {
+        burst: request.burst,
+        table_buckets,
+        entries,
+        ..Setting::POST
+    };
+    let nothing = Setting {
+        table: TableKind::None,
+        batch: request.burst,
+        ..post(None, 0)
+    };
+    let full = request.entries as u64;
+    let exact = Setting {
+        table: TableKind::Exact,
+        ..post(None, full)
+    };
+    let sizes = request.lists.buckets.iter();
+    let posts = sizes.flat_map(|buckets| [0, full].map(|entries| post(Some(*buckets), entries)));
+    let probes = [nothing, post(Some(1), 0)];
+    probes.into_iter().chain(posts).chain([exact]).collect()
+}
+
+/// Every combination of the lists; without a table only strides differ.
+fn combinations(request: &Request) -> Vec<Setting> {
+    let lists = &request.lists;
+    let batches = lists.batches.iter().map(|batch| (*batch, None));
+    let ahead = lists
+        .distances
         .iter()
-        .find(|stride| !(FRAME_BYTES..=1 << 16).contains(*stride))
-    {
-        return Err(RequestError::Stride { stride });
-    }
-    if let Some(&batch) = batches.iter().find(|batch| !(1..=burst).contains(*batch)) {
-        return Err(RequestError::Batch { batch, burst });
-    }
-    if let Some(&buckets) = buckets
-        .iter()
-        .find(|buckets| !(1..=MOST_BUCKETS).contains(*buckets))
-    {
-        return Err(RequestError::Buckets { buckets });
-    }
-    let most = 2 * burst;
-    if let Some(&distance) = distances.iter().find(|distance| !(1..=most).contains(*distance)) {
-        return Err(RequestError::Distance { distance, most });
-    }
-    if let Some(&threads) = threads.iter().find(|threads| !(1..=cpus).contains(*threads)) {
-        return Err(RequestError::Threads { threads, cpus });
-    }
-    Ok(())
-}
-
-struct Planner<'a> {
-    request: &'a Request,
-}
-
-/// Prefetching within a batch.
-const WITHIN_A_BATCH: [PrefetchKind; 4] = [
-    PrefetchKind::None,
-    PrefetchKind::Header,
-    PrefetchKind::Bucket,
-    PrefetchKind::Both,
-];
-
-impl Planner<'_> {
-    /// The tables: none, the post's with one empty bucket, empty and full, the exact one.
-    fn tables(&self) -> Vec<Setting> {
-        let setting = |table, table_buckets, entries| Setting {
-            table,
-            table_buckets,
-            entries,
-            burst: self.request.burst,
-            batch: 1,
-            prefetch: PrefetchKind::None,
-            prefetch_distance: None,
-            stride: STRIDES[1],
-            threads: 1,
-            lock: LockKind::None,
-        };
-        let full = self.request.entries as u64;
-        let mut tables = vec![
-            setting(TableKind::None, None, 0),
-            setting(TableKind::Post, Some(1), 0),
-        ];
-        for &buckets in &self.request.lists.buckets {
-            tables.push(setting(TableKind::Post, Some(buckets), 0));
-            tables.push(setting(TableKind::Post, Some(buckets), full));
-        }
-        tables.push(setting(TableKind::Exact, None, full));
-        tables
-    }
-
-    /// The post's rows and what surrounds them: one or two things vary at a time.
-    fn surroundings(&self) -> Vec<Setting> {
-        let lists = &self.request.lists;
-        let mut settings = Vec::new();
-        for table in self.tables() {
+        .map(|distance| (request.burst, Some(*distance)));
+    let orders: Vec<(usize, Option<usize>)> = batches.chain(ahead).collect();
+    let mut settings = Vec::new();
+    for table in tables(request) {
+        for &stride in &lists.strides {
+            let table = Setting { stride, ..table };
             if table.table == TableKind::None {
-                settings.extend(lists.strides.iter().map(|stride| self.bridge(*stride)));
+                settings.push(table);
                 continue;
             }
-            if table.table_buckets == Some(1) {
-                settings.extend(lists.strides.iter().map(|stride| Setting {
-                    stride: *stride,
-                    ..table.clone()
-                }));
-                continue;
-            }
-            // An empty table's buckets are all alike: one size of it will do.
-            if table.entries == 0 && table.table_buckets != lists.buckets.first().copied() {
-                continue;
-            }
-            for &batch in &lists.batches {
-                settings.extend(WITHIN_A_BATCH.map(|prefetch| Setting {
-                    batch,
-                    prefetch,
-                    ..table.clone()
-                }));
-            }
-            for (&stride, batch) in lists
-                .strides
-                .iter()
-                .flat_map(|stride| [(stride, 1), (stride, 2), (stride, 4)])
-            {
-                settings.push(Setting {
-                    stride,
-                    batch,
-                    ..table.clone()
-                });
-            }
-            if table.entries > 0 {
-                settings.extend(self.further_ahead(&table));
-                settings.extend(self.shared(&table));
-            }
-        }
-        settings
-    }
-
-    /// Prefetching further than a batch, and further than the bucket.
-    fn further_ahead(&self, table: &Setting) -> Vec<Setting> {
-        let kind = match table.table {
-            TableKind::Post => PrefetchKind::BucketAndArray,
-            TableKind::Exact | TableKind::None => PrefetchKind::Bucket,
-        };
-        let batched = [4, 32].map(|batch| Setting {
-            batch,
-            prefetch: kind,
-            ..table.clone()
-        });
-        let rolling = self.request.lists.distances.iter().map(|distance| Setting {
-            batch: self.request.burst,
-            prefetch: kind,
-            prefetch_distance: Some(*distance),
-            ..table.clone()
-        });
-        batched.into_iter().chain(rolling).collect()
-    }
-
-    /// Threads that share a table, with and without a lock: the post's way of searching, and for the exact table also a
-    /// rolling one.
-    fn shared(&self, table: &Setting) -> Vec<Setting> {
-        let lists = &self.request.lists;
-        let mut settings = Vec::new();
-        for &threads in &lists.threads {
-            let batched = Setting {
-                batch: 4,
-                prefetch: PrefetchKind::Bucket,
-                threads,
-                ..table.clone()
-            };
-            let locks = lists.locks.iter().map(|lock| Setting {
-                lock: *lock,
-                ..batched.clone()
-            });
-            settings.extend(locks);
-            if let (TableKind::Exact, Some(distance)) = (table.table, lists.distances.last()) {
-                settings.push(Setting {
-                    batch: self.request.burst,
-                    prefetch_distance: Some(*distance),
-                    ..batched
-                });
-            }
-        }
-        settings
-    }
-
-    /// Frames forwarded without being looked at.
-    fn bridge(&self, stride: usize) -> Setting {
-        let mut bridge = self.tables().remove(0);
-        (bridge.batch, bridge.stride) = (self.request.burst, stride);
-        bridge
-    }
-
-    fn every_combination(&self) -> Vec<Setting> {
-        let lists = &self.request.lists;
-        let mut settings = vec![];
-        for table in self.tables() {
-            for &stride in &lists.strides {
-                if table.table == TableKind::None {
-                    settings.push(self.bridge(stride));
-                    continue;
-                }
-                for &threads in &lists.threads {
-                    for &lock in &lists.locks {
-                        let base = Setting {
-                            stride,
+            for &threads in &lists.threads {
+                for &lock in &lists.locks {
+                    for &prefetch in &lists.prefetch {
+                        settings.extend(orders.iter().map(|&(batch, prefetch_distance)| Setting {
+                            batch,
+                            prefetch,
+                            prefetch_distance,
                             threads,
                             lock,
-                            ..table.clone()
-                        };
-                        settings.extend(self.orders(&base));
+                            ..table
+                        }));
                     }
                 }
             }
         }
-        settings
     }
+    settings
+}
 
-    /// Every batch, kind of prefetching and distance.
-    fn orders(&self, base: &Setting) -> Vec<Setting> {
-        let lists = &self.request.lists;
-        let mut settings = Vec::new();
-        for &prefetch in &lists.prefetch {
-            settings.extend(lists.batches.iter().map(|batch| Setting {
-                batch: *batch,
-                prefetch,
-                ..base.clone()
-            }));
-            settings.extend(lists.distances.iter().map(|distance| Setting {
-                batch: self.request.burst,
-                prefetch,
-                prefetch_distance: Some(*distance),
-                ..base.clone()
-            }));
-        }
-        settings
+/// Whether a setting is one of the post's rows or of what surrounds them: one or two things vary at a time.
+fn surrounds_the_post(setting: &Setting, lists: &Lists) -> bool {
+    let (table, batch, prefetch) = (setting.table, setting.batch, setting.prefetch);
+    let (table_buckets, distance) = (setting.table_buckets, setting.prefetch_distance);
+    let alone = (setting.threads, setting.lock) == (1, LockKind::None);
+    let unaided = alone && (prefetch, distance) == (PrefetchKind::None, None);
+    if table == TableKind::None || table_buckets == Some(1) {
+        return table == TableKind::None || unaided && batch == 1;
     }
+    // An empty table's buckets are all alike: one size of it will do.
+    if setting.entries == 0 && table_buckets != lists.buckets.first().copied() {
+        return false;
+    }
+    if setting.stride != STRIDES[1] {
+        return unaided && [1, 2, 4].contains(&batch);
+    }
+    let within_a_batch = alone && distance.is_none() && prefetch != PrefetchKind::BucketAndArray;
+    // Prefetching further than a batch, and further than the bucket.
+    let furthest = match table {
+        TableKind::Post => PrefetchKind::BucketAndArray,
+        TableKind::Exact | TableKind::None => PrefetchKind::Bucket,
+    };
+    let further = alone && prefetch == furthest && (distance.is_some() || [4, 32].contains(&batch));
+    // Threads that share a table, with and without a lock: the post's way of searching, and for the exact table also a
+    // rolling one.
+    let last = distance.is_some() && distance == lists.distances.last().copied();
+    let rolling = table == TableKind::Exact && last;
+    let shared = prefetch == PrefetchKind::Bucket && (rolling || (distance, batch) == (None, 4));
+    within_a_batch || setting.entries > 0 && (further || shared)
+}
 
-    /// Whether the lists have all that a step has, and the step exists: the exact table has neither arrays nor a lock, and
-    /// to prefetch at a distance takes something to prefetch.
-    fn wanted(&self, setting: &Setting) -> bool {
-        let lists = &self.request.lists;
-        let filled = lists.filled.contains(&(setting.entries > 0));
-        let common = lists.tables.contains(&setting.table) && lists.strides.contains(&setting.stride);
-        let searched = setting.table == TableKind::None
-            || (setting.is_stride_probe() && filled)
-            || (filled
-                && (setting.prefetch_distance.is_some() || lists.batches.contains(&setting.batch))
-                && lists.prefetch.contains(&setting.prefetch)
-                && lists.threads.contains(&setting.threads)
-                && lists.locks.contains(&setting.lock));
-        let exists = match setting.table {
-            TableKind::Exact => {
-                setting.lock == LockKind::None && setting.prefetch != PrefetchKind::BucketAndArray
-            }
-            TableKind::Post | TableKind::None => true,
-        };
-        let rolls = match (setting.prefetch_distance, setting.table) {
-            (None, _) => true,
-            (Some(_), TableKind::Post) => setting.prefetch == PrefetchKind::BucketAndArray,
-            (Some(_), _) => setting.prefetch.bucket(),
-        };
-        common && searched && exists && rolls
+/// Whether there is such a step: the exact table has neither arrays nor a lock, and to prefetch at a distance takes something
+/// to prefetch.
+fn exists(setting: &Setting) -> bool {
+    let Setting { prefetch, lock, .. } = *setting;
+    let arrays = prefetch == PrefetchKind::BucketAndArray;
+    match (setting.table, setting.prefetch_distance) {
+        (TableKind::Exact, _) if arrays || lock != LockKind::None => false,
+        (_, None) => true,
+        (TableKind::Post, Some(_)) => arrays,
+        (_, Some(_)) => prefetch.bucket(),
     }
 }
 

@@ -2,35 +2,36 @@
 
 use super::frames::{FRAME_BYTES, Traffic};
 use super::headers;
-use super::pipeline::{Order, Pipeline, Searched, exact_prefetch};
-use super::plan::{Request, RequestError, settings};
+use super::pipeline::{Pipeline, Searched, exact_prefetch, post_order};
+use super::plan::{Request, settings};
 use super::tables::Tables;
 use crate::classify::document::{
-    Cache, ClassifyReport, HeaderTrial, Limit, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step,
-    Stride, TableKind, ThreadTrial, Trial, Unknowns,
+    ClassifyReport, HeaderTrial, LimitTrial, LockKind, Plan, Published, SCHEMA, Setting, Step, Stride,
+    TableKind, ThreadTrial, Trial, Unknowns,
 };
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::LabError;
 use crate::experiment::{Experiment, Trying, Turn};
 use corelane_host::counters::ThreadClock;
+use corelane_host::cpus::CacheInfo;
 use corelane_host::{HostError, pin};
 use corelane_observe::misses::CacheMisses;
 use corelane_observe::traffic::MemoryTraffic;
+use corelane_table::Prefetch;
 use corelane_table::post::PostLock;
-use corelane_table::{MemoryError, Prefetch};
 use fastrand::Rng;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::sync::{Barrier, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
 /// An experiment, ready to run.
 pub struct Classification {
     /// What to measure.
     pub request: Request,
     /// The data caches of the first CPU.
-    pub caches: Vec<Cache>,
+    pub caches: Vec<CacheInfo>,
     /// What its document says of the run.
     pub facts: RunFacts,
     /// What it measures with, once it has begun.
@@ -46,20 +47,6 @@ pub(super) struct Bench {
     random: Rng,
 }
 
-/// Why the experiment could not be carried out.
-#[derive(Debug, Error)]
-pub enum ClassifyError {
-    /// There is no such experiment.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// A table has no memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// A thread could not be pinned or timed.
-    #[error(transparent)]
-    Host(#[from] HostError),
-}
-
 /// One trial of a round.
 #[derive(Clone, Copy)]
 enum Unit {
@@ -68,19 +55,16 @@ enum Unit {
     Step(usize),
 }
 
-/// The ways of reading random lines. Whichever is fastest is the limit: batches are what the post's way of prefetching can
-/// reach, distances what rolling ahead can.
-const LIMIT_WAYS: [(&str, Way); 3] = [
-    ("batches of 32", Way::Batches(32)),
-    ("32 ahead", Way::Ahead(32)),
-    ("64 ahead", Way::Ahead(64)),
+/// The ways of reading random lines: a batch that is asked for and then read, or rolling so far ahead. Whichever is fastest
+/// is the limit: batches are what the post's way of prefetching can reach, distances what rolling ahead can.
+const LIMIT_WAYS: [(&str, Option<Prefetch>); 3] = [
+    ("batches of 32", None),
+    ("32 ahead", Some(Prefetch::Ahead(32))),
+    ("64 ahead", Some(Prefetch::Ahead(64))),
 ];
 
-#[derive(Clone, Copy)]
-enum Way {
-    Batches(usize),
-    Ahead(usize),
-}
+/// Lines of such a batch.
+const LIMIT_BATCH: usize = 32;
 
 /// Pairs of addresses that are written into frames before they repeat: their lookups touch more lines than a table has.
 const PAIRS: usize = 1 << 21;
@@ -90,7 +74,7 @@ const LINES_AT_ONCE: usize = 1 << 16;
 impl Classification {
     /// An experiment that has not begun.
     #[must_use]
-    pub fn new(request: Request, caches: Vec<Cache>, facts: RunFacts) -> Self {
+    pub fn new(request: Request, caches: Vec<CacheInfo>, facts: RunFacts) -> Self {
         Self {
             request,
             caches,
@@ -100,7 +84,7 @@ impl Classification {
     }
 
     /// The report before anything was measured, with what the caches foretell.
-    fn planned(&self) -> Result<ClassifyReport, ClassifyError> {
+    fn planned(&self) -> Result<ClassifyReport, LabError> {
         let request = &self.request;
         let steps: Vec<Step> = settings(request)?.into_iter().map(Step::planned).collect();
         let mut strides: Vec<usize> = steps.iter().map(|step| step.setting.stride).collect();
@@ -120,26 +104,15 @@ impl Classification {
                 cpus: request.cpus.clone(),
                 seed: request.seed,
             },
-            limit_lines_per_s: None,
-            limit: Limit {
-                bytes: 0,
-                page_size: None,
-                way: None,
-                lines_per_s_spread: None,
-                trials: Vec::new(),
-            },
             caches: self.caches.clone(),
             strides: strides.iter().map(predicted).collect(),
             steps,
             published: Published::of_the_post(),
-            choices: Vec::new(),
             unknowns: Unknowns {
                 memory_traffic: MemoryTraffic::start().err().map(|error| error.to_string()),
                 cache_misses: CacheMisses::of_this_thread().err().map(|error| error.to_string()),
             },
-            conclusions: Vec::new(),
-            trials: Vec::new(),
-            header_trials: Vec::new(),
+            ..ClassifyReport::default()
         };
         report.conclude();
         Ok(report)
@@ -155,27 +128,20 @@ impl Classification {
     }
 
     /// Reads random lines on the first CPU.
-    fn read_lines(
-        &self,
-        way: usize,
-        round: u32,
-        tables: &Tables,
-        lines: &[Ipv4Addr],
-    ) -> Result<LimitTrial, ClassifyError> {
-        let (name, order) = LIMIT_WAYS[way];
-        let limit = &tables.limit.table;
-        let read = || -> Result<f64, HostError> {
-            pin::current_thread(self.request.cpus[0])?;
+    fn read_lines(&self, way: usize, round: u32, bench: &Bench) -> Result<LimitTrial, LabError> {
+        let (name, prefetch) = LIMIT_WAYS[way];
+        let limit = &bench.tables.limit.table;
+        let lines_per_s = self.on_first_cpu(|| {
             let clock = ThreadClock::of_this_thread();
             let (mut read, mut begun, mut before) = (0, Instant::now(), clock.read()?);
-            for (index, keys) in lines.chunks(LINES_AT_ONCE).cycle().enumerate() {
+            for (index, keys) in bench.lines.chunks(LINES_AT_ONCE).cycle().enumerate() {
                 if index == 1 {
                     // The first piece fetched page tables.
                     (read, begun, before) = (0, Instant::now(), clock.read()?);
                 }
-                std::hint::black_box(match order {
-                    Way::Batches(batch) => limit.read_in_batches(keys, batch),
-                    Way::Ahead(distance) => limit.read(keys, Prefetch::Ahead(distance)),
+                std::hint::black_box(match prefetch {
+                    None => limit.read_in_batches(keys, LIMIT_BATCH),
+                    Some(prefetch) => limit.read(keys, prefetch),
                 });
                 read += keys.len();
                 if index > 0 && begun.elapsed() >= self.duration() {
@@ -184,40 +150,43 @@ impl Classification {
             }
             let waited = Duration::from_nanos(clock.read()?.since(&before).waited_ns);
             Ok(read as f64 / begun.elapsed().saturating_sub(waited).as_secs_f64())
-        };
-        let rate = thread::scope(|scope| joined(scope.spawn(read)))?;
+        })?;
         Ok(LimitTrial {
             round,
             way: name.to_owned(),
-            lines_per_s: rate,
+            lines_per_s,
         })
     }
 
     /// Fetches headers one after the other on the first CPU.
-    fn fetch_headers(
-        &self,
-        stride: usize,
-        round: u32,
-        traffic: &Traffic,
-    ) -> Result<HeaderTrial, ClassifyError> {
-        let request = &self.request;
-        let fetch = || -> Result<f64, HostError> {
-            pin::current_thread(request.cpus[0])?;
+    fn fetch_headers(&self, stride: usize, round: u32, bench: &Bench) -> Result<HeaderTrial, LabError> {
+        let (request, duration) = (&self.request, self.duration());
+        let ns_per_header = self.on_first_cpu(|| {
             let mut order = Rng::with_seed(request.seed ^ u64::from(round));
             headers::nanoseconds(
                 stride,
                 self.ring(),
                 request.burst,
-                traffic,
+                &bench.traffic,
                 &mut order,
-                self.duration(),
+                duration,
             )
-        };
+        })?;
         Ok(HeaderTrial {
             stride,
             round,
-            ns_per_header: thread::scope(|scope| joined(scope.spawn(fetch)))?,
+            ns_per_header,
         })
+    }
+
+    /// Measures on a thread of the first CPU.
+    fn on_first_cpu(
+        &self,
+        measure: impl FnOnce() -> Result<f64, HostError> + Send,
+    ) -> Result<f64, HostError> {
+        let cpu = self.request.cpus[0];
+        let pinned = move || pin::current_thread(cpu).and_then(|()| measure());
+        thread::scope(|scope| joined(scope.spawn(pinned)))
     }
 
     /// One trial of a step: its threads begin together, each on its CPU.
@@ -226,29 +195,27 @@ impl Classification {
         step: usize,
         setting: &Setting,
         round: u32,
-        tables: &Tables,
-        traffic: &Traffic,
+        bench: &Bench,
         first: usize,
-    ) -> Result<Trial, ClassifyError> {
+    ) -> Result<Trial, LabError> {
         let (lock, start) = (RwLock::new(()), Barrier::new(setting.threads));
         let (mut traffic_counters, begun) = (MemoryTraffic::start().ok(), Instant::now());
         let work = |thread: usize| -> Result<(ThreadTrial, Option<u64>), HostError> {
             let pinned = pin::current_thread(self.request.cpus[thread]);
             let mut misses = CacheMisses::of_this_thread().ok();
-            let searched = searched(setting, tables, &lock);
+            let searched = searched(setting, &bench.tables, &lock);
             // Threads begin far from each other, so that none finds lines that another just fetched.
             let first = first + thread * (PAIRS / setting.threads);
-            let mut pipeline = Pipeline::new(setting, self.ring(), traffic, first, searched);
+            let mut pipeline = Pipeline::new(setting, self.ring(), &bench.traffic, first, searched);
             start.wait();
             pinned?;
             let trial = pipeline.run(self.duration(), misses.as_mut())?;
             Ok((trial, misses.and_then(|mut misses| misses.read())))
         };
-        let done: Result<Vec<(ThreadTrial, Option<u64>)>, HostError> = thread::scope(|scope| {
+        let done: Result<Vec<_>, HostError> = thread::scope(|scope| {
             let work = &work;
-            let threads: Vec<_> = (0..setting.threads)
-                .map(|thread| scope.spawn(move || work(thread)))
-                .collect();
+            let start = |thread| scope.spawn(move || work(thread));
+            let threads: Vec<_> = (0..setting.threads).map(start).collect();
             threads.into_iter().map(joined).collect()
         });
         let moved = traffic_counters.as_mut().and_then(MemoryTraffic::read);
@@ -269,15 +236,15 @@ impl Classification {
 
 impl Experiment for Classification {
     type Document = ClassifyReport;
-    type Error = ClassifyError;
+    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, ClassifyError> {
+    fn plan(&self) -> Result<Value, LabError> {
         Ok(as_json(&self.planned()?))
     }
 
-    fn begin(&mut self) -> Result<ClassifyReport, ClassifyError> {
+    fn begin(&mut self) -> Result<ClassifyReport, LabError> {
         let mut report = self.planned()?;
-        let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting.clone()).collect();
+        let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting).collect();
         let tables = Tables::new(&self.request, &settings)?;
         describe_memory(&mut report, &tables);
         let mut random = Rng::with_seed(self.request.seed ^ 1);
@@ -311,26 +278,23 @@ impl Experiment for Classification {
         &mut self,
         trying: &mut Trying<'_>,
         report: &mut ClassifyReport,
-    ) -> Result<TrialStatus, ClassifyError> {
-        let bench = self.bench.as_mut().expect("trials follow the beginning");
-        let first = bench.random.usize(..PAIRS);
-        let (bench, round) = (
-            self.bench.as_ref().expect("it was there"),
-            trying.turn.round as u32,
-        );
+    ) -> Result<TrialStatus, LabError> {
+        const BEGUN: &str = "trials follow the beginning";
+        let first = self.bench.as_mut().expect(BEGUN).random.usize(..PAIRS);
+        let (bench, round) = (self.bench.as_ref().expect(BEGUN), trying.turn.round as u32);
         match bench.units[trying.turn.step] {
             Unit::Limit(way) => {
-                let trial = trying.clock(|| self.read_lines(way, round, &bench.tables, &bench.lines))?;
+                let trial = trying.clock(|| self.read_lines(way, round, bench))?;
                 report.limit.trials.push(trial);
             }
             Unit::Headers(stride) => {
-                let trial = trying.clock(|| self.fetch_headers(stride, round, &bench.traffic))?;
+                let trial = trying.clock(|| self.fetch_headers(stride, round, bench))?;
                 report.header_trials.push(trial);
             }
             Unit::Step(step) => {
-                let setting = report.steps[step].setting.clone();
-                let classify = || self.classify(step, &setting, round, &bench.tables, &bench.traffic, first);
-                report.trials.push(trying.clock(classify)?);
+                let setting = report.steps[step].setting;
+                let trial = trying.clock(|| self.classify(step, &setting, round, bench, first))?;
+                report.trials.push(trial);
             }
         }
         Ok(TrialStatus::Valid)
@@ -357,31 +321,34 @@ impl Experiment for Classification {
 
 /// What a setting looks addresses up in.
 fn searched<'a>(setting: &Setting, tables: &'a Tables, lock: &'a RwLock<()>) -> Searched<'a> {
-    match (setting.table, tables.post(setting)) {
-        (TableKind::Exact, _) => Searched::Exact {
-            reader: tables.exact().table.reader(),
+    match setting.table {
+        TableKind::None => Searched::Nothing,
+        TableKind::Exact => Searched::Exact {
+            reader: tables.exact.table.reader(),
             prefetch: exact_prefetch(setting),
         },
-        (TableKind::Post, Some(made)) => Searched::Post {
-            table: &made.table,
-            order: Order::of(setting),
+        TableKind::Post => Searched::Post {
+            table: &tables.post(setting).table,
+            order: post_order(setting),
             lock: match setting.lock {
                 LockKind::None => PostLock::None,
                 LockKind::Read => PostLock::Pair(lock),
                 LockKind::ReadPerBatch => PostLock::Batch(lock),
             },
         },
-        (TableKind::None, _) | (TableKind::Post, None) => Searched::Nothing,
     }
 }
 
 fn describe_memory(report: &mut ClassifyReport, tables: &Tables) {
-    report.limit.bytes = tables.limit.bytes;
-    report.limit.page_size = tables.limit.page_size;
+    let limit = tables.limit.memory;
+    (report.limit.bytes, report.limit.page_size) = (limit.bytes, limit.page_size);
     for step in &mut report.steps {
-        let memory = tables.memory(&step.setting);
-        step.table_bytes = memory.map(|(bytes, _)| bytes);
-        step.page_size = memory.and_then(|(_, page_size)| page_size);
+        let memory = match step.setting.table {
+            TableKind::None => continue,
+            TableKind::Exact => tables.exact.memory,
+            TableKind::Post => tables.post(&step.setting).memory,
+        };
+        (step.table_bytes, step.page_size) = (Some(memory.bytes), memory.page_size);
     }
 }
 

@@ -15,16 +15,19 @@ pub struct Tables {
     /// The addresses in the full tables.
     pub entries: Vec<Ipv4Addr>,
     posts: BTreeMap<(u64, bool), Made<PostTable>>,
-    exact: Made<ExactMap<Ipv4Addr>>,
+    pub exact: Made<ExactMap<Ipv4Addr>>,
     /// As much memory as the exact table takes, to read random lines of.
     pub limit: Made<RandomLines>,
 }
 
 /// A table with what is known of its memory.
 pub struct Made<T> {
-    /// The table.
     pub table: T,
-    /// Its bytes.
+    pub memory: Memory,
+}
+
+#[derive(Clone, Copy)]
+pub struct Memory {
     pub bytes: u64,
     /// Bytes of the pages that most of it is in.
     pub page_size: Option<u64>,
@@ -36,11 +39,9 @@ impl<T> Made<T> {
         let before = HugeBytes::read();
         let table = make()?;
         let bytes = bytes(&table) as u64;
-        Ok(Made {
-            page_size: before.ok().and_then(|before| before.page_size_of(bytes)),
-            table,
-            bytes,
-        })
+        let page_size = before.ok().and_then(|before| before.page_size_of(bytes));
+        let memory = Memory { bytes, page_size };
+        Ok(Made { table, memory })
     }
 }
 
@@ -74,25 +75,9 @@ impl Tables {
         })
     }
 
-    /// The post's table of a setting; `None` for settings of others.
-    pub fn post(&self, setting: &Setting) -> Option<&Made<PostTable>> {
-        self.posts
-            .get(&key(setting))
-            .filter(|_| setting.table == TableKind::Post)
-    }
-
-    /// The exact table.
-    pub fn exact(&self) -> &Made<ExactMap<Ipv4Addr>> {
-        &self.exact
-    }
-
-    /// Bytes and page size of a setting's table.
-    pub fn memory(&self, setting: &Setting) -> Option<(u64, Option<u64>)> {
-        match setting.table {
-            TableKind::None => None,
-            TableKind::Exact => Some((self.exact.bytes, self.exact.page_size)),
-            TableKind::Post => self.post(setting).map(|made| (made.bytes, made.page_size)),
-        }
+    /// The post's table of a setting that looks up in it, and that the tables were made for.
+    pub fn post(&self, setting: &Setting) -> &Made<PostTable> {
+        &self.posts[&key(setting)]
     }
 }
 

@@ -1,4 +1,3 @@
-//! The documents of experiments, as JSON, text and pages.
+//! Parts of the documents of experiments, as JSON, text and pages.
 
-pub mod conditions;
 pub mod observed;

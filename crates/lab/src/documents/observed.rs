@@ -5,11 +5,13 @@
 //! functions, FreeBSD's lock statistics, the workstreams of `netstat -Q`. Times are nanoseconds in the document and
 //! microseconds in the lock table, as in the post.
 
+use crate::columns::{number, plain, words};
 use corelane_measure::metric::Show;
-use corelane_measure::quantity::{self, MISSING};
-use corelane_observe::locks::{LockReport, SpinCoverage};
-use corelane_observe::profile::{FunctionShare, FunctionTable, Profile};
-use corelane_observe::softnet::SoftnetReport;
+use corelane_measure::quantity;
+use corelane_observe::locks::{LockReport, LockSite, SpinCoverage};
+use corelane_observe::profile::{CallerShare, FunctionShare, FunctionTable, Profile};
+use corelane_observe::softnet::{SoftnetReport, SoftnetRow};
+use corelane_report::reading::{Reading, table};
 use corelane_report::table::{Cell, Column, Table};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -66,21 +68,15 @@ pub(crate) fn function_tables(profile: &Profile) -> [(&'static str, &FunctionTab
 
 /// The first `rows` functions in the columns of pmcstat.
 pub(crate) fn functions(functions: &FunctionTable, rows: usize) -> Table {
-    let mut table = Table::new(vec![
-        Column::right("%SAMP"),
-        Column::left("IMAGE").may_shrink(),
-        Column::left("FUNCTION").may_shrink(),
-        Column::left("CALLERS").may_shrink(),
-    ]);
-    for row in functions.rows.iter().take(rows) {
-        table.row([
-            Cell::number(Some(row.samples_percent), Show::Fixed(1)),
-            Cell::from(&row.image),
-            Cell::from(&row.function),
-            Cell::from(callers(row)),
-        ]);
-    }
-    table
+    let share = |row: &FunctionShare| Some(row.samples_percent);
+    let name = |header: &str| Column::left(header).may_shrink();
+    let columns = [
+        number(Column::right("%SAMP"), Show::Fixed(1), share),
+        Reading::new(name("IMAGE"), |row: &FunctionShare| row.image.clone()),
+        Reading::new(name("FUNCTION"), |row: &FunctionShare| row.function.clone()),
+        Reading::new(name("CALLERS"), callers),
+    ];
+    table(columns, functions.rows.iter().take(rows))
 }
 
 /// The callers as pmcstat writes them: a lone one without its share.
@@ -88,32 +84,22 @@ pub(crate) fn callers(function: &FunctionShare) -> String {
     if let [only] = function.callers.as_slice() {
         return only.function.clone();
     }
-    let shown = function
-        .callers
-        .iter()
-        .filter(|caller| caller.samples_percent >= LEAST_CALLER_SHOWN);
-    let parts: Vec<String> = shown
-        .map(|caller| {
-            format!(
-                "{}:{}",
-                caller.function,
-                quantity::fixed(caller.samples_percent, 1)
-            )
-        })
-        .collect();
-    parts.join(" ")
+    let shown = function.callers.iter();
+    let shown = shown.filter(|caller| caller.samples_percent >= LEAST_CALLER_SHOWN);
+    let part = |caller: &CallerShare| {
+        let share = quantity::fixed(caller.samples_percent, 1);
+        format!("{}:{share}", caller.function)
+    };
+    shown.map(part).collect::<Vec<_>>().join(" ")
 }
 
 /// One line over the table: how much was waited, and how much of it for sockets' receive locks.
 pub(crate) fn locks_headline(locks: &LockReport) -> String {
     let cpus = locks.cpus.len();
+    let nobody = "nobody waited for a socket's receive lock";
     let receive = match locks.receive_lock_waits {
-        0 if locks.spin_coverage == SpinCoverage::Every => {
-            "nobody waited for a socket's receive lock".to_owned()
-        }
-        0 => {
-            "nobody waited for a socket's receive lock, as far as this kernel tells of such waits".to_owned()
-        }
+        0 if locks.spin_coverage == SpinCoverage::Every => nobody.to_owned(),
+        0 => format!("{nobody}, as far as this kernel reports such waits"),
         waits => format!(
             "a socket's receive lock was waited for {} times ({} % of that time)",
             quantity::count(waits),
@@ -130,87 +116,58 @@ pub(crate) fn locks_headline(locks: &LockReport) -> String {
 
 /// The first `rows` places, and sockets' receive locks wherever they rank, in the columns of FreeBSD's lock statistics.
 pub(crate) fn locks(locks: &LockReport, rows: usize) -> Table {
-    let times = ["max", "wait_max", "total", "wait_total"].map(|name| Column::right(name).unit("us"));
-    let mut columns = times.to_vec();
-    columns.push(Column::right("count"));
-    columns.extend(["avg", "wait_avg"].map(|name| Column::right(name).unit("us")));
-    columns.push(Column::left("name").may_shrink());
-    let mut table = Table::new(columns);
+    let time = |header: &str, of: fn(&LockSite) -> Option<u64>| {
+        Reading::new(Column::right(header).unit("us"), move |site: &LockSite| {
+            let nanoseconds = of(site).map(|time| time as f64);
+            Cell::shown(nanoseconds, |time| quantity::fixed(time / 1e3, 1))
+        })
+    };
+    let columns = [
+        time("max", |site| site.max_ns),
+        time("wait_max", |site| Some(site.wait_max_ns)),
+        time("total", |site| site.total_ns),
+        time("wait_total", |site| Some(site.wait_total_ns)),
+        plain("count", |site: &LockSite| site.count as usize),
+        time("avg", |site| site.avg_ns),
+        time("wait_avg", |site| Some(site.wait_avg_ns)),
+        Reading::new(Column::left("name").may_shrink(), |site: &LockSite| {
+            site.name.clone()
+        }),
+    ];
     let ranked = locks.rows.iter().enumerate();
-    for (_, row) in ranked.filter(|(rank, row)| *rank < rows || row.receive_lock) {
-        table.row([
-            microseconds(row.max_ns),
-            microseconds(Some(row.wait_max_ns)),
-            microseconds(row.total_ns),
-            microseconds(Some(row.wait_total_ns)),
-            plain(Some(row.count)),
-            microseconds(row.avg_ns),
-            microseconds(Some(row.wait_avg_ns)),
-            Cell::from(&row.name),
-        ]);
-    }
-    table
+    let shown = ranked.filter(|(rank, site)| *rank < rows || site.receive_lock);
+    table(columns, shown.map(|(_, site)| site))
 }
 
 /// The columns of `netstat -Q`'s workstreams, and three of Linux's own behind them. `Disp'd`, `HDisp'd` and `Queued`
 /// are not counted by Linux.
 pub(crate) fn receive_paths(softnet: &SoftnetReport) -> Table {
-    let mut columns = vec![Column::right("WSID"), Column::right("CPU"), Column::left("Name")];
-    columns.extend(
-        [
-            "Len",
-            "WMark",
-            "Disp'd",
-            "HDisp'd",
-            "QDrops",
-            "Queued",
-            "Handled",
-            "Squeezed",
-            "RPS",
-            "FlowLimit",
-        ]
-        .map(Column::right),
-    );
-    let mut table = Table::new(columns);
-    for row in &softnet.rows {
-        table.row([
-            plain(Some(row.cpu)),
-            plain(Some(row.cpu)),
-            Cell::from("backlog"),
-            plain(row.backlog),
-            plain(row.backlog_high_water),
-            Cell::from(MISSING),
-            Cell::from(MISSING),
-            plain(Some(row.dropped)),
-            Cell::from(MISSING),
-            plain(Some(row.processed)),
-            plain(Some(row.squeezed)),
-            plain(Some(row.received_rps)),
-            plain(Some(row.flow_limit)),
-        ]);
-    }
-    table
-}
-
-/// Nanoseconds as the microseconds of the lock table, with one decimal.
-fn microseconds(nanoseconds: Option<u64>) -> Cell {
-    Cell::shown(nanoseconds.map(|time| time as f64), |time| {
-        quantity::fixed(time / 1e3, 1)
-    })
-}
-
-/// A number as it is, without separators, as the posts' tools print it.
-fn plain(number: Option<impl Into<u64>>) -> Cell {
-    Cell::shown(number.map(|number| number.into() as f64), |number| {
-        format!("{number:.0}")
-    })
+    type Row = SoftnetRow;
+    let maybe = |header: &str, of: fn(&Row) -> Option<u64>| {
+        let number_of = move |row: &Row| of(row).map(|number| number as f64);
+        number(Column::right(header), Show::Fixed(0), number_of)
+    };
+    let columns = [
+        plain("WSID", |row: &Row| row.cpu as usize),
+        plain("CPU", |row: &Row| row.cpu as usize),
+        words("Name", |_: &Row| "backlog"),
+        maybe("Len", |row| row.backlog),
+        maybe("WMark", |row| row.backlog_high_water),
+        maybe("Disp'd", |_| None),
+        maybe("HDisp'd", |_| None),
+        plain("QDrops", |row: &Row| row.dropped as usize),
+        maybe("Queued", |_| None),
+        plain("Handled", |row: &Row| row.processed as usize),
+        plain("Squeezed", |row: &Row| row.squeezed as usize),
+        plain("RPS", |row: &Row| row.received_rps as usize),
+        plain("FlowLimit", |row: &Row| row.flow_limit as usize),
+    ];
+    table(columns, &softnet.rows)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_observe::locks::LockSite;
-    use corelane_observe::profile::CallerShare;
 
     #[test]
     fn the_profile_is_the_table_of_pmcstat() {

@@ -7,7 +7,8 @@ use super::metrics::{
     HASH_METRICS, NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE, UDP_METRICS,
 };
 use super::ways;
-use crate::document::{Document, Head};
+use crate::document::{Head, document};
+use crate::named::Named;
 use corelane_measure::metric::{Measured, Metric, Values};
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ pub const ORACLE: &str = "oracle";
 pub const BASIC: &str = "basic";
 
 /// The whole document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnginesReport {
     /// What all documents begin with; without a bed where no datagrams were moved.
     #[serde(flatten)]
@@ -41,22 +42,10 @@ pub struct EnginesReport {
     pub udp_trials: Vec<UdpTrial>,
 }
 
-impl Document for EnginesReport {
-    fn reads(schema: &str) -> bool {
-        schema == SCHEMA
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-}
+document!(EnginesReport, [SCHEMA]);
 
 /// What was to be measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Ways to hash, by name.
     pub toeplitz: Vec<String>,
@@ -143,7 +132,7 @@ pub struct ToeplitzTrial {
 }
 
 /// One measurement of datagrams.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpTrial {
     /// The way.
     pub name: String,
@@ -196,10 +185,8 @@ impl EnginesReport {
     /// The way to move datagrams that takes the least of the server's CPU time.
     #[must_use]
     pub fn cheapest_udp(&self) -> Option<&UdpWay> {
-        let rated = self
-            .udp
-            .iter()
-            .filter_map(|way| Some((way, RATIO_TO_BASIC.of(way)?)));
+        let rated = self.udp.iter();
+        let rated = rated.filter_map(|way| Some((way, RATIO_TO_BASIC.of(way)?)));
         let cheapest = rated.max_by(|(_, one), (_, other)| one.total_cmp(other));
         cheapest.map(|(way, _)| way)
     }
@@ -207,31 +194,28 @@ impl EnginesReport {
     /// One sentence: the fastest way of each kind.
     #[must_use]
     pub fn conclusion(&self) -> String {
-        let mut parts = Vec::new();
-        let hash = self.fastest_hash();
-        let measured = hash.and_then(|way| Some((way, NS_PER_HASH.of(way)?, RATIO_TO_ORACLE.of(way)?)));
-        if let Some((way, time, ratio)) = measured {
-            let batched = if way.batch > 1 {
-                format!(" in batches of {}", way.batch)
-            } else {
-                String::new()
+        let hash = self.fastest_hash().and_then(|way| {
+            let (time, ratio) = (NS_PER_HASH.of(way)?, RATIO_TO_ORACLE.of(way)?);
+            let batched = match way.batch {
+                1 => String::new(),
+                batch => format!(" in batches of {batch}"),
             };
-            parts.push(format!(
+            Some(format!(
                 "hash by {}{batched} ({time:.2} ns for an ipv4-4tuple, {:.0} times as fast as the oracle)",
                 way.name,
                 1.0 / ratio
-            ));
-        }
-        let udp = self.cheapest_udp();
-        if let Some((way, ratio)) = udp.and_then(|way| Some((way, RATIO_TO_BASIC.of(way)?))) {
-            parts.push(format!(
-                "move datagrams by {} ({ratio:.1} times one at a time)",
-                way.name
-            ));
-        }
-        match parts.as_slice() {
-            [] => "Nothing was measured.".to_owned(),
-            parts => format!("Best here: {}.", parts.join("; ")),
+            ))
+        });
+        let udp = self.cheapest_udp().and_then(|way| {
+            let (name, ratio) = (&way.name, RATIO_TO_BASIC.of(way)?);
+            Some(format!(
+                "move datagrams by {name} ({ratio:.1} times one at a time)"
+            ))
+        });
+        let parts: Vec<String> = hash.into_iter().chain(udp).collect();
+        match parts.is_empty() {
+            true => "Nothing was measured.".to_owned(),
+            false => format!("Best here: {}.", parts.join("; ")),
         }
     }
 }
@@ -258,17 +242,19 @@ fn toeplitz_ways(trials: &[ToeplitzTrial]) -> Vec<ToeplitzWay> {
             kinds.push(trial.kind());
         }
     }
-    let way = |(tuple, name, batch): (&str, &str, usize)| {
-        let own = trials.iter().filter(|trial| trial.kind() == (tuple, name, batch));
+    let way = |kind: (&str, &str, usize)| {
+        let (tuple, name, batch) = kind;
+        let own: Vec<&ToeplitzTrial> = trials.iter().filter(|trial| trial.kind() == kind).collect();
         let oracle = |of: &ToeplitzTrial| {
-            let mut all = trials.iter();
-            all.find(|trial| trial.kind() == (tuple, ORACLE, 1) && trial.round == of.round)
+            let is_oracle =
+                |trial: &&ToeplitzTrial| trial.kind() == (tuple, ORACLE, 1) && trial.round == of.round;
+            trials.iter().find(is_oracle)
         };
         ToeplitzWay {
             name: name.to_owned(),
             tuple: tuple.to_owned(),
             batch,
-            values: values(HASH_METRICS, &own.collect::<Vec<_>>(), oracle),
+            values: values(HASH_METRICS, &own, oracle),
         }
     };
     kinds.into_iter().map(way).collect()
@@ -289,10 +275,11 @@ fn udp_way(name: &str, trials: &[UdpTrial]) -> UdpWay {
         Some(why) => Some(why),
         None => Some("no trial was complete".to_owned()),
     };
-    let way = ways::UdpWay::ALL.into_iter().find(|way| way.to_string() == name);
     UdpWay {
         name: name.to_owned(),
-        describe: way.map_or("", ways::UdpWay::describe).to_owned(),
+        describe: ways::UdpWay::named(name)
+            .map_or("", ways::UdpWay::describe)
+            .to_owned(),
         unknown_because,
         values,
     }
@@ -301,6 +288,7 @@ fn udp_way(name: &str, trials: &[UdpTrial]) -> UdpWay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Document;
     use corelane_report::page::Rendered;
 
     fn hashed(name: &str, batch: usize, round: u32, ns_per_hash: f64) -> ToeplitzTrial {

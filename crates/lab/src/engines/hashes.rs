@@ -41,7 +41,7 @@ pub(super) fn round(ways: &[HashWay], round: u32, seed: u64) -> Vec<ToeplitzTria
     }
     let trial = |case: Case| {
         Some(ToeplitzTrial {
-            name: case.way.to_string(),
+            name: case.way.name().to_owned(),
             tuple: case.tuple.to_owned(),
             batch: case.batch,
             round,

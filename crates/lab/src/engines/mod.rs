@@ -14,6 +14,6 @@ mod ways;
 
 pub use document::{BASIC, EnginesReport, LeftOut, ORACLE, SCHEMA};
 pub use document::{ToeplitzTrial, ToeplitzWay, UdpTrial};
-pub use run::{Comparison, EnginesError};
+pub use run::Comparison;
 pub use udp::PAYLOAD_BYTES;
 pub use ways::{HashWay, Request, UdpWay, UnknownWay, WayName};

@@ -2,6 +2,7 @@
 
 use super::document::{EnginesReport, ORACLE, ToeplitzWay, UdpWay};
 use super::metrics::{NS_PER_HASH, PER_CPU_SECOND, RATIO_TO_BASIC, RATIO_TO_ORACLE};
+use crate::columns::{half_range, number, words};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;
@@ -37,11 +38,9 @@ impl Rendered for EnginesReport {
         });
         let rows: Vec<Row<'_>> = hashes.chain(udp).collect();
         let readings = [
-            Reading::new(Column::left("way"), |row: &Row<'_>| row.name.to_owned()),
-            Reading::new(Column::left("tuple"), |row: &Row<'_>| row.tuple.to_owned()),
-            Reading::new(Column::right("batch"), |row: &Row<'_>| {
-                Cell::number(row.batch, Show::Count)
-            }),
+            words("way", |row: &Row<'_>| row.name.to_owned()),
+            words("tuple", |row: &Row<'_>| row.tuple.to_owned()),
+            number(Column::right("batch"), Show::Count, |row: &Row<'_>| row.batch),
             metric(&NS_PER_HASH),
             metric(&RATIO_TO_ORACLE),
             metric(&PER_CPU_SECOND),
@@ -91,43 +90,36 @@ impl EnginesReport {
         };
         let batches = Column::right(&format!("batches of {batch}")).unit("ns/hash");
         let time = with_range(&NS_PER_HASH, 2);
+        let in_batches = |way: &ToeplitzWay| match batched(way) {
+            Some(way) => time.cell(way),
+            None => Cell::number(None, Show::Fixed(2)),
+        };
         let readings = [
-            Reading::new(Column::left("tuple"), |way: &ToeplitzWay| way.tuple.clone()),
-            Reading::new(Column::left("way"), |way: &ToeplitzWay| way.name.clone()),
+            words("tuple", |way: &ToeplitzWay| way.tuple.clone()),
+            words("way", |way: &ToeplitzWay| way.name.clone()),
             with_range(&NS_PER_HASH, 2),
             Reading::new(faster_column(), |way: &ToeplitzWay| faster(Some(way))),
-            Reading::new(batches, |way: &ToeplitzWay| match batched(way) {
-                Some(way) => time.cell(way),
-                None => Cell::number(None, Show::Fixed(2)),
-            }),
+            Reading::new(batches, in_batches),
             Reading::new(faster_column(), |way: &ToeplitzWay| faster(batched(way))),
         ];
         let alone = self.toeplitz.iter().filter(|way| way.batch == 1);
         let rounds = self.plan.rounds;
-        Section::new(format!(
-            "Toeplitz hash, medians of {rounds} rounds\u{b1}half the range"
-        ))
-        .table(table(readings, alone))
+        let title = format!("Toeplitz hash, medians of {rounds} rounds\u{b1}half the range");
+        Section::new(title).table(table(readings, alone))
     }
 
     fn udp_section(&self) -> Section {
         if self.udp.is_empty() {
             return Section::default();
         }
-        let half_range = |way: &UdpWay| {
-            let several = PER_CPU_SECOND.range(way).filter(|spread| spread.count > 1);
-            Cell::number(several.map(|spread| spread.relative * 50.0), Show::Fixed(0))
-        };
-        let cost = |way: &UdpWay| Cell::number(PER_CPU_SECOND.of(way).map(|rate| 1e9 / rate), Show::Fixed(0));
+        let cost = |way: &UdpWay| PER_CPU_SECOND.of(way).map(|rate| 1e9 / rate);
+        let moved = Column::left("datagrams are moved").may_shrink();
         let readings = [
-            Reading::new(Column::left("way"), |way: &UdpWay| way.name.clone()),
-            Reading::new(
-                Column::left("datagrams are moved").may_shrink(),
-                |way: &UdpWay| way.describe.clone(),
-            ),
+            words("way", |way: &UdpWay| way.name.clone()),
+            Reading::new(moved, |way: &UdpWay| way.describe.clone()),
             metric(&PER_CPU_SECOND),
-            Reading::new(Column::right("\u{b1}").unit("%"), half_range),
-            Reading::new(Column::right("CPU ns").unit("/datagram"), cost),
+            half_range(&PER_CPU_SECOND),
+            number(Column::right("CPU ns").unit("/datagram"), Show::Fixed(0), cost),
             with_range(&RATIO_TO_BASIC, 2),
         ];
         let plan = &self.plan;

@@ -4,18 +4,16 @@ use super::document::{EnginesReport, LeftOut, Plan, SCHEMA, ToeplitzTrial, UdpTr
 use super::udp::{OUTSTANDING, PAYLOAD_BYTES};
 use super::ways::{HashWay, Request, UdpWay};
 use super::{hashes, udp};
-use crate::child::ChildError;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::LabError;
 use crate::experiment::{Experiment, Trying, Turn};
-use corelane_host::HostError;
+use crate::named::Named;
 use corelane_host::bed::Bed;
-use corelane_load::udp::UdpLoadError;
-use corelane_rss::{Key, TableError, Toeplitz};
+use corelane_rss::{Key, Toeplitz};
 use corelane_worker::engine::choose;
-use corelane_worker::{SpawnError, WorkerSettings, spawn};
+use corelane_worker::{WorkerSettings, spawn};
 use serde_json::Value;
 use std::path::PathBuf;
-use thiserror::Error;
 
 /// A comparison, ready to run.
 pub struct Comparison {
@@ -33,26 +31,6 @@ pub struct Comparison {
     pub facts: RunFacts,
     /// Descriptors that one process may hold.
     pub descriptor_limit: usize,
-}
-
-/// Why a comparison could not be carried out.
-#[derive(Debug, Error)]
-pub enum EnginesError {
-    /// The client cannot be planned.
-    #[error(transparent)]
-    Load(#[from] UdpLoadError),
-    /// The server's table cannot be.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// A server or client failed.
-    #[error(transparent)]
-    Child(#[from] ChildError),
-    /// A counter could not be read.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The thread that hashes could not be started.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
 }
 
 impl Comparison {
@@ -83,7 +61,7 @@ impl Comparison {
     }
 
     /// Hashes on a thread of the server's CPU.
-    fn hash(&self, round: u32) -> Result<Vec<ToeplitzTrial>, EnginesError> {
+    fn hash(&self, round: u32) -> Result<Vec<ToeplitzTrial>, LabError> {
         let settings = WorkerSettings::new("toeplitz", self.request.server_cpu);
         let (ways, seed) = (self.request.hashes.clone(), self.request.seed);
         let worker = spawn(settings, move || hashes::round(&ways, round, seed))?;
@@ -95,8 +73,8 @@ impl Comparison {
     fn resolved(&self) -> Plan {
         let request = &self.request;
         Plan {
-            toeplitz: request.hashes.iter().map(HashWay::to_string).collect(),
-            udp: request.udp.iter().map(UdpWay::to_string).collect(),
+            toeplitz: request.hashes.iter().map(|way| way.name().to_owned()).collect(),
+            udp: request.udp.iter().map(|way| way.name().to_owned()).collect(),
             rounds: request.rounds,
             duration_s: request.duration_s,
             payload_bytes: PAYLOAD_BYTES,
@@ -110,22 +88,19 @@ impl Comparison {
 
 impl Experiment for Comparison {
     type Document = EnginesReport;
-    type Error = EnginesError;
+    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, EnginesError> {
+    fn plan(&self) -> Result<Value, LabError> {
         Ok(as_json(&self.resolved()))
     }
 
-    fn begin(&mut self) -> Result<EnginesReport, EnginesError> {
+    fn begin(&mut self) -> Result<EnginesReport, LabError> {
         let bed = (!self.request.udp.is_empty()).then_some(&self.bed);
         Ok(EnginesReport {
             head: Head::new(SCHEMA, &self.facts, bed),
             plan: self.resolved(),
-            toeplitz: Vec::new(),
-            udp: Vec::new(),
             left_out: self.left_out.clone(),
-            toeplitz_trials: Vec::new(),
-            udp_trials: Vec::new(),
+            ..EnginesReport::default()
         })
     }
 
@@ -134,15 +109,14 @@ impl Experiment for Comparison {
     }
 
     fn title(&self, step: usize, _: &Self::Document) -> String {
-        self.way(step)
-            .map_or_else(|| "toeplitz".to_owned(), |way| way.to_string())
+        self.way(step).map_or("toeplitz", UdpWay::name).to_owned()
     }
 
     fn trial(
         &mut self,
         trying: &mut Trying<'_>,
         report: &mut EnginesReport,
-    ) -> Result<TrialStatus, EnginesError> {
+    ) -> Result<TrialStatus, LabError> {
         let round = trying.turn.round as u32;
         let Some(way) = self.way(trying.turn.step) else {
             report.toeplitz_trials.extend(self.hash(round)?);
@@ -157,23 +131,15 @@ impl Experiment for Comparison {
     }
 
     /// A failure is a result without a figure, unless it is the first: then no datagrams can be moved here.
-    fn failed(
-        &self,
-        turn: Turn,
-        error: EnginesError,
-        report: &mut EnginesReport,
-    ) -> Result<(), EnginesError> {
+    fn failed(&self, turn: Turn, error: LabError, report: &mut EnginesReport) -> Result<(), LabError> {
         let Some(way) = self.way(turn.step).filter(|_| !report.udp_trials.is_empty()) else {
             return Err(error);
         };
         report.udp_trials.push(UdpTrial {
-            name: way.to_string(),
+            name: way.name().to_owned(),
             round: turn.round as u32,
-            answered: 0,
-            server_cpu_ns: 0,
-            sending_s: 0.0,
-            lost: 0,
             why: Some(error.to_string()),
+            ..UdpTrial::default()
         });
         Ok(())
     }
@@ -186,8 +152,9 @@ impl Experiment for Comparison {
 /// Takes out of a request what this machine lacks, and says why.
 fn leave_out(request: &mut Request) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
-    let mut has = |name: String, because: Option<String>| {
+    let mut has = |name: &str, because: Option<String>| {
         let has = because.is_none();
+        let name = name.to_owned();
         left_out.extend(because.map(|because| LeftOut { name, because }));
         has
     };
@@ -195,11 +162,10 @@ fn leave_out(request: &mut Request) -> Vec<LeftOut> {
         HashWay::Oracle => true,
         HashWay::Fast(fast) => {
             let compiled = Toeplitz::with_way(&Key::VERIFICATION, *fast);
-            has(way.to_string(), compiled.err().map(|error| error.to_string()))
+            has(way.name(), compiled.err().map(|error| error.to_string()))
         }
     });
-    request
-        .udp
-        .retain(|way| has(way.to_string(), choose(Some(way.engine())).reason));
+    let udp = &mut request.udp;
+    udp.retain(|way| has(way.name(), choose(Some(way.engine())).reason));
     left_out
 }

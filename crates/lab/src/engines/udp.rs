@@ -2,9 +2,11 @@
 //! counted, and the server's CPU time and answers before and after.
 
 use super::document::UdpTrial;
-use super::run::{Comparison, EnginesError};
+use super::run::Comparison;
 use super::ways::UdpWay;
 use crate::child::{LoadProcess, ServerProcess};
+use crate::error::LabError;
+use crate::named::Named;
 use corelane_host::counters::ProcessCpu;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
@@ -36,7 +38,7 @@ pub(super) fn trial(
     way: UdpWay,
     round: u32,
     interrupt: &AtomicBool,
-) -> Result<UdpTrial, EnginesError> {
+) -> Result<UdpTrial, LabError> {
     let (bed, program) = (&comparison.bed, &comparison.program);
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
     let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve)?;
@@ -57,7 +59,7 @@ pub(super) fn trial(
         format!("only {answered} datagrams were answered, too few for a figure: give a longer --duration")
     });
     Ok(UdpTrial {
-        name: way.to_string(),
+        name: way.name().to_owned(),
         round,
         answered,
         server_cpu_ns: cpu.since(&cpu_before).total_ns,
@@ -67,13 +69,13 @@ pub(super) fn trial(
     })
 }
 
-fn reading(server: &mut ServerProcess<UdpServer>) -> Result<(u64, ProcessCpu), EnginesError> {
+fn reading(server: &mut ServerProcess<UdpServer>) -> Result<(u64, ProcessCpu), LabError> {
     let served = server.served()?;
     Ok((served.answered(), ProcessCpu::read(server.pid())?))
 }
 
 /// A server of one bucket.
-fn server(comparison: &Comparison, way: UdpWay) -> Result<UdpServePlan, EnginesError> {
+fn server(comparison: &Comparison, way: UdpWay) -> Result<UdpServePlan, LabError> {
     let steering = Steering {
         key: Key::VERIFICATION,
         hash_fields: HashFields::TwoTuple,
@@ -94,7 +96,7 @@ fn server(comparison: &Comparison, way: UdpWay) -> Result<UdpServePlan, EnginesE
 }
 
 /// A client that keeps the window full.
-pub(super) fn client(comparison: &Comparison, way: UdpWay) -> Result<UdpLoadPlan, EnginesError> {
+pub(super) fn client(comparison: &Comparison, way: UdpWay) -> Result<UdpLoadPlan, LabError> {
     let request = &comparison.request;
     let sources = SourceRequest {
         target: target(comparison),

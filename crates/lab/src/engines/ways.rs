@@ -1,9 +1,9 @@
 //! What can be compared: names in, what each way asks of server and client out.
 
 use super::document::{BASIC, ORACLE};
+use crate::named::Named;
 use corelane_rss::Way;
 use corelane_worker::engine::{EngineKind, EngineSettings};
-use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -30,21 +30,27 @@ impl Request {
     /// Sorts names into ways, each once, and adds the reference of every kind that is named. All ways when none is.
     #[must_use]
     pub fn ways(names: &[WayName]) -> (Vec<HashWay>, Vec<UdpWay>) {
-        let all = names.is_empty();
-        let hash_named =
-            |way: &HashWay| names.contains(&WayName::Hash(*way)) || names.contains(&WayName::Hashes);
-        let udp_named =
-            |way: &UdpWay| names.contains(&WayName::Udp(*way)) || names.contains(&WayName::Datagrams);
-        let (hashes, udp) = (HashWay::all(), UdpWay::ALL);
-        let some_hash = all || hashes.iter().any(hash_named);
-        let some_udp = all || udp.iter().any(udp_named);
-        let wanted_hash = |way: &HashWay| some_hash && (all || *way == HashWay::Oracle || hash_named(way));
-        let wanted_udp = |way: &UdpWay| some_udp && (all || *way == UdpWay::Basic || udp_named(way));
         (
-            hashes.into_iter().filter(wanted_hash).collect(),
-            udp.into_iter().filter(wanted_udp).collect(),
+            chosen(HashWay::all(), (HASHES, ORACLE), names, HashWay::name),
+            chosen(UdpWay::all(), (DATAGRAMS, BASIC), names, UdpWay::name),
         )
     }
+}
+
+/// The ways of one kind that are named, with the reference.
+fn chosen<Way: Copy>(
+    mut all: Vec<Way>,
+    (kind, reference): (&str, &str),
+    names: &[WayName],
+    name: fn(Way) -> &'static str,
+) -> Vec<Way> {
+    let is_named = |name: &str| names.iter().any(|WayName(named)| named == name);
+    if names.is_empty() || is_named(kind) {
+        return all;
+    }
+    let some = all.iter().any(|way| is_named(name(*way)));
+    all.retain(|way| some && (name(*way) == reference || is_named(name(*way))));
+    all
 }
 
 /// A way to compute the Toeplitz hash.
@@ -64,13 +70,13 @@ impl HashWay {
             .chain(Way::ALL.into_iter().map(Self::Fast))
             .collect()
     }
-}
 
-impl fmt::Display for HashWay {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// [`ORACLE`], or the way: `gfni`, `clmul`, `tables`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Oracle => out.write_str(ORACLE),
-            Self::Fast(way) => way.fmt(out),
+            Self::Oracle => ORACLE,
+            Self::Fast(way) => way.name(),
         }
     }
 }
@@ -92,17 +98,19 @@ pub enum UdpWay {
     GroGso64,
 }
 
-impl UdpWay {
-    /// Every way, the reference first.
-    pub const ALL: [Self; 6] = [
-        Self::Basic,
-        Self::Batch,
-        Self::Uring,
-        Self::Gso,
-        Self::GroGso16,
-        Self::GroGso64,
+impl Named for UdpWay {
+    const WHAT: &'static str = "way to move datagrams";
+    const NAMES: &'static [(Self, &'static str)] = &[
+        (Self::Basic, BASIC),
+        (Self::Batch, "batch"),
+        (Self::Uring, "uring"),
+        (Self::Gso, "gso"),
+        (Self::GroGso16, "gro_gso_16"),
+        (Self::GroGso64, "gro_gso_64"),
     ];
+}
 
+impl UdpWay {
     /// What it does, in words.
     #[must_use]
     pub fn describe(self) -> &'static str {
@@ -126,25 +134,25 @@ impl UdpWay {
 
     /// How the server moves datagrams.
     pub(super) fn server(self) -> EngineSettings {
-        let merged = self.merged();
+        let client = self.client();
         EngineSettings {
             datagram_batch: if self == Self::Basic {
                 1
             } else {
-                EngineSettings::default().datagram_batch
+                client.datagram_batch
             },
-            coalesce: merged || self == Self::Gso,
-            gro: merged,
-            ..EngineSettings::default()
+            coalesce: client.coalesce || self == Self::Gso,
+            ..client
         }
     }
 
     /// How the client does: in batches, and merged where the server is to receive merged datagrams. All ways that
     /// receive single datagrams meet the same client.
     pub(super) fn client(self) -> EngineSettings {
+        let merged = matches!(self, Self::GroGso16 | Self::GroGso64);
         EngineSettings {
-            coalesce: self.merged(),
-            gro: self.merged(),
+            coalesce: merged,
+            gro: merged,
             ..EngineSettings::default()
         }
     }
@@ -156,41 +164,21 @@ impl UdpWay {
             _ => 64,
         }
     }
-
-    fn merged(self) -> bool {
-        matches!(self, Self::GroGso16 | Self::GroGso64)
-    }
 }
 
-impl fmt::Display for UdpWay {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Basic => BASIC,
-            Self::Batch => "batch",
-            Self::Uring => "uring",
-            Self::Gso => "gso",
-            Self::GroGso16 => "gro_gso_16",
-            Self::GroGso64 => "gro_gso_64",
-        })
-    }
-}
+/// Every way to hash, as a user names them.
+const HASHES: &str = "toeplitz";
+
+/// Every way to move datagrams, as a user names them.
+const DATAGRAMS: &str = "udp";
 
 /// A way, or all ways of a kind, as a user names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WayName {
-    /// `toeplitz`: every way to hash.
-    Hashes,
-    /// `udp`: every way to move datagrams.
-    Datagrams,
-    /// One way to hash.
-    Hash(HashWay),
-    /// One way to move datagrams.
-    Udp(UdpWay),
-}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WayName(String);
 
 /// A name that is no way's.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no way {name:?}: give toeplitz, udp, or any of {known}", known = known().join(", "))]
+#[error("there is no way {name:?}: give {HASHES}, {DATAGRAMS}, or any of {}", known().join(", "))]
 pub struct UnknownWay {
     name: String,
 }
@@ -199,24 +187,18 @@ impl FromStr for WayName {
     type Err = UnknownWay;
 
     fn from_str(text: &str) -> Result<Self, UnknownWay> {
-        let hash = HashWay::all().into_iter().find(|way| way.to_string() == text);
-        let udp = UdpWay::ALL.into_iter().find(|way| way.to_string() == text);
-        match (text, hash, udp) {
-            ("toeplitz", ..) => Ok(Self::Hashes),
-            ("udp", ..) => Ok(Self::Datagrams),
-            (_, Some(way), _) => Ok(Self::Hash(way)),
-            (_, _, Some(way)) => Ok(Self::Udp(way)),
-            _ => Err(UnknownWay {
-                name: text.to_owned(),
-            }),
+        let name = text.to_owned();
+        match [HASHES, DATAGRAMS].contains(&text) || known().contains(&text) {
+            true => Ok(Self(name)),
+            false => Err(UnknownWay { name }),
         }
     }
 }
 
-fn known() -> Vec<String> {
-    let hashes = HashWay::all().into_iter().map(|way| way.to_string());
+fn known() -> Vec<&'static str> {
+    let hashes = HashWay::all().into_iter().map(HashWay::name);
     hashes
-        .chain(UdpWay::ALL.into_iter().map(|way| way.to_string()))
+        .chain(UdpWay::all().into_iter().map(UdpWay::name))
         .collect()
 }
 
@@ -227,14 +209,9 @@ mod tests {
     fn ways(names: &[&str]) -> String {
         let names: Vec<WayName> = names.iter().map(|name| name.parse().unwrap()).collect();
         let (hashes, udp) = Request::ways(&names);
-        format!("{} | {}", list(&hashes), list(&udp))
-    }
-
-    fn list(ways: &[impl fmt::Display]) -> String {
-        ways.iter()
-            .map(|way| way.to_string())
-            .collect::<Vec<_>>()
-            .join(" ")
+        let hashes: Vec<&str> = hashes.into_iter().map(HashWay::name).collect();
+        let udp: Vec<&str> = udp.into_iter().map(UdpWay::name).collect();
+        format!("{} | {}", hashes.join(" "), udp.join(" "))
     }
 
     #[test]
@@ -245,7 +222,7 @@ mod tests {
         assert_eq!(ways(&["udp"]), " | basic batch uring gso gro_gso_16 gro_gso_64");
         assert_eq!(
             ways(&[]),
-            format!("{} | {}", list(&HashWay::all()), list(&UdpWay::ALL))
+            "oracle gfni clmul tables | basic batch uring gso gro_gso_16 gro_gso_64"
         );
     }
 

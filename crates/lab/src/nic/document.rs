@@ -1,6 +1,6 @@
 //! What was found: a document of schema `corelane/nic/1`.
 
-use crate::document::{Document, Head};
+use crate::document::{Head, document};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub struct Verdict {
 }
 
 /// One model of device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelReport {
     /// Its name, as the emulator has it.
     pub model: String,
@@ -133,35 +133,17 @@ pub struct Caught {
 /// Frames over all hash types that prove something.
 const LEAST_FRAMES: u64 = 2_000;
 
-impl Document for NicReport {
-    fn reads(schema: &str) -> bool {
-        schema == SCHEMA
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-}
+document!(NicReport, [SCHEMA]);
 
 impl NicReport {
     /// What the models come to.
     pub(super) fn judged(&self) -> Verdict {
-        let rounds = || {
-            self.models
-                .iter()
-                .filter_map(|model| model.probed.as_ref())
-                .flat_map(|probed| &probed.rounds)
-        };
-        let sum = |count: fn(&RoundReport) -> u64| rounds().map(count).sum::<u64>();
+        let probed = self.models.iter().filter_map(|model| model.probed.as_ref());
+        let rounds: Vec<&RoundReport> = probed.flat_map(|probed| &probed.rounds).collect();
+        let sum = |count: fn(&RoundReport) -> u64| rounds.iter().map(|round| count(round)).sum();
         let of_types = |count: fn(&TypeReport) -> u64| {
-            rounds()
-                .flat_map(|round| round.types.values())
-                .map(count)
-                .sum::<u64>()
+            let types = rounds.iter().flat_map(|round| round.types.values());
+            types.map(count).sum()
         };
         let mut verdict = Verdict {
             sent: sum(|round| round.sent),
@@ -169,20 +151,26 @@ impl NicReport {
             right_hash: of_types(|of_type| of_type.right_hash),
             right_queue: of_types(|of_type| of_type.right_queue),
             right_cpu: sum(|round| round.right_cpu),
-            wrong_rules_caught: rounds().all(RoundReport::catches_wrong_rules),
+            wrong_rules_caught: rounds.iter().all(|round| round.catches_wrong_rules()),
             passed: false,
         };
-        let all = verdict.frames;
+        let Verdict {
+            frames: all,
+            sent,
+            right_hash,
+            right_queue,
+            right_cpu,
+            wrong_rules_caught,
+            ..
+        } = verdict;
+        let is_sound = |round: &&RoundReport| {
+            let every_queue = round.frames_by_queue.len() == round.entries_by_queue.len();
+            round.reads_back && round.without_hash == 0 && every_queue
+        };
         verdict.passed = all >= LEAST_FRAMES
-            && [
-                verdict.sent,
-                verdict.right_hash,
-                verdict.right_queue,
-                verdict.right_cpu,
-            ] == [all; 4]
-            && rounds().all(|round| round.reads_back && round.without_hash == 0)
-            && rounds().all(|round| round.frames_by_queue.len() == round.entries_by_queue.len())
-            && verdict.wrong_rules_caught;
+            && [sent, right_hash, right_queue, right_cpu] == [all; 4]
+            && rounds.iter().all(is_sound)
+            && wrong_rules_caught;
         verdict
     }
 }

@@ -2,6 +2,7 @@
 
 use super::plan::NicRound;
 use corelane_packet::Dissection;
+use corelane_packet::checksum::internet;
 use corelane_packet::verify::Rule;
 use corelane_rss::Toeplitz;
 use corelane_worker::received::LEAST_FRAME_BYTES;
@@ -51,7 +52,7 @@ pub(super) fn frames(round: &NicRound, flows: usize, seed: u64) -> Vec<Vec<u8>> 
             let (mut taken, mut draws) = (0, 0);
             while taken < flows && draws < MOST_DRAWS + 64 * flows {
                 draws += 1;
-                let frame = drawn(class, v6, &mut random);
+                let frame = class.drawn(v6, &mut random);
                 let own = of_queue.entry(queue_of(&frame, &rule, &toeplitz)).or_default();
                 if *own < share {
                     *own += 1;
@@ -67,118 +68,102 @@ pub(super) fn frames(round: &NicRound, flows: usize, seed: u64) -> Vec<Vec<u8>> 
 /// The queue that a frame is meant for; 0 for one that is not hashed.
 fn queue_of(frame: &[u8], rule: &Rule, toeplitz: &Toeplitz) -> usize {
     let dissection = Dissection::of(frame).ok();
-    let input = dissection
-        .as_ref()
-        .and_then(|found| found.rss_input(rule.hash_types));
-    input.map_or(0, |input| {
-        rule.table.bucket(toeplitz.hash_input(input.as_bytes())).index()
-    })
+    let input = dissection.and_then(|found| found.rss_input(rule.hash_types));
+    let hash = input.map(|input| toeplitz.hash_input(input.as_bytes()));
+    hash.map_or(0, |hash| rule.table.bucket(hash).index())
 }
 
-/// A frame between two random ends of documentation networks (RFC 5737, RFC 3849).
-fn drawn(class: Class, v6: bool, random: &mut fastrand::Rng) -> Vec<u8> {
-    let mut frame = [GUEST, HOST].concat();
-    frame.extend(if v6 { [0x86, 0xdd] } else { [0x08, 0x00] });
-    let payload = transport(class, v6, random);
-    if v6 {
-        ipv6(&mut frame, class, &payload, random);
-    } else {
-        ipv4(&mut frame, class, &payload, random);
+impl Class {
+    /// A frame between two random ends of documentation networks (RFC 5737, RFC 3849).
+    fn drawn(self, v6: bool, random: &mut fastrand::Rng) -> Vec<u8> {
+        let ethertype: [u8; 2] = if v6 { [0x86, 0xdd] } else { [0x08, 0x00] };
+        let payload = self.payload(v6, random);
+        let header = match v6 {
+            true => self.ipv6(payload.len(), random),
+            false => self.ipv4(payload.len(), random),
+        };
+        [&GUEST[..], &HOST, &ethertype, &header, &payload].concat()
     }
-    frame
-}
 
-fn protocol(class: Class, v6: bool) -> u8 {
-    match (class, v6) {
-        (Class::Tcp, _) => 6,
-        (Class::Icmp, false) => 1,
-        (Class::Icmp, true) => 58,
-        _ => 17,
+    fn protocol(self, v6: bool) -> u8 {
+        match (self, v6) {
+            (Self::Tcp, _) => 6,
+            (Self::Icmp, false) => 1,
+            (Self::Icmp, true) => 58,
+            _ => 17,
+        }
     }
-}
 
-/// What stands behind the IP header, long enough for the receiver.
-fn transport(class: Class, v6: bool, random: &mut fastrand::Rng) -> Vec<u8> {
-    let length = LEAST_FRAME_BYTES.next_multiple_of(8) as u16;
-    let mut bytes = match class {
-        Class::Tcp => {
-            let mut header = [random.u16(1024..).to_be_bytes(), random.u16(1..).to_be_bytes()].concat();
-            header.extend(random.u32(..).to_be_bytes());
+    /// Where a fragment lies in its datagram, in units of eight bytes.
+    fn offset(self) -> Option<u16> {
+        match self {
+            Self::FirstFragment => Some(0),
+            Self::LaterFragment => Some(64),
+            _ => None,
+        }
+    }
+
+    /// What stands behind the IP header, long enough for the receiver.
+    fn payload(self, v6: bool, random: &mut fastrand::Rng) -> Vec<u8> {
+        let length = LEAST_FRAME_BYTES.next_multiple_of(8);
+        let mut ports = || [random.u16(1024..).to_be_bytes(), random.u16(1..).to_be_bytes()].concat();
+        let mut bytes = match self {
             // SYN, so that no two are merged.
-            header.extend([0, 0, 0, 0, 0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0]);
-            header
-        }
-        Class::Icmp => vec![if v6 { 128 } else { 8 }, 0, 0, 0],
-        Class::LaterFragment => Vec::new(),
-        Class::Udp | Class::FirstFragment => {
-            let ports = [random.u16(1024..).to_be_bytes(), random.u16(1..).to_be_bytes()];
-            let mut header = ports.concat();
-            header.extend(length.to_be_bytes());
-            header.extend([0, 0]);
-            header
-        }
-    };
-    bytes.resize(usize::from(length), 0x63);
-    bytes
-}
-
-fn ipv4(frame: &mut Vec<u8>, class: Class, payload: &[u8], random: &mut fastrand::Rng) {
-    let total = (20 + payload.len()) as u16;
-    let fragment: u16 = match class {
-        Class::FirstFragment => 0x2000,
-        Class::LaterFragment => 0x2000 | 64,
-        _ => 0,
-    };
-    let mut header = vec![0x45, 0];
-    header.extend(total.to_be_bytes());
-    header.extend(random.u16(..).to_be_bytes());
-    header.extend(fragment.to_be_bytes());
-    header.extend([64, protocol(class, false), 0, 0]);
-    header.extend([198, 51, 100, random.u8(1..)]);
-    header.extend([192, 0, random.u8(..), random.u8(1..)]);
-    let sum: u32 = header
-        .chunks(2)
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-        .sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    frame.extend(header);
-    frame.extend(payload);
-}
-
-fn ipv6(frame: &mut Vec<u8>, class: Class, payload: &[u8], random: &mut fastrand::Rng) {
-    const FRAGMENT_HEADER: u8 = 44;
-    let offset: u16 = match class {
-        Class::FirstFragment => 1,
-        // In units of eight bytes from bit 3 on; more follow.
-        Class::LaterFragment => 64 << 3 | 1,
-        _ => 0,
-    };
-    let extension = match offset {
-        0 => Vec::new(),
-        offset => {
-            let mut header = vec![protocol(class, true), 0];
-            header.extend(offset.to_be_bytes());
-            header.extend(random.u32(..).to_be_bytes());
-            header
-        }
-    };
-    let next = if extension.is_empty() {
-        protocol(class, true)
-    } else {
-        FRAGMENT_HEADER
-    };
-    frame.extend([0x60, 0, 0, 0]);
-    frame.extend(((extension.len() + payload.len()) as u16).to_be_bytes());
-    frame.extend([next, 64]);
-    for _ in 0..2 {
-        frame.extend([0x20, 0x01, 0x0d, 0xb8]);
-        frame.extend(random.u64(..).to_be_bytes());
-        frame.extend(random.u32(..).to_be_bytes());
+            Self::Tcp => [
+                &ports()[..],
+                &random.u32(..).to_be_bytes(),
+                &[0, 0, 0, 0, 0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0],
+            ]
+            .concat(),
+            Self::Icmp => vec![if v6 { 128 } else { 8 }, 0, 0, 0],
+            Self::LaterFragment => Vec::new(),
+            Self::Udp | Self::FirstFragment => {
+                [&ports()[..], &(length as u16).to_be_bytes(), &[0, 0]].concat()
+            }
+        };
+        bytes.resize(length, 0x63);
+        bytes
     }
-    frame.extend(extension);
-    frame.extend(payload);
+
+    fn ipv4(self, payload: usize, random: &mut fastrand::Rng) -> Vec<u8> {
+        // More fragments follow.
+        let fragment = self.offset().map_or(0, |offset| 0x2000 | offset);
+        let words = [(20 + payload) as u16, random.u16(..), fragment].map(u16::to_be_bytes);
+        let mut header = [
+            &[0x45, 0][..],
+            words.as_flattened(),
+            &[64, self.protocol(false), 0, 0],
+            &[198, 51, 100, random.u8(1..)],
+            &[192, 0, random.u8(..), random.u8(1..)],
+        ]
+        .concat();
+        let checksum = internet(&header);
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+        header
+    }
+
+    fn ipv6(self, payload: usize, random: &mut fastrand::Rng) -> Vec<u8> {
+        const FRAGMENT_HEADER: u8 = 44;
+        let protocol = self.protocol(true);
+        let extension = self.offset().map(|offset| {
+            // More fragments follow.
+            let fragment = (offset << 3 | 1).to_be_bytes();
+            [&[protocol, 0][..], &fragment, &random.u32(..).to_be_bytes()].concat()
+        });
+        let next = if extension.is_some() {
+            FRAGMENT_HEADER
+        } else {
+            protocol
+        };
+        let extension = extension.unwrap_or_default();
+        let length = ((extension.len() + payload) as u16).to_be_bytes();
+        let mut end = || {
+            let (subnet, host) = (random.u64(..).to_be_bytes(), random.u32(..).to_be_bytes());
+            [&[0x20, 0x01, 0x0d, 0xb8][..], &subnet, &host].concat()
+        };
+        let ends = [end(), end()].concat();
+        [&[0x60, 0, 0, 0][..], &length, &[next, 64], &ends, &extension].concat()
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use super::frames::GUEST;
 use super::plan::NicPlan;
-use super::run::NicError;
 use crate::child;
+use crate::error::LabError;
 use corelane_guest::{GuestParts, GuestPlan};
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(150);
 pub(super) struct Model {
     /// Its name in the report.
     pub(super) name: &'static str,
-    /// Its name in the emulator, and what is said to it besides its link address.
+    /// Its name in the emulator, and its options besides its link address, each after a comma.
     device: &'static str,
     options: &'static str,
     /// The modules of its driver.
@@ -37,7 +37,7 @@ pub(super) const MODELS: [Model; 2] = [
     Model {
         name: "virtio-net",
         device: "virtio-net-pci",
-        options: "mq=on,rss=on,hash=on,vectors=10",
+        options: ",mq=on,rss=on,hash=on,vectors=10",
         modules: &["virtio_pci", "virtio_net"],
         since: "5.2",
     },
@@ -57,18 +57,14 @@ impl Model {
         parts: &GuestParts,
         program: &Path,
         plan: &NicPlan,
-    ) -> Result<Result<GuestPlan, String>, NicError> {
-        let told = Command::new(&parts.qemu).args(["-device", "help"]).output();
-        let told = told.map_err(|error| NicError::Emulator {
-            program: parts.qemu.clone(),
-            error,
-        })?;
+    ) -> Result<Result<GuestPlan, String>, LabError> {
+        let known = Command::new(&parts.qemu).args(["-device", "help"]).output();
+        let known = known.map_err(|error| LabError::Failed(format!("{}: {error}", parts.qemu.display())))?;
         let name = format!("\"{}\"", self.device);
-        if !String::from_utf8_lossy(&told.stdout).contains(&name) {
+        if !String::from_utf8_lossy(&known.stdout).contains(&name) {
             let (device, since) = (self.device, self.since);
-            return Ok(Err(format!(
-                "this QEMU has no device {device}: {since} is the first with it"
-            )));
+            let lacks = format!("this QEMU has no device {device}");
+            return Ok(Err(format!("{lacks}: {since} is the first with it")));
         }
         let modules = match parts.modules(self.modules) {
             Ok(modules) => modules,
@@ -76,11 +72,11 @@ impl Model {
             Err(error) => return Ok(Err(error.to_string())),
         };
         let address: Vec<String> = GUEST.iter().map(|byte| format!("{byte:02x}")).collect();
-        let options = match self.options {
-            "" => String::new(),
-            options => format!(",{options}"),
-        };
-        let order = child::order(child::PROBE, plan)?;
+        let order = child::order(child::PROBE, plan);
+        let order =
+            order.map_err(|error| LabError::Failed(format!("the plan cannot be written: {error}")))?;
+        let program_name = program.file_name().unwrap_or_default().to_string_lossy();
+        let child = child::CHILD_ARGUMENT;
         Ok(Ok(GuestPlan {
             cpus: QUEUES,
             modules,
@@ -89,14 +85,15 @@ impl Model {
                 "-netdev".to_owned(),
                 format!("tap,id=n0,ifname={TAP},queues={QUEUES},script=no,downscript=no,vhost=off"),
                 "-device".to_owned(),
-                format!("{},netdev=n0,mac={}{options}", self.device, address.join(":")),
+                format!(
+                    "{},netdev=n0,mac={}{}",
+                    self.device,
+                    address.join(":"),
+                    self.options
+                ),
             ],
             limit: LIMIT,
-            ..GuestPlan::new(format!(
-                "{} {} <<'ORDER'\n{order}\nORDER\n",
-                program.file_name().unwrap_or_default().to_string_lossy(),
-                child::CHILD_ARGUMENT
-            ))
+            ..GuestPlan::new(format!("{program_name} {child} <<'ORDER'\n{order}\nORDER\n"))
         }))
     }
 }

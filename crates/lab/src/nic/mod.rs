@@ -19,4 +19,4 @@ pub use document::{
 };
 pub use plan::{NicPlan, NicRound};
 pub use probe::probe;
-pub use run::{NicError, NicProof};
+pub use run::NicProof;

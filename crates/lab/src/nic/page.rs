@@ -1,11 +1,12 @@
 //! What was found as people read it: each model, each setting, and all frames together last.
 
-use super::document::{ModelReport, NicReport, RoundReport, TypeReport, Verdict};
+use super::document::{ModelReport, NicReport, RoundReport, TypeReport};
+use crate::columns::{count, words};
 use corelane_measure::metric::Show;
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
 use corelane_report::reading::{Reading, table};
-use corelane_report::table::{Cell, Column, Table};
+use corelane_report::table::{Column, Table};
 
 impl Rendered for NicReport {
     fn page(&self) -> Page {
@@ -31,43 +32,41 @@ impl Rendered for NicReport {
         let mut rows = Vec::new();
         for model in &self.models {
             let rounds = model.probed.iter().flat_map(|probed| &probed.rounds);
-            for (round, found) in rounds.enumerate() {
-                let of_types = found.types.iter();
-                rows.extend(of_types.map(|(name, of_type)| Row {
-                    model: &model.model,
-                    round: round as u64,
-                    name,
-                    of_type: *of_type,
-                }));
+            for (number, round) in rounds.enumerate() {
+                rows.extend(type_rows(&model.model, number, round));
             }
         }
-        let model = Reading::new(Column::left("model"), |row: &Row<'_>| row.model.to_owned());
-        let round = Reading::new(Column::right("round"), |row: &Row<'_>| Cell::count(row.round));
-        table([model, round].into_iter().chain(type_columns()), &rows)
+        let readings = [
+            words("model", |row: &Row<'_>| row.model.to_owned()),
+            count("round", "round", |row: &Row<'_>| row.round),
+        ];
+        table(readings.into_iter().chain(type_columns()), &rows)
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let figure = |name, about, of: fn(&Verdict) -> u64| {
-            let show = Show::Count;
-            (Figure { name, show, about }, Some(of(&self.verdict) as f64))
-        };
-        vec![
-            figure("sent", "Frames sent.", |verdict| verdict.sent),
-            figure("frames", "Frames received.", |verdict| verdict.frames),
-            figure(
+        let verdict = &self.verdict;
+        let show = Show::Count;
+        [
+            ("sent", "Frames sent.", verdict.sent),
+            ("frames", "Frames received.", verdict.frames),
+            (
                 "right_hash",
                 "Frames with the hash that was computed.",
-                |verdict| verdict.right_hash,
+                verdict.right_hash,
             ),
-            figure(
+            (
                 "right_queue",
                 "Frames by the queue that was computed.",
-                |verdict| verdict.right_queue,
+                verdict.right_queue,
             ),
-            figure("right_cpu", "Frames on the CPU that was computed.", |verdict| {
-                verdict.right_cpu
-            }),
+            (
+                "right_cpu",
+                "Frames on the CPU that was computed.",
+                verdict.right_cpu,
+            ),
         ]
+        .map(|(name, about, value)| (Figure { name, show, about }, Some(value as f64)))
+        .into()
     }
 
     fn proved(&self) -> Result<(), String> {
@@ -99,18 +98,13 @@ fn round_section(number: usize, round: &RoundReport) -> Section {
         round.entries_by_queue,
         if round.reads_back { "yes" } else { "NO" }
     );
-    let rows = round.types.iter().map(|(name, of_type)| Row {
-        model: "",
-        round: number as u64,
-        name,
-        of_type: *of_type,
-    });
+    let rows: Vec<Row<'_>> = type_rows("", number, round).collect();
     let queues = round.frames_by_queue.iter();
     let queues: Vec<String> = queues
         .map(|(queue, frames)| format!("{frames} by queue {queue}"))
         .collect();
     Section::new(title)
-        .table(table(type_columns(), &rows.collect::<Vec<_>>()))
+        .table(table(type_columns(), &rows))
         .note(format!(
             "{}; {} on the CPU that explain names",
             queues.join(", "),
@@ -130,19 +124,25 @@ struct Row<'a> {
     of_type: TypeReport,
 }
 
-fn type_columns<'a>() -> impl Iterator<Item = Reading<'static, Row<'a>>> {
-    let count = |header: &str, key, of: fn(&TypeReport) -> u64| {
-        Reading::new(Column::right(header).key(key), move |row: &Row<'a>| {
-            Cell::from(of(&row.of_type).to_string())
-        })
+fn type_rows<'a>(model: &'a str, number: usize, round: &'a RoundReport) -> impl Iterator<Item = Row<'a>> {
+    let row = move |(name, of_type): (&'a String, &TypeReport)| Row {
+        model,
+        round: number as u64,
+        name,
+        of_type: *of_type,
     };
-    let columns = [
+    round.types.iter().map(row)
+}
+
+fn type_columns<'a>() -> [Reading<'static, Row<'a>>; 4] {
+    [
         Reading::new(Column::left("hash type").key("hash_type"), |row: &Row<'a>| {
-            Cell::from(row.name)
+            row.name.to_owned()
         }),
-        count("frames", "frames", |of_type| of_type.frames),
-        count("right hash", "right_hash", |of_type| of_type.right_hash),
-        count("right queue", "right_queue", |of_type| of_type.right_queue),
-    ];
-    columns.into_iter()
+        count("frames", "frames", |row: &Row<'a>| row.of_type.frames),
+        count("right hash", "right_hash", |row: &Row<'a>| row.of_type.right_hash),
+        count("right queue", "right_queue", |row: &Row<'a>| {
+            row.of_type.right_queue
+        }),
+    ]
 }

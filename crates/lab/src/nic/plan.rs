@@ -60,11 +60,9 @@ impl NicPlan {
     pub fn new(flows: usize, seed: u64) -> Result<Self, TableError> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut round = |udp_fields, turned: usize| {
-            let key = Key::random(&mut |bytes| random.fill(bytes));
-            let table = weighted(turned)?;
             Ok(NicRound {
-                key,
-                table,
+                key: Key::random(&mut |bytes| random.fill(bytes)),
+                table: weighted(turned)?,
                 udp_fields,
             })
         };
@@ -75,21 +73,13 @@ impl NicPlan {
             seed,
         })
     }
-}
 
-impl NicPlan {
     /// The rehearsal, and the rounds.
     pub(super) fn stages(&self) -> Vec<Stage<'_>> {
-        let rehearsal = self.rounds.first().map(|round| Stage {
-            round,
-            flows: REHEARSAL_FLOWS,
-            counts: false,
-        });
-        let rounds = self.rounds.iter().map(|round| Stage {
-            round,
-            flows: self.flows,
-            counts: true,
-        });
+        let stage = |round, flows, counts| Stage { round, flows, counts };
+        let rehearsal = self.rounds.first();
+        let rehearsal = rehearsal.map(|round| stage(round, REHEARSAL_FLOWS, false));
+        let rounds = self.rounds.iter().map(|round| stage(round, self.flows, true));
         rehearsal.into_iter().chain(rounds).collect()
     }
 }

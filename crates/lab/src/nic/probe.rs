@@ -5,15 +5,15 @@
 
 use super::document::{Caught, CpuReport, NicProbed, RoundReport};
 use super::plan::{NicPlan, NicRound};
-use super::signal::Signal;
+use super::signal::{self, Signal};
 use corelane_host::bed::switch_on;
 use corelane_host::ethtool::{Field, FlowType, change};
 use corelane_host::explain::{Ends, Flow, explain};
 use corelane_host::inventory::{Device, Inventory, inventory};
-use corelane_link::packet_socket::{self, PacketLink, PacketOptions};
-use corelane_link::{FrameLayout, Link};
-use corelane_packet::verify::{Observed, Queue, Verifier};
-use corelane_packet::{Dissection, HashTypes, Transport};
+use corelane_link::Link;
+use corelane_link::packet_socket::PacketLink;
+use corelane_packet::verify::{self, Observed, Queue, Rule, Verifier};
+use corelane_packet::{Dissection, Transport};
 use corelane_rss::{HashFields, Protocol, Toeplitz};
 use corelane_worker::received::{HEAD_BYTES, HeadReceiver, ReceivedHead};
 use std::collections::BTreeMap;
@@ -37,47 +37,41 @@ const LIMIT: Duration = Duration::from_secs(90);
 pub fn probe(plan: &NicPlan) -> Result<NicProbed, String> {
     let device = plan.device.as_str();
     switch_on(device).map_err(words)?;
-    let options = PacketOptions {
-        queues: 1,
-        fanout: packet_socket::Fanout::default(),
-        layout: FrameLayout::default(),
-        promiscuous: false,
-    };
-    let mut signals = packet_socket::open(device, &options).map_err(words)?;
-    let signals = signals.first_mut().ok_or("no packet socket was opened")?;
+    let mut signals = signal::open(device).map_err(words)?;
     let mut receiver = HeadReceiver::new(device).map_err(words)?;
     let started = Instant::now();
+    let mut probed = None;
     let mut rounds = Vec::new();
-    let mut found = None;
     for (number, stage) in plan.stages().into_iter().enumerate() {
         let round = stage.round;
         set(device, round)?;
         let inventory = inventory();
         let own = inventory.device(device).ok_or("the device has gone")?;
         let mut heard = Heard::new(round, own, &inventory, &receiver);
-        listen(number as u32, &mut heard, &mut receiver, signals, started + LIMIT)?;
+        listen(
+            number as u32,
+            &mut heard,
+            &mut receiver,
+            &mut signals,
+            started + LIMIT,
+        )?;
         if stage.counts {
             rounds.push(heard.report(&receiver));
         }
-        found = Some(probed(own, &inventory));
+        let driver = own.driver.value.as_ref().map(|driver| driver.name.clone());
+        probed = Some(NicProbed {
+            kernel: inventory.machine.kernel.clone().unwrap_or_default(),
+            driver: driver.unwrap_or_default(),
+            queues: own.receive_queues.len(),
+            rounds: Vec::new(),
+        });
     }
-    let mut probed = found.ok_or("the plan has no round")?;
-    probed.rounds = rounds;
-    Ok(probed)
+    let probed = probed.ok_or("the plan has no round")?;
+    Ok(NicProbed { rounds, ..probed })
 }
 
 fn words(error: impl Display) -> String {
     error.to_string()
-}
-
-fn probed(device: &Device, inventory: &Inventory) -> NicProbed {
-    let driver = device.driver.value.as_ref();
-    NicProbed {
-        kernel: inventory.machine.kernel.clone().unwrap_or_default(),
-        driver: driver.map(|driver| driver.name.clone()).unwrap_or_default(),
-        queues: device.receive_queues.len(),
-        rounds: Vec::new(),
-    }
 }
 
 /// Sets key, table and fields, and has hashes handed up.
@@ -111,38 +105,33 @@ fn listen(
     signals: &mut PacketLink,
     deadline: Instant,
 ) -> Result<(), String> {
-    let (mut changed, mut told) = (Instant::now(), None);
+    let (mut changed, mut signalled) = (Instant::now(), None);
     loop {
         let now = Instant::now();
-        let before = heard.frames();
-        receiver
-            .drain(|head, received| heard.hear(head, received))
-            .map_err(words)?;
-        let seen = heard.frames();
+        let before = heard.report.frames;
+        let drained = receiver.drain(|head, received| heard.hear(head, received));
+        drained.map_err(words)?;
+        let seen = heard.report.frames;
         if seen != before {
             changed = now;
         }
-        let due = match told {
-            Some((count, at)) => count != seen && now - changed > QUIET || now - at > AGAIN,
-            None => true,
-        };
+        let due =
+            signalled.is_none_or(|(count, at)| count != seen && now - changed > QUIET || now - at > AGAIN);
         if due {
             let signal = Signal {
                 round: number,
                 seen: seen as u32,
             };
-            signals
-                .send([&signal.frame(false)[..]].into_iter())
-                .map_err(words)?;
-            told = Some((seen, now));
+            let frame = signal.frame(false);
+            signals.send([&frame[..]].into_iter()).map_err(words)?;
+            signalled = Some((seen, now));
         }
         let asked = signals.receive(1024).map_err(words)?;
-        let asked = asked
+        if asked
             .iter()
             .filter_map(Signal::read)
-            .map(|signal| signal.round)
-            .max();
-        if asked.is_some_and(|asked| asked > number) {
+            .any(|signal| signal.round > number)
+        {
             return Ok(());
         }
         if now > deadline {
@@ -157,41 +146,32 @@ fn listen(
 /// What was heard of one round.
 struct Heard<'a> {
     inventory: &'a Inventory,
+    device: &'a Device,
     toeplitz: Toeplitz,
-    hash_types: HashTypes,
-    right: Verifier,
-    wrong_key: Verifier,
-    wrong_table: Verifier,
+    rule: Rule,
+    /// Of the rule, of a wrong key, of a wrong table.
+    verifiers: [Verifier; 3],
     /// What the receiver had counted before.
     before: (u64, u64),
-    device: &'a Device,
-    round: &'a NicRound,
     /// Frames by queue, the CPU named and the CPU seen.
     cpus: BTreeMap<(Option<u16>, Option<u32>, u32), u64>,
     report: RoundReport,
 }
 
 impl<'a> Heard<'a> {
-    fn new(
-        round: &'a NicRound,
-        device: &'a Device,
-        inventory: &'a Inventory,
-        receiver: &HeadReceiver,
-    ) -> Self {
+    fn new(round: &NicRound, device: &'a Device, inventory: &'a Inventory, receiver: &HeadReceiver) -> Self {
         let mut entries_by_queue = vec![0; round.table.buckets()];
         for bucket in round.table.entries() {
             entries_by_queue[bucket.index()] += 1;
         }
+        let rules = [round.rule(), round.wrong_key(), round.wrong_table()];
         Self {
             inventory,
-            toeplitz: Toeplitz::new(&round.key),
-            hash_types: round.rule().hash_types,
-            right: Verifier::new(&round.rule()),
-            wrong_key: Verifier::new(&round.wrong_key()),
-            wrong_table: Verifier::new(&round.wrong_table()),
-            before: (receiver.too_short(), receiver.incomplete()),
             device,
-            round,
+            toeplitz: Toeplitz::new(&round.key),
+            verifiers: rules.each_ref().map(Verifier::new),
+            rule: round.rule(),
+            before: (receiver.too_short(), receiver.incomplete()),
             cpus: BTreeMap::new(),
             report: RoundReport {
                 key: round.key.to_string(),
@@ -202,10 +182,6 @@ impl<'a> Heard<'a> {
         }
     }
 
-    fn frames(&self) -> u64 {
-        self.report.frames
-    }
-
     /// Takes a frame. Those that are not the experiment's carry no IP between documentation networks, and are passed over.
     fn hear(&mut self, head: &[u8; HEAD_BYTES], received: ReceivedHead) {
         if Signal::read(head).is_some() {
@@ -213,7 +189,7 @@ impl<'a> Heard<'a> {
         }
         let Some((dissection, input)) = Dissection::of(head)
             .ok()
-            .and_then(|dissection| Some((dissection, dissection.rss_input(self.hash_types)?)))
+            .and_then(|dissection| Some((dissection, dissection.rss_input(self.rule.hash_types)?)))
         else {
             return;
         };
@@ -222,22 +198,20 @@ impl<'a> Heard<'a> {
             queue: received.queue.map(Queue),
             sequence: None,
         };
-        for verifier in [&mut self.right, &mut self.wrong_key, &mut self.wrong_table] {
+        for verifier in &mut self.verifiers {
             verifier.frame(head, observed);
         }
         let report = &mut self.report;
         report.frames += 1;
         report.without_hash += u64::from(received.hash == 0);
         let hash = self.toeplitz.hash_input(input.as_bytes());
-        let of_type = report
-            .types
-            .entry(input.hash_type().name().to_owned())
-            .or_default();
+        let name = input.hash_type().name().to_owned();
+        let of_type = report.types.entry(name).or_default();
         of_type.frames += 1;
         of_type.right_hash += u64::from(received.hash == hash);
         if let Some(queue) = received.queue {
             *report.frames_by_queue.entry(queue).or_default() += 1;
-            of_type.right_queue += u64::from(Queue(queue).serves(self.round.table.bucket(hash)));
+            of_type.right_queue += u64::from(Queue(queue).serves(self.rule.table.bucket(hash)));
         }
         let named = explained_cpu(self.inventory, self.device, &dissection);
         let seen = u32::from(received.cpu);
@@ -246,52 +220,48 @@ impl<'a> Heard<'a> {
     }
 
     /// The verifier's counts have to agree with those by type, or one of the two is wrong.
-    fn report(mut self, receiver: &HeadReceiver) -> RoundReport {
-        let right = self.right.report();
-        let counted: u64 = self
-            .report
-            .types
-            .values()
-            .map(|of_type| of_type.right_queue)
-            .sum();
-        if right.frames - right.misplaced != counted {
-            self.report.types.clear();
-        }
-        let caught = |verifier: &Verifier| {
-            let report = verifier.report();
-            Caught {
-                misplaced: report.misplaced,
-                right_hash: report.buckets.iter().filter_map(|bucket| bucket.right_hash).sum(),
-            }
+    fn report(self, receiver: &HeadReceiver) -> RoundReport {
+        let [right, wrong_key, wrong_table] = self.verifiers.each_ref().map(Verifier::report);
+        let caught = |report: &verify::Report| Caught {
+            misplaced: report.misplaced,
+            right_hash: report.buckets.iter().filter_map(|bucket| bucket.right_hash).sum(),
         };
-        self.report.wrong_key = caught(&self.wrong_key);
-        self.report.wrong_table = caught(&self.wrong_table);
-        let cpus = self.cpus.iter().map(|((queue, named, seen), frames)| CpuReport {
-            queue: *queue,
-            named: *named,
-            seen: *seen,
-            frames: *frames,
-        });
-        self.report.cpus = cpus.collect();
-        self.report.too_short = receiver.too_short() - self.before.0;
-        self.report.incomplete = receiver.incomplete().saturating_sub(self.before.1);
-        self.report
+        let cpus = self
+            .cpus
+            .into_iter()
+            .map(|((queue, named, seen), frames)| CpuReport {
+                queue,
+                named,
+                seen,
+                frames,
+            });
+        let (too_short, incomplete) = self.before;
+        let mut report = RoundReport {
+            wrong_key: caught(&wrong_key),
+            wrong_table: caught(&wrong_table),
+            cpus: cpus.collect(),
+            too_short: receiver.too_short() - too_short,
+            incomplete: receiver.incomplete().saturating_sub(incomplete),
+            ..self.report
+        };
+        let counted: u64 = report.types.values().map(|of_type| of_type.right_queue).sum();
+        if right.frames - right.misplaced != counted {
+            report.types.clear();
+        }
+        report
     }
 }
 
 /// Whether the device says of itself what it was set to.
 fn reads_back(round: &NicRound, device: &Device) -> bool {
-    let Some(rss) = &device.rss.value else {
+    let (Some(rss), Some(set)) = (&device.rss.value, &device.fields.value) else {
         return false;
-    };
-    let told = device.fields.value.as_ref();
-    let same = |(flow_type, fields): (FlowType, &[Field])| {
-        told.and_then(|told| told.get(&flow_type))
-            .is_some_and(|told| told == fields)
     };
     rss.key().as_ref() == Ok(&round.key)
         && rss.table().as_ref() == Ok(&round.table)
-        && fields(round).into_iter().all(same)
+        && fields(round)
+            .iter()
+            .all(|(flow_type, fields)| set.get(flow_type).is_some_and(|set| set == fields))
 }
 
 /// The CPU that `explain` names for a frame.

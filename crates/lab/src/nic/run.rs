@@ -6,84 +6,37 @@ use super::plan::NicPlan;
 use super::traffic;
 use crate::child;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::LabError;
 use crate::experiment::{Experiment, Trying};
-use corelane_guest::{GuestError, GuestParts, boot};
-use corelane_host::HostError;
-use corelane_host::bed::{Bed, BedError, BedPlan};
-use corelane_link::LinkError;
+use corelane_guest::{GuestParts, GuestPlan, boot};
+use corelane_host::bed::{Bed, BedPlan};
 use serde_json::Value;
-use std::io;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thiserror::Error;
-
-/// Why the experiment could not be carried out.
-#[derive(Debug, Error)]
-pub enum NicError {
-    /// A part of the guest is missing, or it did not end well.
-    #[error(transparent)]
-    Guest(#[from] GuestError),
-    /// There is no namespace for the tap.
-    #[error(transparent)]
-    Bed(#[from] BedError),
-    /// The tap could not be switched on.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// Frames could not be sent.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// A thread or the emulator could not be started.
-    #[error("{program}: {error}")]
-    Emulator {
-        /// What was to be started.
-        program: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The plan does not serialise.
-    #[error("the plan cannot be written: {0}")]
-    Plan(#[from] serde_json::Error),
-    /// The guest ended, or never spoke.
-    #[error("the guest ended before all frames were sent")]
-    Silent,
-    /// The guest's side failed, in its own words.
-    #[error("the guest's probe failed: {0}")]
-    Probe(String),
-}
 
 /// The experiment: each model of device is a step, tried once.
 pub struct NicProof {
-    plan: NicPlan,
+    /// What is set and sent.
+    pub plan: NicPlan,
     /// Where the guest's kernel is looked for.
-    kernel_directories: Vec<PathBuf>,
+    pub kernel_directories: Vec<PathBuf>,
     /// This program, which is its own probe in the guest.
-    program: PathBuf,
-    facts: RunFacts,
-}
-
-impl NicProof {
-    /// A proof that has not begun.
-    #[must_use]
-    pub fn new(plan: NicPlan, kernel_directories: Vec<PathBuf>, program: PathBuf, facts: RunFacts) -> Self {
-        Self {
-            plan,
-            kernel_directories,
-            program,
-            facts,
-        }
-    }
+    pub program: PathBuf,
+    /// What its document says of the run.
+    pub facts: RunFacts,
 }
 
 impl Experiment for NicProof {
     type Document = NicReport;
-    type Error = NicError;
+    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, NicError> {
+    fn plan(&self) -> Result<Value, LabError> {
         Ok(as_json(&self.plan))
     }
 
-    fn begin(&mut self) -> Result<NicReport, NicError> {
+    fn begin(&mut self) -> Result<NicReport, LabError> {
         GuestParts::find(&self.kernel_directories)?;
         Ok(NicReport {
             head: Head::new(SCHEMA, &self.facts, None),
@@ -100,7 +53,7 @@ impl Experiment for NicProof {
         MODELS[step].name.to_owned()
     }
 
-    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> Result<TrialStatus, NicError> {
+    fn trial(&mut self, trying: &mut Trying<'_>, report: &mut NicReport) -> Result<TrialStatus, LabError> {
         let model = MODELS[trying.turn.step];
         let parts = GuestParts::find(&self.kernel_directories)?;
         report
@@ -110,8 +63,7 @@ impl Experiment for NicProof {
                 Err(reason) => ModelReport {
                     model: model.name.to_owned(),
                     skipped: Some(reason),
-                    probed: None,
-                    took_seconds: None,
+                    ..ModelReport::default()
                 },
             });
         Ok(TrialStatus::Valid)
@@ -126,10 +78,10 @@ impl Experiment for NicProof {
 
 fn probe_model(
     model: Model,
-    guest: &corelane_guest::GuestPlan,
+    guest: &GuestPlan,
     parts: &GuestParts,
     plan: &NicPlan,
-) -> Result<ModelReport, NicError> {
+) -> Result<ModelReport, LabError> {
     // Any addresses do: nothing of the bed is used but that its namespaces are its own and silent.
     let mut bed_plan = BedPlan::new(
         [198, 51, 100, 1].into(),
@@ -138,42 +90,40 @@ fn probe_model(
     bed_plan.loopback_ok = false;
     let bed = Bed::build(&bed_plan)?;
     let over = Arc::new(AtomicBool::new(false));
-    let spawned = |error| NicError::Emulator {
-        program: parts.qemu.clone(),
-        error,
-    };
     let booting = {
-        let (guest, parts, over) = (guest.clone(), parts.clone(), Arc::clone(&over));
+        let (guest, own_parts, over) = (guest.clone(), parts.clone(), Arc::clone(&over));
         let run = move || {
-            let booted = boot(&guest, &parts);
+            let booted = boot(&guest, &own_parts);
             over.store(true, Ordering::Release);
             booted
         };
-        bed.server.spawn(run).map_err(spawned)?
+        let started = bed.server.spawn(run);
+        started.map_err(|error| LabError::Failed(format!("{}: {error}", parts.qemu.display())))?
     };
-    let sending = {
-        let (plan, over) = (plan.clone(), Arc::clone(&over));
-        let run = move || traffic::send(&plan, TAP, &|| over.load(Ordering::Acquire));
-        bed.server.spawn(run).map_err(spawned)?
+    let sent = {
+        let plan = plan.clone();
+        bed.server
+            .run(move || traffic::send(&plan, TAP, &|| over.load(Ordering::Acquire)))
     };
-    let sent = sending
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    let booted = booting
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let booted = booting.join().unwrap_or_else(|panic| resume_unwind(panic));
     // What the guest says of itself is nearer to the cause than that nothing more could be sent.
     let booted = booted?;
-    let probed = child::last_probed(&booted.output)
-        .map_err(|reason| NicError::Probe(format!("{reason}\n{}", booted.output.trim())))?;
-    let mut probed: NicProbed = serde_json::from_value(probed)?;
+    let failed = |reason: String| {
+        LabError::Failed(format!(
+            "the guest's probe failed: {reason}\n{}",
+            booted.output.trim()
+        ))
+    };
+    let report = child::last_report(&booted.output).map_err(failed)?;
+    let probed = serde_json::from_value(report).map_err(|error| failed(error.to_string()));
+    let mut probed: NicProbed = probed?;
     for (round, sent) in probed.rounds.iter_mut().zip(sent?) {
         round.sent = sent;
     }
     Ok(ModelReport {
         model: model.name.to_owned(),
-        skipped: None,
         probed: Some(probed),
         took_seconds: Some(booted.took.as_secs_f64()),
+        ..ModelReport::default()
     })
 }

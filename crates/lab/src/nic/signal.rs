@@ -1,8 +1,10 @@
 //! How the two sides agree where they are: frames of an ethertype for local experiments, which no device hashes.
 //!
-//! The guest tells the round it is ready for and how many frames it has seen in it; the host tells which round comes next.
+//! The guest reports the round it is ready for and how many frames it has seen in it; the host names the round that comes next.
 
 use super::frames::{GUEST, HOST};
+use corelane_link::packet_socket::{self, Fanout, PacketLink, PacketOptions};
+use corelane_link::{FrameLayout, LinkError};
 use corelane_worker::received::LEAST_FRAME_BYTES;
 
 /// Local Experimental Ethertype 1 (IEEE 802-2014, section 9.2.3).
@@ -11,13 +13,24 @@ const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 /// Begins what is ours.
 const MAGIC: &[u8; 8] = b"corelane";
 
-/// What one side tells the other.
+/// What one side signals to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Signal {
     /// From the guest: the round that its device is set for. From the host: the round to set it for; one past the last ends.
     pub(super) round: u32,
     /// From the guest: frames seen in this round.
     pub(super) seen: u32,
+}
+
+/// Opens the socket by which a side sends frames and signals, and hears signals.
+pub(super) fn open(device: &str) -> Result<PacketLink, LinkError> {
+    let one = PacketOptions {
+        queues: 1,
+        fanout: Fanout::default(),
+        layout: FrameLayout::default(),
+        promiscuous: false,
+    };
+    Ok(packet_socket::open(device, &one)?.swap_remove(0))
 }
 
 impl Signal {

@@ -3,11 +3,11 @@
 
 use super::frames;
 use super::plan::NicPlan;
-use super::run::NicError;
-use super::signal::Signal;
+use super::signal::{self, Signal};
+use crate::error::LabError;
 use corelane_host::bed::switch_on;
-use corelane_link::packet_socket::{self, Fanout, PacketLink, PacketOptions};
-use corelane_link::{FrameLayout, Link};
+use corelane_link::Link;
+use corelane_link::packet_socket::PacketLink;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,11 @@ const BATCH_LIMIT: Duration = Duration::from_secs(3);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Waits for the tap, then sends all rounds, and tells the guest to end. Returns how many frames were sent in each round that
+/// Waits for the tap, then sends all rounds, and orders the guest to end. Returns how many frames were sent in each round that
 /// counts.
 ///
 /// `over` says when the guest has ended, so that nobody waits for it.
-pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result<Vec<u64>, NicError> {
+pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result<Vec<u64>, LabError> {
     let mut link = open(tap, over)?;
     let mut sent = Vec::new();
     let stages = plan.stages();
@@ -50,30 +50,26 @@ pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result
         }
     }
     let last = stages.len() as u32;
-    // The tap goes with the emulator, which ends on its own once it was told.
-    while !over() && tell(&mut link, last).is_ok() {
+    // The tap goes with the emulator, which ends on its own once it was ordered to.
+    while !over() && send_signal(&mut link, last).is_ok() {
         thread::sleep(LOOK * 10);
     }
     Ok(sent)
 }
 
+fn silent() -> LabError {
+    LabError::Failed("the guest ended before all frames were sent".to_owned())
+}
+
 /// Opens the tap once the emulator has made it.
-fn open(tap: &str, over: &dyn Fn() -> bool) -> Result<PacketLink, NicError> {
-    let options = PacketOptions {
-        queues: 1,
-        fanout: Fanout::default(),
-        layout: FrameLayout::default(),
-        promiscuous: false,
-    };
-    loop {
-        match switch_on(tap) {
-            Ok(()) => break,
-            Err(error) if over() => return Err(error.into()),
-            Err(_) => thread::sleep(LOOK * 5),
+fn open(tap: &str, over: &dyn Fn() -> bool) -> Result<PacketLink, LabError> {
+    while let Err(error) = switch_on(tap) {
+        if over() {
+            return Err(error.into());
         }
+        thread::sleep(LOOK * 5);
     }
-    let opened = packet_socket::open(tap, &options)?;
-    opened.into_iter().next().ok_or(NicError::Silent)
+    Ok(signal::open(tap)?)
 }
 
 /// Waits for a signal of the guest; asks for a round again and again where one is named. Without a limit it waits until the
@@ -84,34 +80,31 @@ fn await_signal(
     limit: Option<Duration>,
     wanted: &dyn Fn(&Signal) -> bool,
     over: &dyn Fn() -> bool,
-) -> Result<(), NicError> {
+) -> Result<(), LabError> {
     let started = Instant::now();
     let mut asked = None;
     loop {
         let burst = link.receive(1024)?;
-        if burst
+        let heard = burst
             .iter()
             .filter_map(Signal::read)
-            .any(|signal| wanted(&signal))
-        {
-            return Ok(());
-        }
-        if limit.is_some_and(|limit| started.elapsed() > limit) {
+            .any(|signal| wanted(&signal));
+        if heard || limit.is_some_and(|limit| started.elapsed() > limit) {
             return Ok(());
         }
         if over() {
-            return Err(NicError::Silent);
+            return Err(silent());
         }
         let due = asked.is_none_or(|at: Instant| at.elapsed() > LOOK * 25);
         if let Some(round) = ask.filter(|_| due) {
-            tell(link, round)?;
+            send_signal(link, round)?;
             asked = Some(Instant::now());
         }
         thread::sleep(LOOK);
     }
 }
 
-fn tell(link: &mut PacketLink, round: u32) -> Result<(), NicError> {
+fn send_signal(link: &mut PacketLink, round: u32) -> Result<(), LabError> {
     let signal = Signal { round, seen: 0 };
     link.send([&signal.frame(true)[..]].into_iter())?;
     link.check()?;

@@ -1,8 +1,9 @@
 //! What `lab rebalance` tells: phases, decisions, and the verdict as a pure function of them.
 
 use super::Request;
-use crate::document::{Document, Head};
-use corelane_measure::statistics::median;
+use crate::document::{Head, document};
+use crate::named::Named;
+use corelane_measure::statistics::{median, ratio};
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCounts;
 use serde::{Deserialize, Serialize};
@@ -26,19 +27,7 @@ pub struct Rebalancing {
     pub verdict: Option<Verdict>,
 }
 
-impl Document for Rebalancing {
-    fn reads(schema: &str) -> bool {
-        schema == SCHEMA
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-}
+document!(Rebalancing, [SCHEMA]);
 
 /// Which phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -54,17 +43,14 @@ pub enum PhaseName {
     After,
 }
 
-impl PhaseName {
-    /// As the document names it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            PhaseName::Static => "static",
-            PhaseName::Before => "before",
-            PhaseName::During => "during",
-            PhaseName::After => "after",
-        }
-    }
+impl Named for PhaseName {
+    const WHAT: &'static str = "phase";
+    const NAMES: &'static [(Self, &'static str)] = &[
+        (Self::Static, "static"),
+        (Self::Before, "before"),
+        (Self::During, "during"),
+        (Self::After, "after"),
+    ];
 }
 
 /// What was measured in one phase. Numbers are datagrams unless said otherwise.
@@ -139,10 +125,8 @@ pub(super) fn entry_loads(counts: &FlowCounts, entries: usize) -> Vec<u64> {
 pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
     let of = |name: PhaseName| rebalancing.phases.iter().filter(move |phase| phase.name == name);
     let lost = |name: PhaseName| {
-        let (lost, sent) = of(name).fold((0, 0), |(lost, sent), phase| {
-            (lost + phase.lost, sent + phase.sent)
-        });
-        (sent > 0).then(|| 1e6 * lost as f64 / sent as f64)
+        let count = |count: fn(&Phase) -> u64| of(name).map(count).sum::<u64>() as f64;
+        ratio(1e6 * count(|phase| phase.lost), count(|phase| phase.sent))
     };
     let fullest = |name: PhaseName| {
         let of_phases = of(name).filter_map(|phase| phase.fullest_over_mean);
@@ -151,6 +135,7 @@ pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
     let (static_lost, during_lost) = (lost(PhaseName::Static)?, lost(PhaseName::During)?);
     let decided = rebalancing.decisions.iter();
     let over_best = decided.map(|decided| decided.fullest_after as f64 / decided.bound.max(1) as f64);
+    let changes = of(PhaseName::During).map(|phase| phase.changes_a_minute);
     Some(Verdict {
         static_lost_per_million: static_lost,
         during_lost_per_million: during_lost,
@@ -158,8 +143,6 @@ pub(super) fn verdict(rebalancing: &Rebalancing) -> Option<Verdict> {
         static_fullest_over_mean: fullest(PhaseName::Static)?,
         after_fullest_over_mean: fullest(PhaseName::After)?,
         decided_over_best: over_best.fold(0.0, f64::max),
-        changes_a_minute: of(PhaseName::During)
-            .map(|phase| phase.changes_a_minute)
-            .fold(f64::INFINITY, f64::min),
+        changes_a_minute: changes.fold(f64::INFINITY, f64::min),
     })
 }

@@ -1,6 +1,7 @@
 //! A flow an entry, and how much each sends: a steering and a seed enter; what the generator is to do leaves.
 
-use super::{RebalanceError, Request};
+use super::Request;
+use crate::error::{LabError, Refusal};
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Lease, PlannedWorker, Ports};
 use corelane_load::udp::Skew;
@@ -22,7 +23,7 @@ const BATCH: usize = 64;
 const LOSS_TIMEOUT_S: f64 = 2.0;
 
 /// What the generator is to send to `server` in round `round`.
-pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> Result<UdpPlan, RebalanceError> {
+pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> Result<UdpPlan, LabError> {
     let entries = request.steering.table.size();
     // Every entry a bucket: the planner then names a port an entry.
     let by_entry = Steering {
@@ -32,10 +33,12 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: u32) -> Result<
     };
     let planned = plan::ports(&by_entry, request.client.into(), server, PORTS, Some(1))?;
     if let Some(entry) = planned.unreached.first() {
-        return Err(RebalanceError::Entry {
-            client: request.client,
-            entry: entry.index(),
-        });
+        let (client, entry) = (request.client, entry.index());
+        let reason = format!(
+            "no source port of {client} lands on entry {entry}: the key does not reach the whole table (corelane key \
+             audit)"
+        );
+        return Err(Refusal::new("--key", reason).into());
     }
     let mut weights: Vec<f64> = (1..=entries)
         .map(|rank| (rank as f64).powf(-request.exponent))

@@ -14,13 +14,12 @@ mod phase;
 pub use document::{Phase, PhaseName, Rebalancing, SCHEMA, Verdict};
 pub use flows::PAYLOAD_BYTES;
 
-use crate::child::ChildError;
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::{LabError, Refusal};
 use crate::experiment::{Experiment, Trying};
 use corelane_host::bed::Bed;
-use corelane_rss::balance::{self, BalanceError, Options};
-use corelane_rss::plan::PlanError;
-use corelane_rss::{Steering, TableError};
+use corelane_rss::Steering;
+use corelane_rss::balance::{self, Options};
 use document::{entry_loads, verdict};
 use phase::{Bench, Changes};
 use serde::{Deserialize, Serialize};
@@ -28,7 +27,6 @@ use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thiserror::Error;
 
 /// What to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -68,76 +66,39 @@ pub struct Rebalance {
     pub facts: RunFacts,
 }
 
-/// Why the experiment could not be carried out.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum RebalanceError {
-    /// Nothing to balance.
-    #[error("one bucket cannot be rebalanced: give two or more (--buckets)")]
-    OneBucket,
-    /// A server or generator failed.
-    #[error(transparent)]
-    Child(#[from] ChildError),
-    /// An entry without a source port.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// An entry that no source port reaches.
-    #[error(
-        "no source port of {client} lands on entry {entry}: the key does not reach the whole table (corelane key audit)"
-    )]
-    Entry {
-        /// Where flows come from.
-        client: Ipv4Addr,
-        /// The entry.
-        entry: usize,
-    },
-    /// No table to plan with.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// The loads cannot be balanced.
-    #[error(transparent)]
-    Balance(#[from] BalanceError),
-}
-
 impl Rebalance {
-    /// A server that keeps its table.
-    fn control(&self, round: u32, interrupt: &AtomicBool) -> Result<Phase, RebalanceError> {
-        Bench::start(self, round)?.phase(PhaseName::Static, Changes::None, interrupt)
-    }
-
     /// Before, during and after, on one server.
     fn rebalanced(
         &self,
         round: u32,
         interrupt: &AtomicBool,
         rebalancing: &mut Rebalancing,
-    ) -> Result<(), RebalanceError> {
+    ) -> Result<(), LabError> {
         let request = &self.request;
+        let table = &request.steering.table;
         let mut bench = Bench::start(self, round)?;
-        let before = bench.phase(PhaseName::Before, Changes::None, interrupt)?;
-        let loads = entry_loads(&bench.flow_counts()?, request.steering.table.size());
+        let before = bench.phase(PhaseName::Before, None, interrupt)?;
+        let loads = entry_loads(&bench.server.flows()?, table.size());
         let options = Options {
-            buckets: request.steering.table.buckets(),
+            buckets: table.buckets(),
             tolerance: request.tolerance,
         };
-        let decided = balance::rebalance(&request.steering.table, &loads, options)?;
+        let decided = balance::rebalance(table, &loads, options)?;
         let levelled = decided.table.clone();
         rebalancing.decisions.push(decided);
         rebalancing.phases.push(before);
         if interrupt.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let changes = Changes::Between {
-            tables: [levelled.clone(), request.steering.table.clone()],
+        let changes = Changes {
+            tables: [levelled.clone(), table.clone()],
             a_minute: request.changes_a_minute,
         };
-        rebalancing
-            .phases
-            .push(bench.phase(PhaseName::During, changes, interrupt)?);
-        bench.change(levelled)?;
-        rebalancing
-            .phases
-            .push(bench.phase(PhaseName::After, Changes::None, interrupt)?);
+        let during = bench.phase(PhaseName::During, Some(changes), interrupt)?;
+        rebalancing.phases.push(during);
+        bench.server.change_table(levelled)?;
+        let after = bench.phase(PhaseName::After, None, interrupt)?;
+        rebalancing.phases.push(after);
         Ok(())
     }
 }
@@ -148,16 +109,20 @@ const STEPS: usize = 2;
 
 impl Experiment for Rebalance {
     type Document = Rebalancing;
-    type Error = RebalanceError;
+    type Error = LabError;
 
-    fn plan(&self) -> Result<Value, RebalanceError> {
+    fn plan(&self) -> Result<Value, LabError> {
         match self.request.steering.table.buckets() {
-            0 | 1 => Err(RebalanceError::OneBucket),
+            0 | 1 => Err(Refusal::new(
+                "--buckets",
+                "one bucket cannot be rebalanced: give two or more (--buckets)",
+            )
+            .into()),
             _ => Ok(as_json(&self.request)),
         }
     }
 
-    fn begin(&mut self) -> Result<Rebalancing, RebalanceError> {
+    fn begin(&mut self) -> Result<Rebalancing, LabError> {
         self.plan()?;
         Ok(Rebalancing {
             head: Head::new(SCHEMA, &self.facts, Some(&self.bed)),
@@ -173,22 +138,18 @@ impl Experiment for Rebalance {
     }
 
     fn title(&self, step: usize, _: &Self::Document) -> String {
-        let title = if step == CONTROL {
-            "static"
-        } else {
-            "before, during, after"
-        };
-        title.to_owned()
+        ["static", "before, during, after"][step].to_owned()
     }
 
     fn trial(
         &mut self,
         trying: &mut Trying<'_>,
         rebalancing: &mut Rebalancing,
-    ) -> Result<TrialStatus, RebalanceError> {
+    ) -> Result<TrialStatus, LabError> {
         let round = trying.turn.round as u32;
         if trying.turn.step == CONTROL {
-            rebalancing.phases.push(self.control(round, trying.interrupt)?);
+            let control = Bench::start(self, round)?.phase(PhaseName::Static, None, trying.interrupt)?;
+            rebalancing.phases.push(control);
         } else {
             self.rebalanced(round, trying.interrupt, rebalancing)?;
         }

@@ -1,12 +1,14 @@
 //! A run as people read it: every phase, what was decided, and what it comes to.
 
 use super::document::{Phase, Rebalancing, Verdict};
+use crate::columns::{count, number};
+use crate::named::Named;
 use corelane_measure::metric::Show;
-use corelane_measure::quantity::{self, count, fixed};
+use corelane_measure::quantity::{self, fixed};
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
 use corelane_report::reading::{Reading, table};
-use corelane_report::table::{Cell, Column, Table};
+use corelane_report::table::{Column, Table};
 
 /// How far above the best possible assignment the fullest bucket may be decided to stay.
 const MOST_OVER_BEST: f64 = 1.05;
@@ -19,7 +21,7 @@ impl Rendered for Rebalancing {
             Some(verdict) => format!(
                 "{} lost a million under {} changes a minute, {} without",
                 fixed(verdict.during_lost_per_million, 1),
-                count(verdict.changes_a_minute as u64),
+                quantity::count(verdict.changes_a_minute as u64),
                 fixed(verdict.static_lost_per_million, 1)
             ),
             None => "ended early: no verdict".to_owned(),
@@ -44,65 +46,60 @@ impl Rendered for Rebalancing {
     }
 
     fn table(&self) -> Table {
-        let number = |header: &str, of: fn(&Phase) -> u64| {
-            Reading::new(Column::right(header), move |phase: &Phase| Cell::count(of(phase)))
-        };
-        let changes = |phase: &Phase| {
-            let changing = (phase.table_changes > 0).then(|| phase.changes_a_minute.trunc());
-            Cell::number(changing, Show::Count)
-        };
+        let changes = |phase: &Phase| (phase.table_changes > 0).then(|| phase.changes_a_minute.trunc());
+        let fullest = Column::right("fullest").unit("of mean").key("fullest_over_mean");
+        let p99 = Column::right("p99").unit("\u{b5}s").key("round_trip_p99_us");
+        let a_minute = Column::right("changes").unit("/min").key("changes_a_minute");
+        let buckets = Column::left("buckets")
+            .unit("%")
+            .key("bucket_shares")
+            .may_shrink();
         let readings = [
-            number("round", |phase| u64::from(phase.round) + 1),
-            Reading::new(Column::left("phase"), |phase: &Phase| {
-                phase.name.name().to_owned()
+            count("round", "round", |phase: &Phase| u64::from(phase.round) + 1),
+            Reading::new(Column::left("phase").key("name"), |phase: &Phase| {
+                phase.name.name()
             }),
-            number("sent", |phase| phase.sent),
-            number("returned", |phase| phase.returned).wide(),
-            number("lost", |phase| phase.lost),
-            number("refused", |phase| phase.refused).wide(),
-            number("reordered", |phase| phase.reordered).wide(),
-            Reading::new(Column::right("fullest").unit("of mean"), |phase: &Phase| {
-                Cell::number(phase.fullest_over_mean, Show::Fixed(3))
-            }),
-            Reading::new(Column::right("p99").unit("\u{b5}s"), |phase: &Phase| {
-                Cell::number(phase.round_trip_p99_us, Show::Fixed(0))
-            }),
-            Reading::new(Column::right("changes").unit("/min"), changes),
-            number("moved", |phase| phase.entries_moved),
-            Reading::new(Column::left("buckets").unit("%").may_shrink(), shares),
+            count("sent", "sent", |phase: &Phase| phase.sent),
+            count("returned", "returned", |phase: &Phase| phase.returned).wide(),
+            count("lost", "lost", |phase: &Phase| phase.lost),
+            count("refused", "refused", |phase: &Phase| phase.refused).wide(),
+            count("reordered", "reordered", |phase: &Phase| phase.reordered).wide(),
+            number(fullest, Show::Fixed(3), |phase: &Phase| phase.fullest_over_mean),
+            number(p99, Show::Fixed(0), |phase: &Phase| phase.round_trip_p99_us),
+            number(a_minute, Show::Count, changes),
+            count("moved", "entries_moved", |phase: &Phase| phase.entries_moved),
+            Reading::new(buckets, shares),
         ];
         table(readings, &self.phases)
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let of = |read: fn(&Verdict) -> f64| self.verdict.as_ref().map(read);
-        let figure = |name, show, about| Figure { name, show, about };
-        vec![
+        type Read = fn(&Verdict) -> f64;
+        let figures: [(&str, usize, &str, Read); 3] = [
             (
-                figure(
-                    "during_lost_per_million",
-                    Show::Fixed(1),
-                    "Lost while the table changed, a million sent.",
-                ),
-                of(|verdict| verdict.during_lost_per_million),
+                "during_lost_per_million",
+                1,
+                "Lost while the table changed, a million sent.",
+                |verdict| verdict.during_lost_per_million,
             ),
             (
-                figure(
-                    "after_fullest_over_mean",
-                    Show::Fixed(3),
-                    "The fullest bucket over the mean after rebalancing.",
-                ),
-                of(|verdict| verdict.after_fullest_over_mean),
+                "after_fullest_over_mean",
+                3,
+                "The fullest bucket over the mean after rebalancing.",
+                |verdict| verdict.after_fullest_over_mean,
             ),
             (
-                figure(
-                    "decided_over_best",
-                    Show::Fixed(3),
-                    "The fullest bucket decided over the best possible.",
-                ),
-                of(|verdict| verdict.decided_over_best),
+                "decided_over_best",
+                3,
+                "The fullest bucket decided over the best possible.",
+                |verdict| verdict.decided_over_best,
             ),
-        ]
+        ];
+        let figure = |(name, decimals, about, read): (_, _, _, Read)| {
+            let show = Show::Fixed(decimals);
+            (Figure { name, show, about }, self.verdict.as_ref().map(read))
+        };
+        figures.map(figure).into()
     }
 
     fn proved(&self) -> Result<(), String> {

@@ -1,11 +1,13 @@
 //! One phase: a server that runs and a load enter; what each bucket saw, what was lost and what was changed meanwhile leaves.
 
 use super::document::{Phase, PhaseName};
-use super::{Rebalance, RebalanceError, flows};
+use super::{Rebalance, flows};
 use crate::child::{LoadProcess, ServerProcess};
-use corelane_load::udp::{UdpLoad, UdpLoaded};
+use crate::error::LabError;
+use corelane_load::udp::UdpLoad;
+use corelane_measure::statistics::ratio;
 use corelane_rss::IndirectionTable;
-use corelane_serve::udp::{FlowCounts, UdpPlan, UdpServed, UdpServer};
+use corelane_serve::udp::{BucketServed, UdpPlan, UdpServed, UdpServer};
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,26 +24,21 @@ const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 /// wait.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// What is done to the table during a phase.
-pub(super) enum Changes {
-    /// Nothing.
-    None,
-    /// One table and the other in turn.
-    Between {
-        tables: [IndirectionTable; 2],
-        a_minute: u32,
-    },
+/// What is done to the table during a phase: one table and the other in turn.
+pub(super) struct Changes {
+    pub(super) tables: [IndirectionTable; 2],
+    pub(super) a_minute: u32,
 }
 
 /// A server, and the load that it is measured under.
 pub(super) struct Bench<'a> {
     experiment: &'a Rebalance,
     round: u32,
-    server: ServerProcess<UdpServer>,
+    pub(super) server: ServerProcess<UdpServer>,
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn start(experiment: &'a Rebalance, round: u32) -> Result<Bench<'a>, RebalanceError> {
+    pub(super) fn start(experiment: &'a Rebalance, round: u32) -> Result<Bench<'a>, LabError> {
         let side = &experiment.bed.server;
         let plan = UdpPlan {
             flows: true,
@@ -58,22 +55,12 @@ impl<'a> Bench<'a> {
         })
     }
 
-    pub(super) fn change(&mut self, table: IndirectionTable) -> Result<(), RebalanceError> {
-        self.server.change_table(table)?;
-        Ok(())
-    }
-
-    /// The datagrams so far by hash.
-    pub(super) fn flow_counts(&mut self) -> Result<FlowCounts, RebalanceError> {
-        Ok(self.server.flows()?)
-    }
-
     pub(super) fn phase(
         &mut self,
         name: PhaseName,
-        changes: Changes,
+        changes: Option<Changes>,
         interrupt: &AtomicBool,
-    ) -> Result<Phase, RebalanceError> {
+    ) -> Result<Phase, LabError> {
         let experiment = self.experiment;
         let load = flows::load(&experiment.request, self.server.ready().address, self.round)?;
         let generator = LoadProcess::<UdpLoad>::start(&experiment.program, &experiment.bed.client)?;
@@ -86,24 +73,43 @@ impl<'a> Bench<'a> {
                 sent.store(true, Ordering::Release);
                 loaded
             });
-            let moved = self.attend(&sent, &changes);
+            let moved = self.attend(&sent, changes.as_ref());
             let loaded = loading.join().unwrap_or_else(|panic| resume_unwind(panic));
-            Ok::<_, RebalanceError>((loaded?, moved?))
+            Ok::<_, LabError>((loaded?, moved?))
         })?;
         let seconds = started.elapsed().as_secs_f64();
         let after = self.settled(&before, loaded.total.returned)?;
-        let changed = after.steering.generation - before.steering.generation;
-        Ok(self.told(
+        let pairs = || after.buckets.iter().zip(&before.buckets);
+        let counted =
+            |of: fn(&BucketServed) -> u64| pairs().map(move |(after, before)| of(after) - of(before));
+        let bucket_datagrams: Vec<u64> = counted(|bucket| bucket.seen).collect();
+        let seen: u64 = bucket_datagrams.iter().sum();
+        let fullest = bucket_datagrams.iter().copied().max().unwrap_or(0) as f64;
+        let table_changes = after.steering.generation - before.steering.generation;
+        let (total, round_trip) = (loaded.total, loaded.round_trip);
+        Ok(Phase {
+            round: self.round,
             name,
-            (&before, &after),
-            &loaded,
-            (changed, entries_moved, seconds),
-        ))
+            sent: total.sent,
+            returned: total.returned,
+            lost: total.lost,
+            refused: total.refused.values().sum(),
+            reordered: total.reordered,
+            fullest_over_mean: ratio(fullest * bucket_datagrams.len() as f64, seen as f64),
+            bucket_datagrams,
+            steering_samples: counted(|bucket| bucket.steering_samples).sum(),
+            steering_right: counted(|bucket| bucket.steering_right).sum(),
+            table_changes,
+            entries_moved,
+            changes_a_minute: table_changes as f64 * 60.0 / seconds,
+            round_trip_p99_us: round_trip.map(|summary| summary.p99_ns as f64 / 1e3),
+            limited_by: loaded.limited_by,
+        })
     }
 
-    /// Changes the table on schedule until the last datagram is sent; tells how many entries moved in all.
-    fn attend(&mut self, sent: &AtomicBool, changes: &Changes) -> Result<u64, RebalanceError> {
-        let Changes::Between { tables, a_minute } = changes else {
+    /// Changes the table on schedule until the last datagram is sent; returns how many entries moved in all.
+    fn attend(&mut self, sent: &AtomicBool, changes: Option<&Changes>) -> Result<u64, LabError> {
+        let Some(Changes { tables, a_minute }) = changes else {
             return Ok(0);
         };
         let interval = Duration::from_secs(60) / *a_minute;
@@ -122,7 +128,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The server's counts once it has seen as much as was answered: workers publish theirs every so often.
-    fn settled(&mut self, before: &UdpServed, answered: u64) -> Result<UdpServed, RebalanceError> {
+    fn settled(&mut self, before: &UdpServed, answered: u64) -> Result<UdpServed, LabError> {
         let seen = |served: &UdpServed| served.buckets.iter().map(|bucket| bucket.seen).sum::<u64>();
         let waited = Instant::now();
         loop {
@@ -131,46 +137,6 @@ impl<'a> Bench<'a> {
                 return Ok(served);
             }
             thread::sleep(LOOK);
-        }
-    }
-
-    fn told(
-        &self,
-        name: PhaseName,
-        (before, after): (&UdpServed, &UdpServed),
-        loaded: &UdpLoaded,
-        (table_changes, entries_moved, seconds): (u64, u64, f64),
-    ) -> Phase {
-        let pairs = after.buckets.iter().zip(&before.buckets);
-        let seen: Vec<u64> = pairs
-            .clone()
-            .map(|(after, before)| after.seen - before.seen)
-            .collect();
-        let samples = |of: fn(&corelane_serve::udp::BucketServed) -> u64| -> u64 {
-            pairs.clone().map(|(after, before)| of(after) - of(before)).sum()
-        };
-        let total: u64 = seen.iter().sum();
-        let fullest = seen.iter().copied().max().unwrap_or(0);
-        Phase {
-            round: self.round,
-            name,
-            sent: loaded.total.sent,
-            returned: loaded.total.returned,
-            lost: loaded.total.lost,
-            refused: loaded.total.refused.values().sum(),
-            reordered: loaded.total.reordered,
-            fullest_over_mean: (total > 0).then(|| fullest as f64 * seen.len() as f64 / total as f64),
-            bucket_datagrams: seen,
-            steering_samples: samples(|bucket| bucket.steering_samples),
-            steering_right: samples(|bucket| bucket.steering_right),
-            table_changes,
-            entries_moved,
-            changes_a_minute: table_changes as f64 * 60.0 / seconds,
-            round_trip_p99_us: loaded
-                .round_trip
-                .as_ref()
-                .map(|summary| summary.p99_ns as f64 / 1e3),
-            limited_by: loaded.limited_by.clone(),
         }
     }
 }

@@ -4,7 +4,7 @@ use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
 use corelane_host::conditions::{self, Condition};
 use corelane_host::counters::{
-    ClockRate, ContextSwitches, CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics,
+    ClockRate, CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics,
 };
 use std::thread;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Spent {
         Ok(Self {
             server_process: ProcessCpu::read(server)?,
             generator_process: ProcessCpu::read(generator)?,
-            server_switches: ContextSwitches::read(server)?.total(),
+            server_switches: Switches::read(server)?,
             cpus: CpuTimes::read()?,
         })
     }

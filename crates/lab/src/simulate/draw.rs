@@ -1,7 +1,8 @@
 //! Flows drawn from a pool: a request and the number of a round enter; as many different tuples, with the datagrams that
 //! each sends, leave.
 
-use super::{MOST_CLIENTS, Request, SimulateError};
+use super::{MOST_CLIENTS, Request};
+use crate::error::Refusal;
 use corelane_rss::Tuple;
 use fastrand::Rng;
 use std::collections::HashSet;
@@ -26,14 +27,12 @@ pub struct Flow {
 ///
 /// # Errors
 /// When the pool is too small or too large, of another family than the server, or the sizes are not to be had.
-pub fn flows(request: &Request, round: u32) -> Result<Vec<Flow>, SimulateError> {
+pub fn flows(request: &Request, round: u32) -> Result<Vec<Flow>, Refusal> {
     let sources = Sources::of(request)?;
     if sources.len() < request.flows {
-        return Err(SimulateError::FewClients {
-            clients: sources.clients.len(),
-            ports: SOURCE_PORTS.len(),
-            flows: request.flows,
-        });
+        let (clients, ports, flows) = (sources.clients.len(), SOURCE_PORTS.len(), request.flows);
+        let wrong = format!("{clients} addresses with {ports} source ports each cannot make {flows} flows");
+        return Err(Refusal::new("--clients", format!("{wrong}: give a larger pool")));
     }
     let datagrams = request.sizes.share_out(request.datagrams, request.flows)?;
     let numbers = distinct(
@@ -42,7 +41,10 @@ pub fn flows(request: &Request, round: u32) -> Result<Vec<Flow>, SimulateError> 
         request.flows,
     );
     let flow = |(number, datagrams)| {
-        let tuple = Tuple::new(sources.get(number), request.server)?;
+        let tuple = Tuple::new(sources.get(number), request.server).map_err(|error| {
+            let reason = format!("the pool and the server are of different address families: {error}");
+            Refusal::new("--clients and --server", reason)
+        })?;
         Ok(Flow { tuple, datagrams })
     };
     numbers.into_iter().zip(datagrams).map(flow).collect()
@@ -56,10 +58,12 @@ struct Sources {
 }
 
 impl Sources {
-    fn of(request: &Request) -> Result<Self, SimulateError> {
+    fn of(request: &Request) -> Result<Self, Refusal> {
         let mut clients: Vec<IpAddr> = request.clients.addresses().take(MOST_CLIENTS + 1).collect();
         if clients.len() > MOST_CLIENTS {
-            return Err(SimulateError::ManyClients);
+            let wrong = format!("the pool has more than {MOST_CLIENTS} addresses");
+            let reason = format!("{wrong}: give a smaller one; a /12 of IPv4 is enough");
+            return Err(Refusal::new("--clients", reason));
         }
         clients.sort_unstable();
         clients.dedup();

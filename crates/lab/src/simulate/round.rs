@@ -1,8 +1,9 @@
 //! One round: its flows are hashed once; each table then shows how full its buckets are, and how full they need be.
 
+use super::Request;
 use super::document::{self, PerBucket, Trial};
 use super::draw::{Flow, Purpose, flows, generator};
-use super::{Request, SimulateError};
+use crate::error::Refusal;
 use corelane_rss::balance::{self, BalanceError, Options, bucket_loads};
 use corelane_rss::{IndirectionTable, Toeplitz};
 
@@ -23,7 +24,7 @@ pub(super) struct Outcome {
 }
 
 impl Round {
-    pub(super) fn draw(request: &Request, number: u32) -> Result<Self, SimulateError> {
+    pub(super) fn draw(request: &Request, number: u32) -> Result<Self, Refusal> {
         let flows = flows(request, number)?;
         let toeplitz = Toeplitz::new(&request.key);
         let mut entries = generator(request.seed, number, Purpose::Entries);
@@ -47,6 +48,7 @@ impl Round {
             table_size: table.size(),
             buckets,
             round: self.number,
+            datagrams: self.flows.iter().map(|flow| flow.datagrams).sum(),
             fullest_datagrams: rebalanced.fullest_before,
             random_fullest_datagrams: random.into_iter().max().unwrap_or(0),
             rebalanced_fullest_datagrams: rebalanced.fullest_after,

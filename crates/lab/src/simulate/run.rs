@@ -2,8 +2,9 @@
 
 use super::document::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
 use super::round::{Outcome, Round};
-use super::{MOST_BUCKETS, MOST_FLOWS, Request, SimulateError, verdict};
+use super::{MOST_BUCKETS, MOST_FLOWS, Request, verdict};
 use crate::document::{Head, RunFacts, TrialStatus, as_json};
+use crate::error::{Refusal, within};
 use crate::experiment::{Experiment, Trying};
 use corelane_rss::IndirectionTable;
 use serde_json::Value;
@@ -39,17 +40,14 @@ impl Simulation {
 
 impl Experiment for Simulation {
     type Document = SimulateReport;
-    type Error = SimulateError;
+    type Error = Refusal;
 
-    fn plan(&self) -> Result<Value, SimulateError> {
-        let (_, left_out) = tables(&self.request)?;
-        check(&self.request)?;
-        Ok(as_json(&plan(&self.request, left_out)))
+    fn plan(&self) -> Result<Value, Refusal> {
+        Ok(as_json(&planned(&self.request)?.1))
     }
 
-    fn begin(&mut self) -> Result<SimulateReport, SimulateError> {
-        let (tables, left_out) = tables(&self.request)?;
-        check(&self.request)?;
+    fn begin(&mut self) -> Result<SimulateReport, Refusal> {
+        let (tables, plan) = planned(&self.request)?;
         self.outcomes = tables.iter().map(|_| Vec::new()).collect();
         self.tables = tables;
         Ok(SimulateReport {
@@ -58,7 +56,7 @@ impl Experiment for Simulation {
                 started_unix_s: None,
                 ..Head::new(SCHEMA, &self.facts, None)
             },
-            plan: plan(&self.request, left_out),
+            plan,
             steps: Vec::new(),
             trials: Vec::new(),
             flows: Vec::new(),
@@ -79,7 +77,7 @@ impl Experiment for Simulation {
         &mut self,
         trying: &mut Trying<'_>,
         report: &mut SimulateReport,
-    ) -> Result<TrialStatus, SimulateError> {
+    ) -> Result<TrialStatus, Refusal> {
         let (step, number) = (trying.turn.step, trying.turn.round as u32);
         let round = match self.round.take().filter(|round| round.number == number) {
             Some(round) => round,
@@ -88,7 +86,8 @@ impl Experiment for Simulation {
         if number == 0 && self.request.list_flows && report.flows.is_empty() {
             report.flows = round.listed();
         }
-        let outcome = round.outcome(&self.tables[step], self.request.tolerance)?;
+        let outcome = round.outcome(&self.tables[step], self.request.tolerance);
+        let outcome = outcome.map_err(|error| Refusal::new("--tolerance", error))?;
         self.outcomes[step].push(outcome);
         self.round = Some(round);
         Ok(TrialStatus::Valid)
@@ -102,11 +101,7 @@ impl Experiment for Simulation {
         }
         let step = |outcomes: &Vec<Outcome>| {
             let trials: Vec<&Trial> = outcomes.iter().map(|outcome| &outcome.trial).collect();
-            Step::of(
-                &trials,
-                self.request.datagrams,
-                outcomes.first()?.per_bucket.clone(),
-            )
+            Step::of(&trials, outcomes.first()?.per_bucket.clone())
         };
         report.steps = self.outcomes.iter().filter_map(step).collect();
         report.conclusions = verdict::conclusions(&report.steps);
@@ -115,60 +110,39 @@ impl Experiment for Simulation {
     }
 }
 
-/// The table of each step, by size, then by buckets; and the pairs that make none.
-fn tables(request: &Request) -> Result<(Vec<IndirectionTable>, Vec<LeftOut>), SimulateError> {
+/// The table of each step, by size, then by buckets; and the plan.
+fn planned(request: &Request) -> Result<(Vec<IndirectionTable>, Plan), Refusal> {
     let (mut tables, mut left_out) = (Vec::new(), Vec::new());
-    for &size in &request.table_sizes {
-        if !size.is_power_of_two() || size > IndirectionTable::LARGEST {
-            return Err(SimulateError::TableSize { size });
+    for &table_size in &request.table_sizes {
+        let most = IndirectionTable::LARGEST;
+        if !table_size.is_power_of_two() || table_size > most {
+            let wrong = format!("a table of {table_size} entries");
+            let reason = format!("{wrong}: give powers of two up to {most}, such as 128,512");
+            return Err(Refusal::new("--table-size", reason));
         }
+        within("--buckets", &request.buckets, 1..=MOST_BUCKETS, "N buckets", "")?;
         for &buckets in &request.buckets {
-            if !(1..=MOST_BUCKETS).contains(&buckets) {
-                return Err(SimulateError::Buckets { buckets });
-            }
-            match IndirectionTable::round_robin(size, buckets) {
+            match IndirectionTable::round_robin(table_size, buckets) {
                 Ok(table) => tables.push(table),
-                Err(_) => left_out.push(LeftOut {
-                    table_size: size,
-                    buckets,
-                }),
+                Err(_) => left_out.push(LeftOut { table_size, buckets }),
             }
         }
     }
     if tables.is_empty() {
-        return Err(SimulateError::NothingFits);
+        let wrong = "no table has as many entries as there are buckets";
+        let reason = format!("{wrong}: give larger tables (--table-size) or fewer buckets");
+        return Err(Refusal::new("--table-size and --buckets", reason));
     }
-    Ok((tables, left_out))
-}
-
-fn check(request: &Request) -> Result<(), SimulateError> {
     let (flows, datagrams) = (request.flows, request.datagrams);
-    if !(1..=MOST_FLOWS).contains(&flows) {
-        return Err(SimulateError::Flows { flows });
-    }
+    within("--flows", &[flows], 1..=MOST_FLOWS, "N flows", "")?;
     if !(flows as u64..=MOST_DATAGRAMS).contains(&datagrams) {
-        return Err(SimulateError::Datagrams { datagrams, flows });
+        let wrong = format!("{datagrams} datagrams for {flows} flows");
+        let reason = format!("{wrong}: give at least as many datagrams as flows, up to 10^15");
+        return Err(Refusal::new("--datagrams", reason));
     }
     if request.rounds == 0 {
-        return Err(SimulateError::NoRounds);
+        return Err(Refusal::new("--rounds", "no rounds: give at least 1"));
     }
-    Ok(())
-}
-
-fn plan(request: &Request, left_out: Vec<LeftOut>) -> Plan {
-    Plan {
-        buckets: request.buckets.clone(),
-        table_sizes: request.table_sizes.clone(),
-        left_out,
-        flows: request.flows,
-        datagrams: request.datagrams,
-        sizes: request.sizes.to_string(),
-        hash_fields: request.hash_fields.to_string(),
-        key: request.key.to_string(),
-        clients: request.clients.to_string(),
-        server: request.server.to_string(),
-        seed: request.seed,
-        rounds: request.rounds,
-        rebalance_tolerance: request.tolerance,
-    }
+    let request = request.clone();
+    Ok((tables, Plan { request, left_out }))
 }

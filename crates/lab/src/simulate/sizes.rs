@@ -1,11 +1,13 @@
 //! How flows share the datagrams: `uniform`, `zipf:1.1`, `elephants:4:50%`.
 
+use crate::error::Refusal;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use thiserror::Error;
 
 /// A distribution of flow sizes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Sizes {
     /// All alike.
     Uniform,
@@ -23,25 +25,6 @@ pub enum Sizes {
     },
 }
 
-/// Text or numbers that are no sizes.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum SizesError {
-    /// Not one of the forms.
-    #[error("'{text}' is no distribution of sizes: write uniform, zipf:1.1 or elephants:4:50%")]
-    Form {
-        /// What was written.
-        text: String,
-    },
-    /// As many elephants as flows, or more.
-    #[error("{elephants} elephants among {flows} flows: give more flows, or fewer elephants")]
-    Elephants {
-        /// Elephants asked for.
-        elephants: usize,
-        /// Flows in all.
-        flows: usize,
-    },
-}
-
 /// A larger exponent leaves all but a few flows without a datagram.
 const LARGEST_EXPONENT: f64 = 10.0;
 
@@ -51,7 +34,7 @@ impl Sizes {
     ///
     /// # Errors
     /// When there are not more flows than elephants.
-    pub fn share_out(self, datagrams: u64, flows: usize) -> Result<Vec<u64>, SizesError> {
+    pub fn share_out(self, datagrams: u64, flows: usize) -> Result<Vec<u64>, Refusal> {
         let weights = self.weights(flows)?;
         let total: f64 = weights.iter().sum();
         let (mut sum, mut given) = (0.0, 0);
@@ -66,7 +49,7 @@ impl Sizes {
     }
 
     /// What each flow's share is in proportion to, the largest first.
-    fn weights(self, flows: usize) -> Result<Vec<f64>, SizesError> {
+    fn weights(self, flows: usize) -> Result<Vec<f64>, Refusal> {
         let rank = 1..=flows;
         Ok(match self {
             Self::Uniform => vec![1.0; flows],
@@ -76,7 +59,9 @@ impl Sizes {
                 share,
             } => {
                 let Some(mice) = flows.checked_sub(elephants).filter(|mice| *mice > 0) else {
-                    return Err(SizesError::Elephants { elephants, flows });
+                    let wrong = format!("{elephants} elephants among {flows} flows");
+                    let reason = format!("{wrong}: give more flows, or fewer elephants");
+                    return Err(Refusal::new("--sizes", reason));
                 };
                 let (large, small) = (share / elephants as f64, (1.0 - share) / mice as f64);
                 rank.map(|rank| if rank <= elephants { large } else { small })
@@ -87,36 +72,42 @@ impl Sizes {
 }
 
 impl FromStr for Sizes {
-    type Err = SizesError;
+    type Err = Refusal;
 
-    fn from_str(text: &str) -> Result<Self, SizesError> {
-        let parts: Vec<&str> = text.split(':').collect();
-        let sizes = match parts[..] {
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
+        let sizes = match text.split(':').collect::<Vec<_>>()[..] {
             ["uniform"] => Some(Self::Uniform),
             ["zipf", exponent] => number(exponent)
                 .filter(|exponent| (0.0..=LARGEST_EXPONENT).contains(exponent))
                 .map(|exponent| Self::Zipf { exponent }),
-            ["elephants", flows, share] => elephants(flows, share),
+            ["elephants", flows, percentage] => {
+                let flows = flows.parse().ok().filter(|flows| *flows > 0);
+                let share = percentage.strip_suffix('%').and_then(number);
+                let share = share.filter(|percentage| 0.0 < *percentage && *percentage < 100.0);
+                let both = flows.zip(share.map(|percentage| percentage / 100.0));
+                both.map(|(flows, share)| Self::Elephants { flows, share })
+            }
             _ => None,
         };
-        sizes.ok_or_else(|| SizesError::Form {
-            text: text.to_owned(),
-        })
+        let forms = "write uniform, zipf:1.1 or elephants:4:50%";
+        let reason = || format!("'{text}' is no distribution of sizes: {forms}");
+        sizes.ok_or_else(|| Refusal::new("--sizes", reason()))
     }
 }
 
-fn elephants(flows: &str, share: &str) -> Option<Sizes> {
-    let flows = flows.parse().ok().filter(|flows| *flows > 0)?;
-    let percentage =
-        number(share.strip_suffix('%')?).filter(|percentage| 0.0 < *percentage && *percentage < 100.0)?;
-    Some(Sizes::Elephants {
-        flows,
-        share: percentage / 100.0,
-    })
+impl TryFrom<String> for Sizes {
+    type Error = Refusal;
+
+    fn try_from(text: String) -> Result<Self, Refusal> {
+        text.parse()
+    }
 }
 
-fn number(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| number.is_finite())
+impl From<Sizes> for String {
+    fn from(sizes: Sizes) -> Self {
+        sizes.to_string()
+    }
 }
 
 impl fmt::Display for Sizes {
@@ -165,11 +156,10 @@ mod tests {
             "pareto:1",
         ];
         for text in wrong {
-            assert_eq!(
-                text.parse::<Sizes>(),
-                Err(SizesError::Form {
-                    text: text.to_owned()
-                })
+            let refused = text.parse::<Sizes>().unwrap_err().to_string();
+            assert!(
+                refused.starts_with(&format!("'{text}' is no distribution")),
+                "{refused}"
             );
         }
     }
@@ -205,12 +195,7 @@ mod tests {
             .unwrap();
         assert_eq!(shares, [vec![250; 2], vec![50; 10]].concat());
         let crowded = Sizes::Elephants { flows: 2, share: 0.5 }.share_out(1000, 2);
-        assert_eq!(
-            crowded,
-            Err(SizesError::Elephants {
-                elephants: 2,
-                flows: 2
-            })
-        );
+        let refused = crowded.unwrap_err().to_string();
+        assert!(refused.starts_with("2 elephants among 2 flows"), "{refused}");
     }
 }

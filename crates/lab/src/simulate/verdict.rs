@@ -1,41 +1,34 @@
 //! The conclusions: how many buckets a table keeps busy, as it is and rebalanced, and what no table can spread. A pure
 //! function of the steps, so that it can be read and tested.
 
-use super::document::Step;
+use super::document::{Step, Trial};
+use super::metrics::{LARGEST_FLOW, REBALANCED_SHARE, THROUGHPUT_SHARE};
+use corelane_measure::metric::Metric;
 
 /// Buckets keep each other busy when this share of what they could carry together is carried.
 const GOOD_SHARE: f64 = 0.9;
 
 /// One sentence a table size, and one about the largest flow.
 pub(super) fn conclusions(steps: &[Step]) -> Vec<String> {
-    let mut sentences = Vec::new();
-    let mut rest = steps;
-    while let Some(first) = rest.first() {
-        let same = rest
-            .iter()
-            .take_while(|step| step.table_size == first.table_size)
-            .count();
-        let (of_one_table, others) = rest.split_at(same);
-        sentences.push(table_sentence(of_one_table));
-        rest = others;
-    }
-    sentences.push(flow_sentence(steps));
-    sentences
+    let tables = steps.chunk_by(|one, next| one.table_size == next.table_size);
+    tables.map(table_sentence).chain([flow_sentence(steps)]).collect()
 }
 
 fn table_sentence(steps: &[Step]) -> String {
     let size = steps.first().map_or(0, |step| step.table_size);
-    let as_it_is = reach(steps, |step| step.throughput_share.median);
-    let rebalanced = reach(steps, |step| step.rebalanced_throughput_share.median);
+    let as_it_is = reach(steps, &THROUGHPUT_SHARE);
+    let rebalanced = reach(steps, &REBALANCED_SHARE);
     let good = GOOD_SHARE * 100.0;
     format!("{size} entries: at least {good:.0} % of the ideal {as_it_is}; rebalanced {rebalanced}.")
 }
 
 /// Up to how many buckets every number of them is good.
-fn reach(steps: &[Step], share: impl Fn(&Step) -> f64) -> String {
+fn reach(steps: &[Step], share: &Metric<Trial>) -> String {
     let mut by_buckets: Vec<&Step> = steps.iter().collect();
     by_buckets.sort_by_key(|step| step.buckets);
-    let good = by_buckets.iter().take_while(|step| share(step) >= GOOD_SHARE);
+    let good = by_buckets
+        .iter()
+        .take_while(|step| share.of(*step).is_some_and(|share| share >= GOOD_SHARE));
     match good.last() {
         Some(step) => format!("up to {} buckets", step.buckets),
         None => "for none of these".to_owned(),
@@ -43,9 +36,12 @@ fn reach(steps: &[Step], share: impl Fn(&Step) -> f64) -> String {
 }
 
 fn flow_sentence(steps: &[Step]) -> String {
-    let too_large = steps
-        .iter()
-        .filter(|step| step.largest_flow_imbalance.median * GOOD_SHARE > 1.0);
+    let is_too_large = |step: &&Step| {
+        LARGEST_FLOW
+            .of(*step)
+            .is_some_and(|over_mean| over_mean * GOOD_SHARE > 1.0)
+    };
+    let too_large = steps.iter().filter(is_too_large);
     match too_large.map(|step| step.buckets).min() {
         Some(buckets) => {
             format!(
@@ -59,7 +55,6 @@ fn flow_sentence(steps: &[Step]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::Trial;
 
     /// A step in which each bucket should carry 100 datagrams.
     fn step(table_size: usize, buckets: usize, fullest: u64, rebalanced: u64, largest_flow: u64) -> Step {
@@ -67,6 +62,7 @@ mod tests {
             table_size,
             buckets,
             round: 0,
+            datagrams: 100 * buckets as u64,
             fullest_datagrams: fullest,
             random_fullest_datagrams: fullest,
             rebalanced_fullest_datagrams: rebalanced,
@@ -74,7 +70,7 @@ mod tests {
             least_fullest_datagrams: rebalanced,
             largest_flow_datagrams: largest_flow,
         };
-        Step::of(&[&trial], 100 * buckets as u64, Vec::new()).unwrap()
+        Step::of(&[&trial], Vec::new()).unwrap()
     }
 
     #[test]

@@ -301,12 +301,7 @@ fn kernel(evidence: &Evidence) -> BTreeMap<String, u64> {
         .as_ref()
         .zip(evidence.begun.softnet.as_ref())
     {
-        let dropped: u64 = later
-            .since(earlier)
-            .cpus
-            .iter()
-            .map(|cpu| cpu.counters.dropped)
-            .sum();
+        let dropped = later.total().since(&earlier.total()).dropped;
         if dropped > 0 {
             moved.insert("machine.input_queue_drops".to_owned(), dropped);
         }

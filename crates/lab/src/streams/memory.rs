@@ -3,7 +3,7 @@
 use super::document::{CacheGrowth, Memory};
 use super::server::ServerProcesses;
 use corelane_host::bed::Bed;
-use corelane_host::counters::{Family, Slab, SocketMemory, TcpStatistics};
+use corelane_host::counters::{Family, Slab, TcpStatistics, tcp_buffer_bytes};
 use corelane_host::memory;
 
 /// Caches of the kernel that are named: those that a connection needs, and a few for what else grew.
@@ -22,7 +22,7 @@ impl KernelMemory {
     pub(super) fn take() -> Self {
         Self {
             slab: Slab::read().ok(),
-            buffer_bytes: SocketMemory::read().ok().map(|sockets| sockets.buffer_bytes),
+            buffer_bytes: tcp_buffer_bytes().ok(),
             available_bytes: memory::available_bytes().ok(),
         }
     }

@@ -14,6 +14,7 @@ use corelane_load::http::{
 use corelane_load::sources::{Align, SourceRequest, WorkerRequest};
 use corelane_load::tcp::{Direction, TcpLoadError, TcpPlan as TcpLoadPlan, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
+use corelane_serve::Listening;
 use corelane_serve::http::HttpPlan as HttpServePlan;
 use corelane_serve::tcp::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan as TcpServePlan};
 use corelane_worker::engine::{EngineKind, MOST_ON_THE_RING};
@@ -96,10 +97,10 @@ impl StreamsPlan {
         let mut plan = HttpServePlan::new(self.server, request.steering.clone());
         // The server is told what it cannot know.
         let many = shape.connections > (MOST_ON_THE_RING * shape.buckets_active) as u64;
-        plan.engine = request.engine.or(many.then_some(EngineKind::Epoll));
-        plan.backlog = LONGEST_BACKLOG;
-        plan.kernel_hash = shape.server == Server::Reuseport;
-        plan.own_descriptors = self.needs_tables(shape);
+        plan.listening = Listening {
+            engine: request.engine.or(many.then_some(EngineKind::Epoll)),
+            ..self.listening(shape)
+        };
         // What a connection waits for is the experiment's to say: all of it is shorter than this.
         plan.limits.idle_ms = ((request.duration_s + TIMEOUTS.connect_s + TIMEOUTS.request_s) * 2e3) as u64;
         plan
@@ -108,15 +109,22 @@ impl StreamsPlan {
     /// Our server of bytes in a step.
     #[must_use]
     pub fn tcp_server(&self, shape: &Shape, mode: TcpMode) -> TcpServePlan {
-        let request = &self.request;
         TcpServePlan {
-            engine: request.engine,
+            listening: self.listening(shape),
+            mode,
+            write_bytes: write_bytes(shape, SOURCE_WRITE_BYTES),
+            stall_ms: (stall_s(shape) * 1e3) as u64,
+        }
+    }
+
+    /// Where and how our servers listen in a step.
+    fn listening(&self, shape: &Shape) -> Listening {
+        Listening {
+            engine: self.request.engine,
             backlog: LONGEST_BACKLOG,
             kernel_hash: shape.server == Server::Reuseport,
             own_descriptors: self.needs_tables(shape),
-            write_bytes: write_bytes(shape, SOURCE_WRITE_BYTES),
-            stall_ms: (stall_s(shape) * 1e3) as u64,
-            ..TcpServePlan::new(self.server, mode, request.steering.clone())
+            ..Listening::new(self.server, self.request.steering.clone())
         }
     }
 

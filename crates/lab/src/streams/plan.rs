@@ -398,7 +398,7 @@ mod tests {
             plan.left_out
         );
         let server = plan.http_server(&plan.steps[0]);
-        assert!(server.own_descriptors && server.limits.idle_ms > 60_000);
+        assert!(server.listening.own_descriptors && server.limits.idle_ms > 60_000);
         let load = plan.http_load(&plan.steps[0]).unwrap();
         assert_eq!(load.connections(), 1_000_000);
         assert!(

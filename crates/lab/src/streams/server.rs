@@ -114,8 +114,10 @@ impl ServerProcesses {
 
 fn of_http(served: &HttpServed) -> ServerCounts {
     ServerCounts {
-        requests: Some(served.requests()),
-        accepted: served.buckets.iter().map(|bucket| bucket.accepted).collect(),
+        requests: Some(served.sum(|bucket| bucket.requests)),
+        accepted: (served.buckets.iter())
+            .map(|bucket| bucket.connections.accepted)
+            .collect(),
         // The report has it once for all trials.
         raw: super::without(as_json(served), &["steering"]),
         ..ServerCounts::default()
@@ -123,7 +125,7 @@ fn of_http(served: &HttpServed) -> ServerCounts {
 }
 
 fn of_tcp(served: &TcpServed) -> ServerCounts {
-    let buckets = || served.buckets.iter();
+    let buckets = || served.buckets.iter().map(|bucket| &bucket.connections);
     ServerCounts {
         requests: None,
         accepted: buckets().map(|bucket| bucket.accepted).collect(),

@@ -1,8 +1,9 @@
 //! `lab classify`'s document: what follows from its trials, and how it reads.
 
+use corelane_host::cpus::{CacheInfo, CacheKind};
 use corelane_lab::classify::document::{
-    Cache, ClassifyReport, Limit, LimitTrial, Plan, Published, SCHEMA, Setting, Step, Stride, ThreadTrial,
-    Trial, Unknowns, published,
+    ClassifyReport, Limit, LimitTrial, Plan, Published, SCHEMA, Setting, Step, Stride, ThreadTrial, Trial,
+    Unknowns, published,
 };
 use corelane_lab::classify::metrics::{CPU, FRAMES, LOOKUPS, MATCHED, MEMORY_READ, SHARE_OF_LIMIT};
 use corelane_lab::document::{Document, Head};
@@ -81,12 +82,14 @@ fn report() -> ClassifyReport {
         trials.push(trial(step, 0, setting.threads, *rate));
         trials.push(trial(step, 1, setting.threads, 2 * rate));
     }
-    let second_level = Cache {
+    let second_level = CacheInfo {
         level: 2,
+        kind: CacheKind::Unified,
         bytes: Some(1 << 20),
         line_bytes: Some(64),
         ways: Some(16),
         sets: Some(1024),
+        shared_by: vec![0, 1],
     };
     let mut report = ClassifyReport {
         head: Head {
@@ -97,10 +100,10 @@ fn report() -> ClassifyReport {
         plan: plan(),
         limit_lines_per_s: None,
         limit: limit(),
-        caches: vec![second_level],
+        caches: vec![second_level.clone()],
         strides: published::STRIDES
             .iter()
-            .map(|stride| Stride::predicted(*stride, 1024, &[second_level]))
+            .map(|stride| Stride::predicted(*stride, 1024, std::slice::from_ref(&second_level)))
             .collect(),
         steps: settings
             .into_iter()
@@ -192,7 +195,7 @@ fn a_missing_figure_has_its_reason() {
 #[test]
 fn the_post_s_own_figures_give_the_post_s_conclusions() {
     let report = report();
-    let ratio = |words: &str| (choice(&report, words).comparison.ratio.median * 100.0).round() / 100.0;
+    let ratio = |words: &str| (choice(&report, words).ratio.median * 100.0).round() / 100.0;
     assert_eq!(
         ratio("a stride of 1920 instead of 2048, over an empty table"),
         1.54

@@ -25,7 +25,7 @@ fn a_change_beyond_the_spread_is_said_with_its_size() {
         crate::documents::support::report(2, 215_000.0),
         crate::documents::support::report(2, 250_000.0),
     );
-    after.head.conditions["conditions"][1]["value"] = "off".into();
+    after.head.conditions.as_mut().unwrap().conditions[1].value = Some("off".to_owned());
     for trial in &mut after.trials {
         trial.server_cpu_us = trial.server_cpu_us.map(|time| time * 1.5);
     }

@@ -137,7 +137,7 @@ fn text_from_outside_stays_text() {
     report.limit.sentence = hostile.to_owned();
     report.head.bed.as_mut().unwrap().describe = hostile.to_owned();
     report.head.tool.name = hostile.to_owned();
-    report.head.conditions["conditions"][0]["name"] = hostile.into();
+    report.head.conditions.as_mut().unwrap().conditions[0].name = hostile.to_owned();
     report.plan = hostile.into();
     report.steps[0].drops.insert(hostile.to_owned(), 1);
     let html = page(&report);
@@ -150,7 +150,7 @@ fn a_report_without_steps_still_has_a_page() {
     let mut report = super::support::report(1, 1_000.0);
     report.steps.clear();
     report.trials.clear();
-    report.head.conditions = Value::Null;
+    report.head.conditions = None;
     let html = page(&report);
     assert!(html.contains("<h1>Nothing was measured</h1>"));
     check_nesting(&html);

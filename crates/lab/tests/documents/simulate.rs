@@ -1,8 +1,10 @@
 //! The document of `lab simulate` and its text.
 
 use corelane_lab::document::{Document, Head, Tool};
-use corelane_lab::simulate::{LeftOut, Plan, SCHEMA, SimulateReport, Step, Trial};
+use corelane_lab::simulate::metrics::{IMBALANCE, LARGEST_FLOW, REBALANCED_IMBALANCE, THROUGHPUT_SHARE};
+use corelane_lab::simulate::{LeftOut, Plan, Request, SCHEMA, SimulateReport, Sizes, Step, Trial};
 use corelane_report::page::Rendered;
+use corelane_rss::HashFields;
 use serde_json::Value;
 
 const DATAGRAMS: u64 = 1_000_000;
@@ -14,6 +16,7 @@ fn trial((table_size, buckets): (usize, usize), round: u32, thousandths: u64) ->
         table_size,
         buckets,
         round,
+        datagrams: DATAGRAMS,
         fullest_datagrams: share * thousandths / 1000,
         random_fullest_datagrams: share * 1100 / 1000,
         rebalanced_fullest_datagrams: share * thousandths.min(1020) / 1000,
@@ -33,7 +36,7 @@ fn report() -> SimulateReport {
         .collect();
     let steps = trials.chunks(3).map(|rounds| {
         let rounds: Vec<&Trial> = rounds.iter().collect();
-        Step::of(&rounds, DATAGRAMS, Vec::new()).unwrap()
+        Step::of(&rounds, Vec::new()).unwrap()
     });
     SimulateReport {
         head: Head {
@@ -46,22 +49,25 @@ fn report() -> SimulateReport {
             ..Head::default()
         },
         plan: Plan {
-            buckets: vec![2, 64, 1024],
-            table_sizes: vec![128, 4096],
+            request: Request {
+                buckets: vec![2, 64, 1024],
+                table_sizes: vec![128, 4096],
+                flows: 10_000,
+                datagrams: DATAGRAMS,
+                sizes: Sizes::Zipf { exponent: 1.1 },
+                hash_fields: HashFields::FourTuple,
+                key: "6d5a".repeat(20).parse().unwrap(),
+                clients: "172.16.0.0/12".parse().unwrap(),
+                server: "10.11.2.1:8080".parse().unwrap(),
+                seed: 1,
+                rounds: 3,
+                tolerance: 0.02,
+                list_flows: false,
+            },
             left_out: vec![LeftOut {
                 table_size: 128,
                 buckets: 1024,
             }],
-            flows: 10_000,
-            datagrams: DATAGRAMS,
-            sizes: "zipf:1.1".to_owned(),
-            hash_fields: "4tuple".to_owned(),
-            key: "6d5a".repeat(20),
-            clients: "172.16.0.0/12".to_owned(),
-            server: "10.11.2.1:8080".to_owned(),
-            seed: 1,
-            rounds: 3,
-            rebalance_tolerance: 0.02,
         },
         steps: steps.collect(),
         trials,
@@ -93,16 +99,16 @@ fn imbalance_is_the_fullest_over_the_mean_and_the_share_its_inverse() {
         trial((128, 4), 1, 1000),
         trial((128, 4), 2, 2000),
     ];
-    let step = Step::of(&trials.each_ref(), DATAGRAMS, Vec::new()).unwrap();
-    let imbalance = step.imbalance;
+    let step = Step::of(&trials.each_ref(), Vec::new()).unwrap();
+    let imbalance = IMBALANCE.range(&step).unwrap();
     assert_eq!(
         (imbalance.median, imbalance.minimum, imbalance.maximum),
         (1.25, 1.0, 2.0)
     );
-    assert_eq!(step.throughput_share.median, 0.8);
-    assert_eq!(step.rebalanced_imbalance.median, 1.02);
-    assert_eq!(step.largest_flow_imbalance.median, 0.002);
-    assert_eq!(Step::of(&[], DATAGRAMS, Vec::new()), None);
+    assert_eq!(THROUGHPUT_SHARE.of(&step), Some(0.8));
+    assert_eq!(REBALANCED_IMBALANCE.of(&step), Some(1.02));
+    assert_eq!(LARGEST_FLOW.of(&step), Some(0.002));
+    assert_eq!(Step::of(&[], Vec::new()), None);
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn report(buckets: usize) -> StreamsReport {
                 describe: "two network namespaces joined by veth".to_owned(),
                 reason: None,
             }),
-            conditions: Value::Null,
+            conditions: None,
             interrupted: false,
         },
         plan: json!({ "rounds": ROUNDS }),
@@ -370,9 +370,10 @@ fn comparisons_are_those_that_were_read_before() {
             trial.tried.duration_s *= 1.25;
             trial.cpu.server_ns = trial.cpu.server_ns.map(|time| time * 2);
         }
-        report.head.conditions = json!({ "conditions": [
+        let snapshot = json!({ "conditions": [
             { "name": "turbo", "value": "off", "severity": "explains", "why": "it is slower", "source": "the test" }
         ] });
+        report.head.conditions = Some(serde_json::from_value(snapshot).unwrap());
         report
     };
     let diff = |before: &StreamsReport, after: &StreamsReport| {

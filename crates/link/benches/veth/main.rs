@@ -5,7 +5,7 @@
 mod bare;
 
 use corelane_host::bed::{Bed, BedPlan};
-use corelane_link::{Link, LinkSpec, open};
+use corelane_link::{Link, LinkSpec, Opener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ fn tell([bare, aligned, unaligned, packet]: [f64; 4]) {
 fn received(cpu: u32, spec: &str, round: Duration) -> f64 {
     corelane_host::pin::current_thread(cpu).expect("a CPU of this process");
     let spec: LinkSpec = spec.parse().expect("a specification");
-    let mut link = once_free(|| open(&spec))
+    let mut link = once_free(|| Opener::new(spec.clone()).open())
         .expect("the device of the bed")
         .remove(0);
     let (mut frames, mut first_bytes) = (0u64, 0u64);
@@ -128,7 +128,7 @@ fn once_free<T, E>(attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
 fn flood(cpu: u32, stop: &AtomicBool) {
     corelane_host::pin::current_thread(cpu).expect("a CPU of this process");
     let spec: LinkSpec = "xdp:client0".parse().expect("a specification");
-    let mut link = open(&spec).expect("the device of the bed").remove(0);
+    let mut link = Opener::new(spec).open().expect("the device of the bed").remove(0);
     while !stop.load(Ordering::Relaxed) {
         let sent = link.transmit(64, |_, buffer| {
             buffer[..60].fill(2);

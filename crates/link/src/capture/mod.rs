@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use reader::CaptureReader;
-pub use writer::{CaptureFormat, CaptureWriter};
+pub use writer::CaptureWriter;
 
 /// A link of which frames are read from a file, and to which frames are written into another.
 #[derive(Debug)]

@@ -18,26 +18,6 @@ use std::time::Duration;
 /// Bytes of the longest frame that is written whole: what tcpdump writes by default (`MAXIMUM_SNAPLEN` of libpcap).
 const SNAPLEN: u32 = 262_144;
 
-/// The formats of capture files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CaptureFormat {
-    /// pcap with times in nanoseconds.
-    Pcap,
-    /// pcapng, one interface, times in nanoseconds.
-    PcapNg,
-}
-
-impl CaptureFormat {
-    /// The format that a file's name asks for: pcapng where it ends so, else pcap.
-    #[must_use]
-    pub fn of(path: &Path) -> CaptureFormat {
-        match path.extension() {
-            Some(extension) if extension.eq_ignore_ascii_case("pcapng") => CaptureFormat::PcapNg,
-            _ => CaptureFormat::Pcap,
-        }
-    }
-}
-
 /// A capture file that is being written. Dropping it writes out what is buffered; [`CaptureWriter::flush`] also tells
 /// whether that worked.
 pub struct CaptureWriter {
@@ -51,16 +31,20 @@ enum Format {
 }
 
 impl CaptureWriter {
-    /// Makes a file, or empties one that is there, and writes its header.
+    /// Makes a file, or empties one that is there, and writes its header: pcapng where its name ends so, else pcap with times
+    /// in nanoseconds.
     ///
     /// # Errors
     /// When it cannot be made or written.
     pub fn create(path: &Path) -> Result<CaptureWriter, LinkError> {
         let failed = |error: &dyn fmt::Display| failed(path, error);
         let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(|error| failed(&error))?);
-        let format = match CaptureFormat::of(path) {
-            CaptureFormat::Pcap => Format::Pcap(begin_pcap(file).map_err(|error| failed(&error))?),
-            CaptureFormat::PcapNg => Format::PcapNg(begin_pcapng(file).map_err(|error| failed(&error))?),
+        let is_pcapng = path
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("pcapng"));
+        let format = match is_pcapng {
+            true => Format::PcapNg(begin_pcapng(file).map_err(|error| failed(&error))?),
+            false => Format::Pcap(begin_pcap(file).map_err(|error| failed(&error))?),
         };
         Ok(CaptureWriter {
             path: path.to_owned(),

@@ -13,6 +13,7 @@
 use crate::burst::Extent;
 use crate::layout::FrameLayout;
 use crate::system::mapping::Mapping;
+use crate::system::ring::Ring;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -83,6 +84,17 @@ impl Region {
         self.mapping.start()
     }
 
+    /// The indices of a lane, and the lengths of its frames.
+    fn lengths(&self, lane: usize) -> Ring<u32, Arc<Mapping>> {
+        let offset = libc::xdp_ring_offset {
+            producer: (lane + PRODUCER) as u64,
+            consumer: (lane + CONSUMER) as u64,
+            desc: (lane + LENGTHS) as u64,
+            flags: 0,
+        };
+        Ring::new(Arc::clone(&self.mapping), &offset, self.layout.frames())
+    }
+
     fn lane(&self, number: usize) -> usize {
         PAGE + number * lane_bytes(self.layout)
     }
@@ -101,22 +113,16 @@ fn buffers_at(layout: FrameLayout) -> usize {
 pub(super) struct Producer {
     region: Region,
     lane: usize,
-    /// Its own index: only it writes the shared one.
-    next: u32,
-    /// The consumer's index when it was last read: reading it again costs a line that the consumer writes.
-    known_consumer: u32,
+    lengths: Ring<u32, Arc<Mapping>>,
 }
 
 impl Producer {
     pub(super) fn new(region: Region, number: usize) -> Producer {
         let lane = region.lane(number);
-        let next = region.mapping.atomic(lane + PRODUCER).load(Ordering::Acquire);
-        let known_consumer = region.mapping.atomic(lane + CONSUMER).load(Ordering::Acquire);
         Producer {
-            region,
+            lengths: region.lengths(lane),
             lane,
-            next,
-            known_consumer,
+            region,
         }
     }
 
@@ -128,50 +134,32 @@ impl Producer {
         mut write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> Result<(usize, u64), &'static str> {
         let layout = self.region.layout;
-        let frames = layout.frames() as u32;
-        let mut free = frames.wrapping_sub(self.next.wrapping_sub(self.known_consumer));
-        if (free as usize) < count {
-            self.known_consumer = self
-                .region
-                .mapping
-                .atomic(self.lane + CONSUMER)
-                .load(Ordering::Acquire);
-            free = frames.wrapping_sub(self.next.wrapping_sub(self.known_consumer));
-        }
-        if free > frames {
+        let count = self.lengths.free(count);
+        if self.lengths.is_overtaken() {
             return Err("its index of frames taken is beyond what was sent");
         }
-        let count = count.min(free as usize);
         let mut bytes = 0;
         let buffers = self.lane + buffers_at(layout);
         for number in 0..count {
-            let index = self.next.wrapping_add(number as u32) as usize;
+            let offset = buffers + layout.start_of(self.lengths.number(number));
             // SAFETY: the buffer lies within the region; the consumer gave it back (its index, read with acquire, is past
             // it) and takes it only when our index is past it, so it is ours alone until then.
             let buffer = unsafe {
-                let start = self.region.start().add(buffers + layout.start_of(index));
+                let start = self.region.start().add(offset);
                 std::slice::from_raw_parts_mut(start, layout.longest())
             };
             let length = write(number, buffer).min(layout.longest());
-            let slot = index & (layout.frames() - 1);
-            let lengths = self.region.mapping.atomic(self.lane + LENGTHS + 4 * slot);
-            lengths.store(length as u32, Ordering::Relaxed);
+            self.lengths.write(number, length as u32);
             bytes += length as u64;
         }
-        self.next = self.next.wrapping_add(count as u32);
-        self.region
-            .mapping
-            .atomic(self.lane + PRODUCER)
-            .store(self.next, Ordering::Release);
+        self.lengths.produced(count);
         Ok((count, bytes))
     }
 
     /// Says that nothing more will come.
     pub(super) fn close(&self) {
-        self.region
-            .mapping
-            .atomic(self.lane + CLOSED)
-            .store(1, Ordering::Release);
+        let closed = self.region.mapping.atomic(self.lane + CLOSED);
+        closed.store(1, Ordering::Release);
     }
 }
 
@@ -180,23 +168,19 @@ impl Producer {
 pub(super) struct Consumer {
     region: Region,
     lane: usize,
-    /// Index of the first frame that was not given back.
-    next: u32,
-    /// Frames from there on that are lent.
-    lent: u32,
-    known_producer: u32,
+    lengths: Ring<u32, Arc<Mapping>>,
+    /// Frames from our index on that are lent.
+    lent: usize,
 }
 
 impl Consumer {
     pub(super) fn new(region: Region, number: usize) -> Consumer {
         let lane = region.lane(number);
-        let next = region.mapping.atomic(lane + CONSUMER).load(Ordering::Acquire);
         Consumer {
-            region,
+            lengths: region.lengths(lane),
             lane,
-            next,
+            region,
             lent: 0,
-            known_producer: next,
         }
     }
 
@@ -204,12 +188,8 @@ impl Consumer {
     #[inline(always)]
     pub(super) fn release(&mut self) {
         if self.lent > 0 {
-            self.next = self.next.wrapping_add(self.lent);
+            self.lengths.consumed(self.lent);
             self.lent = 0;
-            self.region
-                .mapping
-                .atomic(self.lane + CONSUMER)
-                .store(self.next, Ordering::Release);
         }
     }
 
@@ -217,52 +197,28 @@ impl Consumer {
     #[inline(always)]
     pub(super) fn take(&mut self, limit: usize, extents: &mut Vec<Extent>) -> Result<(), &'static str> {
         let layout = self.region.layout;
-        let mut there = self.known_producer.wrapping_sub(self.next);
-        if (there as usize) < limit {
-            self.known_producer = self
-                .region
-                .mapping
-                .atomic(self.lane + PRODUCER)
-                .load(Ordering::Acquire);
-            there = self.known_producer.wrapping_sub(self.next);
-        }
-        if there > layout.frames() as u32 {
+        let count = self.lengths.available(limit);
+        if self.lengths.is_overfull() {
             return Err("its index of frames sent is beyond the ring");
         }
-        let count = limit.min(there as usize);
         let buffers = self.lane + buffers_at(layout);
         for number in 0..count {
-            let index = self.next.wrapping_add(number as u32) as usize;
-            let slot = index & (layout.frames() - 1);
-            let lengths = self.region.mapping.atomic(self.lane + LENGTHS + 4 * slot);
-            let length = lengths.load(Ordering::Relaxed).min(layout.longest() as u32);
-            extents.push(Extent {
-                offset: buffers + layout.start_of(index),
-                length,
-                wire_length: length,
-                time: 0,
-            });
+            let offset = buffers + layout.start_of(self.lengths.number(number));
+            let length = self.lengths.read(number).min(layout.longest() as u32);
+            extents.push(Extent::whole(offset, length));
         }
-        self.lent = count as u32;
+        self.lent = count;
         Ok(())
     }
 
     /// Whether the producer said that nothing more will come.
     pub(super) fn is_closed(&self) -> bool {
-        self.region
-            .mapping
-            .atomic(self.lane + CLOSED)
-            .load(Ordering::Acquire)
-            != 0
+        let closed = self.region.mapping.atomic(self.lane + CLOSED);
+        closed.load(Ordering::Acquire) != 0
     }
 
     /// Whether all that came was taken.
     pub(super) fn is_drained(&self) -> bool {
-        let producer = self
-            .region
-            .mapping
-            .atomic(self.lane + PRODUCER)
-            .load(Ordering::Acquire);
-        producer == self.next.wrapping_add(self.lent)
+        self.lengths.holds(self.lent)
     }
 }

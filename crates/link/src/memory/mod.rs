@@ -90,12 +90,7 @@ impl Link for MemoryLink {
         if let Err(what) = self.incoming.take(limit, &mut self.extents) {
             return Err(self.corrupt(what));
         }
-        self.tally.received += self.extents.len() as u64;
-        self.tally.received_bytes += self
-            .extents
-            .iter()
-            .map(|extent| u64::from(extent.length))
-            .sum::<u64>();
+        self.tally.count_received(&self.extents);
         // SAFETY: a consumer takes extents within the region, one buffer each; their producer does not touch those until
         // they are released, which the next call does, and no call comes while the burst borrows the link.
         Ok(unsafe { Burst::new(self.region.start(), &self.extents) })
@@ -107,13 +102,10 @@ impl Link for MemoryLink {
         count: usize,
         write: impl FnMut(usize, &mut [u8]) -> usize,
     ) -> Result<usize, LinkError> {
-        let (frames, bytes) = match self.outgoing.put(count, write) {
-            Ok(put) => put,
-            Err(what) => return Err(self.corrupt(what)),
-        };
-        self.tally.sent += frames as u64;
-        self.tally.sent_bytes += bytes;
-        Ok(frames)
+        match self.outgoing.put(count, write) {
+            Ok(put) => Ok(self.tally.count_sent(put)),
+            Err(what) => Err(self.corrupt(what)),
+        }
     }
 
     fn longest(&self) -> usize {

@@ -64,35 +64,33 @@ fn offer(link: String, listener: UnixListener, layout: FrameLayout) -> io::Resul
 }
 
 fn join(link: String, address: &SocketAddr) -> Result<MemoryLink, LinkError> {
-    let failed = |step| {
-        let link = link.clone();
-        move |cause| LinkError::System { link, step, cause }
-    };
-    let stream = UnixStream::connect_addr(address).map_err(|cause| match cause.kind() {
+    let (stream, mapping) = connect(address).map_err(|cause| match cause.kind() {
         io::ErrorKind::ConnectionRefused => LinkError::Busy {
             link: link.clone(),
             by: "two processes have its ends; choose another name",
         },
-        _ => failed("joining the ring")(cause),
+        _ => LinkError::System {
+            link: link.clone(),
+            step: "joining the ring",
+            cause,
+        },
     })?;
-    stream
-        .set_read_timeout(Some(ANSWER_WITHIN))
-        .map_err(failed("joining the ring"))?;
-    let memory = receive_descriptor(&stream).map_err(failed("joining the ring"))?;
-    let file = File::from(memory);
-    let bytes = file.metadata().map_err(failed("joining the ring"))?.len();
-    let mapping = Mapping::shared(&file, bytes as usize).map_err(failed("mapping the ring"))?;
-    stream.set_nonblocking(true).map_err(failed("joining the ring"))?;
     let region = Region::join(Arc::new(mapping)).map_err(|what| LinkError::Corrupt {
         link: link.clone(),
         what,
     })?;
-    Ok(MemoryLink::of_region(
-        link,
-        region,
-        1,
-        Some(Presence::Joined(stream)),
-    ))
+    let presence = Presence::Joined(stream);
+    Ok(MemoryLink::of_region(link, region, 1, Some(presence)))
+}
+
+/// Connects to who offers a ring, and maps what it gives.
+fn connect(address: &SocketAddr) -> io::Result<(UnixStream, Mapping)> {
+    let stream = UnixStream::connect_addr(address)?;
+    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+    let file = File::from(receive_descriptor(&stream)?);
+    let mapping = Mapping::shared(&file, file.metadata()?.len() as usize)?;
+    stream.set_nonblocking(true)?;
+    Ok((stream, mapping))
 }
 
 impl Presence {

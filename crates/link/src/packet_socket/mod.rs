@@ -11,6 +11,7 @@ mod receive_ring;
 mod transmit_ring;
 
 use crate::burst::{Burst, Extent};
+use crate::choice::Choice;
 use crate::error::{LinkError, on_use};
 use crate::layout::FrameLayout;
 use crate::link::Link;
@@ -19,9 +20,7 @@ use crate::system::{device, socket};
 use crate::tally::Tally;
 use receive_ring::ReceiveRing;
 use std::cell::Cell;
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::str::FromStr;
 use transmit_ring::TransmitRing;
 
 /// How the kernel spreads received frames over the sockets of one link.
@@ -46,27 +45,12 @@ impl Fanout {
     }
 }
 
-impl FromStr for Fanout {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Fanout, &'static str> {
-        match text {
-            "hash" => Ok(Fanout::Hash),
-            "cpu" => Ok(Fanout::Cpu),
-            "queue" => Ok(Fanout::Queue),
-            _ => Err("hash, cpu or queue"),
-        }
-    }
-}
-
-impl fmt::Display for Fanout {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Fanout::Hash => "hash",
-            Fanout::Cpu => "cpu",
-            Fanout::Queue => "queue",
-        })
-    }
+impl Choice for Fanout {
+    const NAMES: &'static [(Fanout, &'static str)] = &[
+        (Fanout::Hash, "hash"),
+        (Fanout::Cpu, "cpu"),
+        (Fanout::Queue, "queue"),
+    ];
 }
 
 /// How a device is opened.
@@ -192,12 +176,7 @@ impl Link for PacketLink {
         self.receive.release(&self.mapping);
         self.extents.clear();
         self.receive.take(&self.mapping, limit, &mut self.extents);
-        self.tally.received += self.extents.len() as u64;
-        self.tally.received_bytes += self
-            .extents
-            .iter()
-            .map(|extent| u64::from(extent.length))
-            .sum::<u64>();
+        self.tally.count_received(&self.extents);
         // SAFETY: the extents are frames of blocks that the kernel handed over and gets back at the next call.
         Ok(unsafe { Burst::new(self.mapping.start(), &self.extents) })
     }
@@ -210,11 +189,9 @@ impl Link for PacketLink {
         if count == 0 {
             return Ok(0);
         }
-        let (frames, bytes) = self.transmit.put(&self.mapping, count, self.longest, write);
+        let put = self.transmit.put(&self.mapping, count, self.longest, write);
         self.kick()?;
-        self.tally.sent += frames as u64;
-        self.tally.sent_bytes += bytes;
-        Ok(frames)
+        Ok(self.tally.count_sent(put))
     }
 
     fn longest(&self) -> usize {

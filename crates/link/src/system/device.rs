@@ -41,45 +41,51 @@ pub(crate) fn receive_queues(device: &str) -> Option<usize> {
         command: GET_CHANNELS,
         ..Channels::default()
     };
-    let mut request = request(device).ok()?;
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0).ok()?;
-    // SAFETY: the request names the structure of this command, and both outlive the call.
-    told(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) }).ok()?;
+    let data = (&raw mut channels).cast();
+    ask(device, libc::SIOCETHTOOL, |request| {
+        request.ifr_ifru.ifru_data = data;
+    })
+    .ok()?;
     let queues = channels.receive + channels.combined;
     (queues > 0).then_some(queues as usize)
 }
 
 /// The largest packet of a device, without the header of Ethernet.
 pub(crate) fn mtu(device: &str) -> io::Result<usize> {
-    let mut request = request(device)?;
-    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the kernel reads the name and writes the number into the request, which outlives the call.
-    told(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) })?;
+    let answer = ask(device, libc::SIOCGIFMTU, |_| {})?;
     // SAFETY: the kernel wrote this member of the union.
-    Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
+    Ok(unsafe { answer.ifr_ifru.ifru_mtu } as usize)
 }
 
 /// Whether a device is switched on.
 pub(crate) fn is_up(device: &str) -> io::Result<bool> {
-    let mut request = request(device)?;
-    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the kernel reads the name and writes the flags into the request, which outlives the call.
-    told(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) })?;
-    // SAFETY: the kernel wrote this member of the union.
-    Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }) & libc::IFF_UP != 0)
+    Ok(i32::from(flags(device)?) & libc::IFF_UP != 0)
 }
 
 /// Switches a device of our own making on.
 pub(crate) fn switch_on(device: &str) -> io::Result<()> {
-    let mut request = request(device)?;
-    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the kernel reads the name and writes the flags into the request, which outlives the call.
-    told(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) })?;
+    let flags = flags(device)? | libc::IFF_UP as libc::c_short;
+    ask(device, libc::SIOCSIFFLAGS, |request| {
+        request.ifr_ifru.ifru_flags = flags;
+    })
+    .map(drop)
+}
+
+fn flags(device: &str) -> io::Result<libc::c_short> {
+    let answer = ask(device, libc::SIOCGIFFLAGS, |_| {})?;
     // SAFETY: the kernel wrote this member of the union.
-    unsafe { request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short };
-    // SAFETY: the kernel reads the name and the flags.
-    told(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }).map(drop)
+    Ok(unsafe { answer.ifr_ifru.ifru_flags })
+}
+
+/// Has the kernel answer a request, of which `fill` writes what it needs beside the device's name.
+fn ask(device: &str, command: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
+    let mut request = request(device)?;
+    fill(&mut request);
+    let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    // SAFETY: the commands above read and write the request, and for `SIOCETHTOOL` the structure that it names; both outlive
+    // the call.
+    told(unsafe { libc::ioctl(socket.as_raw_fd(), command, &raw mut request) })?;
+    Ok(request)
 }
 
 /// A request that names a device.

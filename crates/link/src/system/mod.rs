@@ -2,6 +2,7 @@
 
 pub(crate) mod device;
 pub(crate) mod mapping;
+pub(crate) mod ring;
 pub(crate) mod socket;
 
 /// Asks the CPU for a line of memory; any address will do.

@@ -1,10 +1,9 @@
 //! What befalls frames, as a seed decides: frames enter with the time, and those that are due leave. No link, no clock.
 
 use crate::burst::{Burst, FrameTime};
+use crate::choice::Choice;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::ops::AddAssign;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// Frames held back at most, so that a long delay does not take all memory; more wait in the link.
@@ -47,25 +46,9 @@ pub enum Direction {
     Sent,
 }
 
-impl FromStr for Direction {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Direction, ()> {
-        match text {
-            "received" => Ok(Direction::Received),
-            "sent" => Ok(Direction::Sent),
-            _ => Err(()),
-        }
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Direction::Received => "received",
-            Direction::Sent => "sent",
-        })
-    }
+impl Choice for Direction {
+    const NAMES: &'static [(Direction, &'static str)] =
+        &[(Direction::Received, "received"), (Direction::Sent, "sent")];
 }
 
 /// How often each fault happened.
@@ -90,29 +73,29 @@ pub struct Injected {
 impl Injected {
     /// The counts by name, for reports.
     #[must_use]
-    pub fn by_name(&self) -> BTreeMap<String, u64> {
-        let named = [
-            ("dropped", self.dropped),
-            ("truncated", self.truncated),
-            ("corrupted", self.corrupted),
-            ("duplicated", self.duplicated),
-            ("reordered", self.reordered),
-            ("delayed", self.delayed),
-            ("held", self.held),
-        ];
-        named.map(|(name, count)| (name.to_owned(), count)).into()
+    pub fn by_name(mut self) -> BTreeMap<String, u64> {
+        let named = self.counts().map(|(name, count)| (name.to_owned(), *count));
+        named.into()
+    }
+
+    fn counts(&mut self) -> [(&'static str, &mut u64); 7] {
+        [
+            ("dropped", &mut self.dropped),
+            ("truncated", &mut self.truncated),
+            ("corrupted", &mut self.corrupted),
+            ("duplicated", &mut self.duplicated),
+            ("reordered", &mut self.reordered),
+            ("delayed", &mut self.delayed),
+            ("held", &mut self.held),
+        ]
     }
 }
 
 impl AddAssign for Injected {
-    fn add_assign(&mut self, other: Injected) {
-        self.dropped += other.dropped;
-        self.truncated += other.truncated;
-        self.corrupted += other.corrupted;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.delayed += other.delayed;
-        self.held += other.held;
+    fn add_assign(&mut self, mut other: Injected) {
+        for ((_, sum), (_, count)) in self.counts().into_iter().zip(other.counts()) {
+            *sum += *count;
+        }
     }
 }
 

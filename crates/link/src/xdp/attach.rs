@@ -26,7 +26,6 @@ const IN_DRIVER: u32 = 1 << 2;
 /// The program on a device, and what it needs. Dropping it takes the program off.
 #[derive(Debug)]
 pub(super) struct Attachment {
-    hook: XdpHook,
     /// Keeps the program attached; never read.
     _link: OwnedFd,
     /// Keeps the device promiscuous, where it was asked for; never read.
@@ -47,14 +46,14 @@ impl Attachment {
                 .map_err(refused(link, "putting a socket into the map"))?;
         }
         let program = load(&map).map_err(refused(link, "loading the XDP program"))?;
-        let (attached, hook) = match options.hook {
-            XdpHook::Native => (attach(&program, device, IN_DRIVER), XdpHook::Native),
-            XdpHook::Generic => (attach(&program, device, BEHIND_DRIVER), XdpHook::Generic),
+        let attached = match options.hook {
+            XdpHook::Native => attach(&program, device, IN_DRIVER),
+            XdpHook::Generic => attach(&program, device, BEHIND_DRIVER),
             XdpHook::Auto => match attach(&program, device, IN_DRIVER) {
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                    (attach(&program, device, BEHIND_DRIVER), XdpHook::Generic)
+                    attach(&program, device, BEHIND_DRIVER)
                 }
-                attached => (attached, XdpHook::Native),
+                attached => attached,
             },
         };
         let attached = attached.map_err(|cause| match cause.raw_os_error() {
@@ -72,14 +71,9 @@ impl Attachment {
         })?;
         let promiscuous = options.promiscuous.then(|| promiscuous(device)).transpose();
         Ok(Attachment {
-            hook,
             _link: attached,
             _promiscuous: promiscuous.map_err(refused(link, "making the device promiscuous"))?,
         })
-    }
-
-    pub(super) fn hook(&self) -> XdpHook {
-        self.hook
     }
 }
 
@@ -90,24 +84,9 @@ fn promiscuous(device: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// `BPF_MAP_CREATE` of `union bpf_attr`, up to what is used.
-#[repr(C)]
-struct MapCreate {
-    kind: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    flags: u32,
-}
-
 fn create_map(places: u32) -> io::Result<OwnedFd> {
-    let attributes = MapCreate {
-        kind: XSKMAP,
-        key_size: 4,
-        value_size: 4,
-        max_entries: places,
-        flags: 0,
-    };
+    // Of `union bpf_attr`: the kind of map, bytes of a key and of a value, places, flags.
+    let attributes: [u32; 5] = [XSKMAP, 4, 4, places, 0];
     // SAFETY: the attributes are those of the command and hold no addresses.
     unsafe { bpf_descriptor(MAP_CREATE, &attributes) }
 }
@@ -172,22 +151,9 @@ fn load(map: &OwnedFd) -> io::Result<OwnedFd> {
     unsafe { bpf_descriptor(PROG_LOAD, &attributes) }
 }
 
-/// `BPF_LINK_CREATE` of `union bpf_attr`, up to what is used.
-#[repr(C)]
-struct LinkCreate {
-    program: u32,
-    device: u32,
-    attach_kind: u32,
-    flags: u32,
-}
-
 fn attach(program: &OwnedFd, device: u32, flags: u32) -> io::Result<OwnedFd> {
-    let attributes = LinkCreate {
-        program: program.as_raw_fd() as u32,
-        device,
-        attach_kind: AT_XDP,
-        flags,
-    };
+    // Of `union bpf_attr`: the program, where to, how, flags.
+    let attributes: [u32; 4] = [program.as_raw_fd() as u32, device, AT_XDP, flags];
     // SAFETY: the attributes are those of the command and hold no addresses.
     wait_for_release(|| unsafe { bpf_descriptor(LINK_CREATE, &attributes) })
 }

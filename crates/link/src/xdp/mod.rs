@@ -1,7 +1,7 @@
 //! AF_XDP: frames that the device's driver hands to the process before the host's stack sees them, through rings in memory
 //! that both share (Documentation/networking/af_xdp.rst).
 //!
-//! Each queue of the device has a socket with frame memory of its own (`socket`, `ring`). A program of six instructions
+//! Each queue of the device has a socket with frame memory of its own (`socket`). A program of six instructions
 //! (`program`) hands the frames of each queue to its socket. It is attached by a BPF link (`attach`): a descriptor, with
 //! whose last copy the program leaves the device, also when the process is killed.
 //!
@@ -11,10 +11,10 @@
 mod attach;
 mod program;
 mod release;
-mod ring;
 mod socket;
 
 use crate::burst::{Burst, Extent};
+use crate::choice::Choice;
 use crate::error::{LinkError, on_use};
 use crate::layout::FrameLayout;
 use crate::link::Link;
@@ -22,9 +22,7 @@ use crate::system::{device, socket as calls};
 use crate::tally::Tally;
 use attach::Attachment;
 use socket::XdpSocket;
-use std::fmt;
 use std::os::fd::BorrowedFd;
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// Who copies.
@@ -39,27 +37,12 @@ pub enum XdpMode {
     ZeroCopy,
 }
 
-impl FromStr for XdpMode {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<XdpMode, &'static str> {
-        match text {
-            "auto" => Ok(XdpMode::Auto),
-            "copy" => Ok(XdpMode::Copy),
-            "zerocopy" => Ok(XdpMode::ZeroCopy),
-            _ => Err("auto, copy or zerocopy"),
-        }
-    }
-}
-
-impl fmt::Display for XdpMode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            XdpMode::Auto => "auto",
-            XdpMode::Copy => "copy",
-            XdpMode::ZeroCopy => "zerocopy",
-        })
-    }
+impl Choice for XdpMode {
+    const NAMES: &'static [(XdpMode, &'static str)] = &[
+        (XdpMode::Auto, "auto"),
+        (XdpMode::Copy, "copy"),
+        (XdpMode::ZeroCopy, "zerocopy"),
+    ];
 }
 
 /// Where the program runs.
@@ -74,27 +57,12 @@ pub enum XdpHook {
     Generic,
 }
 
-impl FromStr for XdpHook {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<XdpHook, &'static str> {
-        match text {
-            "auto" => Ok(XdpHook::Auto),
-            "native" => Ok(XdpHook::Native),
-            "generic" => Ok(XdpHook::Generic),
-            _ => Err("auto, native or generic"),
-        }
-    }
-}
-
-impl fmt::Display for XdpHook {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            XdpHook::Auto => "auto",
-            XdpHook::Native => "native",
-            XdpHook::Generic => "generic",
-        })
-    }
+impl Choice for XdpHook {
+    const NAMES: &'static [(XdpHook, &'static str)] = &[
+        (XdpHook::Auto, "auto"),
+        (XdpHook::Native, "native"),
+        (XdpHook::Generic, "generic"),
+    ];
 }
 
 /// How a device is opened.
@@ -134,8 +102,8 @@ pub struct XdpLink {
     device: String,
     index: u32,
     socket: XdpSocket,
-    /// What keeps the program on the device: shared by all queues.
-    attachment: Arc<Attachment>,
+    /// Keeps the program on the device, for all queues; never read.
+    _attachment: Arc<Attachment>,
     extents: Vec<Extent>,
     longest: usize,
     tally: Tally,
@@ -184,7 +152,7 @@ pub fn open(device: &str, options: &XdpOptions) -> Result<Vec<XdpLink>, LinkErro
         index,
         longest: socket.longest().min(mtu + device::LINK_HEADER_BYTES),
         socket,
-        attachment: Arc::clone(&attachment),
+        _attachment: Arc::clone(&attachment),
         extents: Vec::with_capacity(options.layout.frames()),
         tally: Tally::default(),
     });
@@ -198,10 +166,12 @@ impl XdpLink {
         self.socket.is_zero_copy()
     }
 
-    /// Where the program runs: never [`XdpHook::Auto`].
-    #[must_use]
-    pub fn hook(&self) -> XdpHook {
-        self.attachment.hook()
+    /// Has the kernel send what stands in the ring.
+    #[inline(always)]
+    fn kick(&mut self) -> Result<(), LinkError> {
+        let failed = self.socket.kick_transmit();
+        self.tally.send_failed += failed.map_err(|cause| on_use(&self.name, "sending", cause))?;
+        Ok(())
     }
 }
 
@@ -216,12 +186,7 @@ impl Link for XdpLink {
         self.socket
             .receive(limit, &mut self.extents)
             .map_err(|cause| on_use(&self.name, "receiving", cause))?;
-        self.tally.received += self.extents.len() as u64;
-        self.tally.received_bytes += self
-            .extents
-            .iter()
-            .map(|extent| u64::from(extent.length))
-            .sum::<u64>();
+        self.tally.count_received(&self.extents);
         // SAFETY: the extents are chunks of the socket's memory that the kernel handed over, checked to lie within it, and
         // gets back at the next call.
         Ok(unsafe { Burst::new(self.socket.memory(), &self.extents) })
@@ -236,13 +201,9 @@ impl Link for XdpLink {
         if count == 0 {
             return Ok(0);
         }
-        let (frames, bytes) = self.socket.put(count, self.longest, write);
-        self.tally.sent += frames as u64;
-        self.tally.sent_bytes += bytes;
-        self.tally.send_failed += self
-            .socket
-            .kick_transmit()
-            .map_err(|cause| on_use(&self.name, "sending", cause))?;
+        let put = self.socket.put(count, self.longest, write);
+        let frames = self.tally.count_sent(put);
+        self.kick()?;
         Ok(frames)
     }
 
@@ -279,10 +240,6 @@ impl Link for XdpLink {
         if !device::is_up(&self.device).unwrap_or(false) {
             return Err(lost(std::io::Error::from_raw_os_error(libc::ENETDOWN)));
         }
-        self.tally.send_failed += self
-            .socket
-            .kick_transmit()
-            .map_err(|cause| on_use(&self.name, "sending", cause))?;
-        Ok(())
+        self.kick()
     }
 }

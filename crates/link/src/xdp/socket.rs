@@ -5,12 +5,12 @@
 //! completion ring, and free again.
 
 use super::release::wait_for_release;
-use super::ring::Ring;
 use super::{XdpMode, XdpOptions};
 use crate::burst::Extent;
 use crate::error::LinkError;
 use crate::layout::FrameLayout;
 use crate::system::mapping::Mapping;
+use crate::system::ring::Ring;
 use crate::system::socket as calls;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -153,12 +153,7 @@ impl XdpSocket {
                 self.invalid += 1;
                 continue;
             }
-            extents.push(Extent {
-                offset,
-                length: descriptor.len,
-                wire_length: descriptor.len,
-                time: 0,
-            });
+            extents.push(Extent::whole(offset, descriptor.len));
         }
         if count > 0 {
             self.receive.consumed(count);

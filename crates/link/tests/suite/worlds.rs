@@ -1,7 +1,7 @@
 //! Two ends of each kind, joined by what really joins them.
 
 use corelane_host::bed::{Bed, BedPlan, Side};
-use corelane_link::{AnyLink, BareLink, FrameLayout, Link, LinkError, LinkSpec, memory, open};
+use corelane_link::{AnyLink, BareLink, FrameLayout, Link, LinkError, LinkSpec, Opener, memory};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Two ends, and what has to live as long as they do.
@@ -98,7 +98,7 @@ fn bed(queues: Option<u32>) -> Result<Bed, String> {
 
 fn open_in(side: &Side, spec: &str) -> Result<Vec<AnyLink>, String> {
     let spec: LinkSpec = spec.parse().unwrap();
-    match side.run(move || open(&spec)) {
+    match side.run(move || Opener::new(spec).open()) {
         Err(error @ (LinkError::NotPermitted { .. } | LinkError::Unsupported { .. })) => {
             Err(error.to_string())
         }

@@ -9,7 +9,8 @@ use crate::streams::{
 };
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::quantity;
-use corelane_proto::http::outgoing::{Body, Request};
+use corelane_proto::http::outgoing::Request;
+use corelane_proto::http::request::Framing;
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_worker::engine::EngineKind;
 use std::io;
@@ -196,9 +197,9 @@ impl OneRequest {
                 host: &host,
                 fields: &fields,
                 body: match self.body.bytes() {
-                    None => Body::Nothing,
-                    Some(_) if self.chunked => Body::Chunked,
-                    Some(bytes) => Body::Length(bytes),
+                    None => Framing::None,
+                    Some(_) if self.chunked => Framing::Chunked,
+                    Some(bytes) => Framing::Length(bytes),
                 },
                 keep_alive,
             };

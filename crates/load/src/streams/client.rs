@@ -5,14 +5,14 @@ use super::connection::{Connection, Input, Next, Outcome, Settled};
 use super::group::Group;
 use super::loaded::Counts;
 use super::protocol::{Ask, Context, StreamProtocol, Terms};
-use super::tls::Encrypted;
-use super::tls::session::{Buffers, Session};
+use super::tls::Session;
 use super::transport::Transport;
 use crate::failure::Failure;
 use crate::sources::{Release, Source};
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Plain};
 use corelane_worker::timers::{Timer, Wheel};
+use corelane_worker::tls::{Buffers, Encrypted};
 use std::time::Duration;
 
 /// How long a connection waits that could not be opened, before it tries again: a server that refuses is not to be met by
@@ -33,6 +33,8 @@ pub(crate) struct Slot<P: StreamProtocol> {
     /// When the timer fires; never without one.
     fires: Time,
     session: Option<Box<Session>>,
+    /// When the handshake of the session began.
+    handshake_began: Time,
     pub(crate) connection: Connection<P>,
 }
 
@@ -45,6 +47,7 @@ impl<P: StreamProtocol> Slot<P> {
             timer: None,
             fires: Time::NEVER,
             session: None,
+            handshake_began: Time::default(),
             connection: Connection::new(),
         }
     }
@@ -337,9 +340,10 @@ impl<P: StreamProtocol> Client<'_, P> {
         let Some(encryption) = &mut self.group.encryption else {
             return self.opened();
         };
-        match Session::new(&encryption.configuration, &encryption.server_name, self.now) {
+        match encryption.session() {
             Ok(session) => {
                 self.slot.session = Some(Box::new(session));
+                self.slot.handshake_began = self.now;
                 let timeout = self.group.terms.connect_timeout;
                 self.slot.connection.begin_handshake(timeout);
                 self.watch();
@@ -392,9 +396,9 @@ impl<P: StreamProtocol> Client<'_, P> {
             Ok(news) => (None, news),
             Err(error) => (Some(encryption.counts.count_error(&error)), Default::default()),
         };
-        if let Some(handshake) = news.opened {
-            encryption.counts.count_handshake(handshake, session);
-            let took = self.now.since(session.began());
+        if let Some(kind) = news.opened {
+            encryption.counts.count_handshake(kind, session);
+            let took = self.now.since(self.slot.handshake_began);
             self.group
                 .tally
                 .histograms

@@ -18,11 +18,10 @@ use perf_event::{Builder, SampleFlag, events};
 
 use crate::ObserveError;
 use crate::perf::tracepoint::Tracepoint;
-use crate::perf::{Privilege, Recorder, Terms, open};
+use crate::perf::{Privilege, Recorder, Terms, open, record};
 use crate::symbols::KernelSymbols;
 
-use sink::{LockSink, Payload, Ring};
-use sites::Watched;
+use sink::LockSink;
 
 pub use compare::compare;
 pub use report::{LockReport, LockSite, SpinCoverage};
@@ -55,23 +54,21 @@ impl LockWatch {
         }
         let begin = Tracepoint::find("lock", "contention_begin")?;
         let end = Tracepoint::find("lock", "contention_end")?;
-        let payload = Payload::of(&begin, &end)?;
+        let sink = LockSink::new(&begin, &end, processes)?;
         let mut rings = Vec::new();
-        let mut kinds = Vec::new();
         for cpu in cpus {
-            for (point, kind) in [(&begin, Ring::Begin), (&end, Ring::End)] {
+            for point in [&begin, &end] {
                 let terms = Terms {
                     event: &point.name,
                     needs: "Linux 5.19 or newer with CONFIG_TRACEPOINTS",
                     privilege: Privilege::Tracepoint,
                     ring_bytes: RING_BYTES,
                 };
-                rings.push(open(every_hit(point, kind), *cpu, terms)?);
-                kinds.push(kind);
+                rings.push(open(every_hit(point, point == &begin), *cpu, terms)?);
             }
         }
         Ok(Self {
-            recorder: Recorder::start(rings, cpus, LockSink::new(payload, kinds, processes))?,
+            recorder: record(rings, cpus, sink)?,
             cpus: cpus.to_vec(),
         })
     }
@@ -83,26 +80,26 @@ impl LockWatch {
     /// [`ObserveError::Collector`] when the collecting thread failed.
     pub fn finish(self) -> Result<LockReport, ObserveError> {
         let recorded = self.recorder.finish()?;
-        let elapsed_ns = u64::try_from(recorded.elapsed.as_nanos()).unwrap_or(u64::MAX);
         let (waits, chains) = recorded.sink.close();
-        let watched = Watched {
+        let watched = LockReport {
             cpus: self.cpus,
-            elapsed_ns,
+            elapsed_ns: recorded.elapsed_ns,
             lost_records: recorded.lost,
+            ..LockReport::default()
         };
         Ok(sites::report(waits, &chains, &KernelSymbols::read(), watched))
     }
 }
 
 /// Every hit of the tracepoint with its payload; with the kernel's call chain where waiting begins, which alone needs one.
-fn every_hit(point: &Tracepoint, ring: Ring) -> Builder<'static> {
+fn every_hit(point: &Tracepoint, with_chain: bool) -> Builder<'static> {
     let mut builder = Builder::new(events::Tracepoint::with_id(point.id));
     builder
         .sample_period(1)
         .sample(SampleFlag::RAW)
         .exclude_kernel(false)
         .exclude_callchain_user(true)
-        .exclude_callchain_kernel(ring == Ring::End)
+        .exclude_callchain_kernel(!with_chain)
         .sample_max_stack(CHAIN_DEPTH);
     builder
 }

@@ -86,36 +86,32 @@ impl Waits {
     pub(super) fn close(mut self) -> Closed {
         self.join_until(u64::MAX);
         let elsewhere = self.sums.remove(&None).unwrap_or_default();
-        Closed {
-            sums: self
-                .sums
-                .into_iter()
-                .filter_map(|(place, sum)| Some((place?, sum)))
-                .collect(),
-            elsewhere,
-        }
+        let sums = self.sums.into_iter();
+        let sums = sums.filter_map(|(place, sum)| Some((place?, sum))).collect();
+        Closed { sums, elsewhere }
     }
 
     fn join_until(&mut self, time_ns: u64) {
         self.unordered.sort_by_key(|record| record.time_ns);
         let complete = self.unordered.partition_point(|record| record.time_ns <= time_ns);
-        let records: Vec<Record> = self.unordered.drain(..complete).collect();
-        for record in records {
-            self.join(record);
-        }
-    }
-
-    fn join(&mut self, record: Record) {
-        let key = (record.waiter, record.lock);
-        match record.begun {
-            // A mutex begins twice when it gives up spinning and sleeps: the wait began with the first.
-            Some(begun) => {
-                self.waiting.entry(key).or_insert(begun);
-            }
-            // Without a begin, the wait began before the watch, or its begin was lost: how long it took is not known.
-            None => {
-                if let Some(begun) = self.waiting.remove(&key) {
-                    self.sums.entry(begun.place).or_default().add(&begun, &record);
+        for record in self.unordered.drain(..complete) {
+            let key = (record.waiter, record.lock);
+            match record.begun {
+                // A mutex begins twice when it gives up spinning and sleeps: the wait began with the first.
+                Some(begun) => {
+                    self.waiting.entry(key).or_insert(begun);
+                }
+                // Without a begin, the wait began before the watch, or its begin was lost: how long it took is not known.
+                None => {
+                    if let Some(begun) = self.waiting.remove(&key) {
+                        let waited_ns = record.time_ns.saturating_sub(begun.time_ns);
+                        self.sums.entry(begun.place).or_default().merge(Sum {
+                            waits: 1,
+                            waits_in_softirq: begun.in_softirq.into(),
+                            wait_total_ns: waited_ns,
+                            wait_max_ns: waited_ns,
+                        });
+                    }
                 }
             }
         }
@@ -123,14 +119,6 @@ impl Waits {
 }
 
 impl Sum {
-    fn add(&mut self, begun: &Begun, end: &Record) {
-        let waited = end.time_ns.saturating_sub(begun.time_ns);
-        self.waits += 1;
-        self.waits_in_softirq += u64::from(begun.in_softirq);
-        self.wait_total_ns += waited;
-        self.wait_max_ns = self.wait_max_ns.max(waited);
-    }
-
     /// Both together.
     pub(super) fn merge(&mut self, other: Self) {
         self.waits += other.waits;

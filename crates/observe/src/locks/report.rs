@@ -1,7 +1,6 @@
 //! What was waited for, as data: the columns of `sysctl debug.lock.prof.stats`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -65,25 +64,6 @@ pub struct LockSite {
     pub name: String,
 }
 
-/// The kinds of locks that the tracepoints distinguish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum LockKind {
-    /// Spins until it is free.
-    Spin,
-    /// Spins; many readers or one writer.
-    ReadWriteSpin,
-    /// Sleeps until it is free, after spinning for a while.
-    Mutex,
-    /// Sleeps; many readers or one writer.
-    ReadWriteSemaphore,
-    /// Sleeps; readers count on their own CPU.
-    PerCpuReadWriteSemaphore,
-    /// A mutex that lends its waiter's priority to its holder.
-    RealTimeMutex,
-    /// A semaphore, or a kind of lock newer than this program.
-    Other,
-}
-
 /// Which waits for spin locks are reported. It follows from the code that was seen waiting, since the kernel does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,37 +78,22 @@ pub enum SpinCoverage {
     NoneSeen,
 }
 
-impl LockKind {
-    /// From the flags of `contention_begin` (`LCB_F_*` in the kernel's `trace/events/lock.h`).
-    pub(super) fn from_flags(flags: u64) -> Self {
-        const SPIN: u64 = 1;
-        const READ_OR_WRITE: u64 = 2 | 4;
-        const REAL_TIME: u64 = 8;
-        const PER_CPU: u64 = 16;
-        const MUTEX: u64 = 32;
-        match flags {
-            _ if flags & MUTEX != 0 => LockKind::Mutex,
-            _ if flags & PER_CPU != 0 => LockKind::PerCpuReadWriteSemaphore,
-            _ if flags & REAL_TIME != 0 => LockKind::RealTimeMutex,
-            _ if flags & SPIN != 0 && flags & READ_OR_WRITE != 0 => LockKind::ReadWriteSpin,
-            _ if flags & SPIN != 0 => LockKind::Spin,
-            _ if flags & READ_OR_WRITE != 0 => LockKind::ReadWriteSemaphore,
-            _ => LockKind::Other,
-        }
-    }
-}
-
-impl fmt::Display for LockKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            LockKind::Spin => "spin lock",
-            LockKind::ReadWriteSpin => "read-write spin lock",
-            LockKind::Mutex => "mutex",
-            LockKind::ReadWriteSemaphore => "read-write semaphore",
-            LockKind::PerCpuReadWriteSemaphore => "per-CPU read-write semaphore",
-            LockKind::RealTimeMutex => "real-time mutex",
-            LockKind::Other => "lock of another kind",
-        })
+/// The kind of a lock, from the flags of `contention_begin` (`LCB_F_*` in the kernel's `trace/events/lock.h`).
+pub(super) fn kind_of_lock(flags: u64) -> &'static str {
+    const SPIN: u64 = 1;
+    const READ_OR_WRITE: u64 = 2 | 4;
+    const REAL_TIME: u64 = 8;
+    const PER_CPU: u64 = 16;
+    const MUTEX: u64 = 32;
+    match flags {
+        // A mutex spins for a while before it sleeps.
+        _ if flags & MUTEX != 0 => "mutex",
+        _ if flags & PER_CPU != 0 => "per-CPU read-write semaphore",
+        _ if flags & REAL_TIME != 0 => "real-time mutex",
+        _ if flags & SPIN != 0 && flags & READ_OR_WRITE != 0 => "read-write spin lock",
+        _ if flags & SPIN != 0 => "spin lock",
+        _ if flags & READ_OR_WRITE != 0 => "read-write semaphore",
+        _ => "lock of another kind",
     }
 }
 
@@ -138,18 +103,18 @@ mod tests {
 
     #[test]
     fn the_flags_of_the_tracepoint_tell_the_kind_of_lock() {
-        let kinds = [0, 1, 3, 5, 2, 4, 8, 18, 32, 33].map(LockKind::from_flags);
+        let kinds = [0, 1, 3, 5, 2, 4, 8, 18, 32, 33].map(kind_of_lock);
         let expected = [
-            LockKind::Other,
-            LockKind::Spin,
-            LockKind::ReadWriteSpin,
-            LockKind::ReadWriteSpin,
-            LockKind::ReadWriteSemaphore,
-            LockKind::ReadWriteSemaphore,
-            LockKind::RealTimeMutex,
-            LockKind::PerCpuReadWriteSemaphore,
-            LockKind::Mutex,
-            LockKind::Mutex,
+            "lock of another kind",
+            "spin lock",
+            "read-write spin lock",
+            "read-write spin lock",
+            "read-write semaphore",
+            "read-write semaphore",
+            "real-time mutex",
+            "per-CPU read-write semaphore",
+            "mutex",
+            "mutex",
         ];
         assert_eq!(kinds, expected);
     }

@@ -12,55 +12,32 @@ use crate::perf::tracepoint::{Field, Tracepoint};
 /// `TRACE_FLAG_SOFTIRQ` of the kernel's `linux/trace_events.h`: the record was made while a softirq was served.
 const SERVING_SOFTIRQ: u64 = 0x10;
 
-/// What a ring holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ring {
-    Begin,
-    End,
-}
-
-/// Where the tracepoints put what is needed of them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Payload {
+/// Takes samples; equal call chains are kept once.
+#[derive(Debug)]
+pub(super) struct LockSink {
+    /// Where the tracepoints put what is needed of them.
     begin_lock: Field,
     begin_flags: Field,
     begin_context: Field,
     end_lock: Field,
-}
-
-impl Payload {
-    /// Finds the fields of `lock:contention_begin` and `lock:contention_end`.
-    pub(super) fn of(begin: &Tracepoint, end: &Tracepoint) -> Result<Self, ObserveError> {
-        Ok(Self {
-            begin_lock: begin.field("lock_addr")?,
-            begin_flags: begin.field("flags")?,
-            begin_context: begin.field("common_flags")?,
-            end_lock: end.field("lock_addr")?,
-        })
-    }
-}
-
-/// Takes samples; equal call chains are kept once.
-#[derive(Debug)]
-pub(super) struct LockSink {
-    payload: Payload,
-    rings: Vec<Ring>,
     processes: Vec<u32>,
     chains: HashMap<Box<[u64]>, usize>,
     waits: Waits,
 }
 
 impl LockSink {
-    /// `rings` says what each source of samples holds; waits are watched of softirqs and of `processes`, or, if there are
-    /// none, of everybody.
-    pub(super) fn new(payload: Payload, rings: Vec<Ring>, processes: &[u32]) -> Self {
-        Self {
-            payload,
-            rings,
+    /// Finds the fields of `lock:contention_begin` and `lock:contention_end`. Waits are watched of softirqs and of
+    /// `processes`, or, if there are none, of everybody.
+    pub(super) fn new(begin: &Tracepoint, end: &Tracepoint, processes: &[u32]) -> Result<Self, ObserveError> {
+        Ok(Self {
+            begin_lock: begin.field("lock_addr")?,
+            begin_flags: begin.field("flags")?,
+            begin_context: begin.field("common_flags")?,
+            end_lock: end.field("lock_addr")?,
             processes: processes.to_vec(),
             chains: HashMap::new(),
             waits: Waits::default(),
-        }
+        })
     }
 
     /// All waits, and the call chains by their numbers.
@@ -94,28 +71,27 @@ impl Sink for LockSink {
             (_, cpu) => Waiter::Idle(cpu.unwrap_or(0)),
         };
         let raw = sample.raw().unwrap_or_default();
-        let payload = self.payload;
-        let (lock, begun) = match self.rings[source] {
-            Ring::Begin => {
-                let in_softirq = payload.begin_context.value(raw) & SERVING_SOFTIRQ != 0;
-                let watched = in_softirq || self.is_watched(sample.pid());
-                let place = watched.then(|| Place {
-                    chain: self.chain(sample.callchain().unwrap_or_default()),
-                    flags: payload.begin_flags.value(raw),
-                });
-                let begun = Begun {
-                    time_ns,
-                    place,
-                    in_softirq,
-                };
-                (payload.begin_lock.value(raw), Some(begun))
-            }
-            Ring::End => (payload.end_lock.value(raw), None),
+        // The rings of each CPU stand in pairs: that of begins, then that of ends.
+        let (lock, begun) = if source.is_multiple_of(2) {
+            let in_softirq = self.begin_context.value(raw) & SERVING_SOFTIRQ != 0;
+            let watched = in_softirq || self.is_watched(sample.pid());
+            let place = watched.then(|| Place {
+                chain: self.chain(sample.callchain().unwrap_or_default()),
+                flags: self.begin_flags.value(raw),
+            });
+            let begun = Begun {
+                time_ns,
+                place,
+                in_softirq,
+            };
+            (self.begin_lock, Some(begun))
+        } else {
+            (self.end_lock, None)
         };
         self.waits.take(Record {
             time_ns,
             waiter,
-            lock,
+            lock: lock.value(raw),
             begun,
         });
     }

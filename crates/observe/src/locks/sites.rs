@@ -1,11 +1,11 @@
 //! From call chains to names: which function wanted the lock, and who called it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::pairs::{Closed, Sum};
-use super::report::{LockKind, LockReport, LockSite, SpinCoverage};
+use super::report::{LockReport, LockSite, SpinCoverage, kind_of_lock};
 use crate::perf::{frames, lost_note};
-use crate::symbols::{KernelSymbols, Symbol};
+use crate::symbols::{KernelSymbols, Symbol, most_first};
 
 /// Why the columns of holding times are empty.
 const HOLDING_UNKNOWN: &str = "lock:contention_begin and lock:contention_end tell of waiting only; how long a lock is held \
@@ -26,50 +26,37 @@ const RECEIVE_LOCK_FUNCTIONS: &[&str] = &[
     "__first_packet_length",
 ];
 
-/// What was watched.
-#[derive(Clone, Debug)]
-pub(super) struct Watched {
-    pub cpus: Vec<u32>,
-    pub elapsed_ns: u64,
-    pub lost_records: u64,
-}
-
-/// Sums the waits up by the functions that wanted the locks.
+/// Sums the waits up by the functions that wanted the locks. `watched` states what was watched, for how long, and what was
+/// lost.
 pub(super) fn report(
     waits: Closed,
     chains: &[Box<[u64]>],
     kernel: &KernelSymbols,
-    watched: Watched,
+    watched: LockReport,
 ) -> LockReport {
     let chains: Vec<Site> = chains.iter().map(|chain| Site::of(chain, kernel)).collect();
-    let mut merged: HashMap<(Symbol, LockKind), Merged> = HashMap::new();
+    let mut merged: HashMap<(Symbol, &str), Merged> = HashMap::new();
     for (place, sum) in waits.sums {
         let site = &chains[place.chain];
-        let entry = merged
-            .entry((site.function.clone(), LockKind::from_flags(place.flags)))
-            .or_default();
+        let key = (site.function.clone(), kind_of_lock(place.flags));
+        let entry = merged.entry(key).or_default();
         if let Some(caller) = &site.caller {
             *entry.callers.entry(caller.clone()).or_default() += sum.waits;
         }
         entry.sum.merge(sum);
     }
-    let mut merged: Vec<((Symbol, LockKind), Merged)> = merged.into_iter().collect();
-    merged.sort_by(|(left, of_left), (right, of_right)| {
-        let by_name = || (&left.0.function, left.1).cmp(&(&right.0.function, right.1));
-        let longest_first = of_right.sum.wait_total_ns.cmp(&of_left.sum.wait_total_ns);
-        longest_first.then_with(by_name)
-    });
+    let merged = most_first(merged, |merged| merged.sum.wait_total_ns).into_iter();
     let rows: Vec<LockSite> = merged
-        .into_iter()
-        .map(|((function, kind), merged)| merged.into_site(&function, kind))
+        .map(|((function, kind), merged)| merged.into_site(&function.function, kind))
         .collect();
     let wait_total_ns = rows.iter().map(|site| site.wait_total_ns).sum();
     let receive_locks = || rows.iter().filter(|site| site.receive_lock);
     let receive_lock_ns = receive_locks().map(|site| site.wait_total_ns).sum();
     let percent = |waited_ns| percent_of_time(waited_ns, watched.elapsed_ns, &watched.cpus);
     let spin_coverage = spin_coverage(&chains);
+    let lost = lost_note(watched.lost_records, "records of waits");
+    let holding = ["max_ns", "total_ns", "avg_ns"];
     LockReport {
-        elapsed_ns: watched.elapsed_ns,
         waits: rows.iter().map(|site| site.count).sum(),
         wait_total_ns,
         wait_percent: percent(wait_total_ns),
@@ -77,16 +64,12 @@ pub(super) fn report(
         receive_lock_percent: percent(receive_lock_ns),
         spin_coverage,
         elsewhere_waits: waits.elsewhere.waits,
-        lost_records: watched.lost_records,
         rows,
-        unknown: ["max_ns", "total_ns", "avg_ns"]
+        unknown: holding
             .map(|field| (field.to_owned(), HOLDING_UNKNOWN.to_owned()))
             .into(),
-        notes: notes(kernel, spin_coverage)
-            .into_iter()
-            .chain(lost_note(watched.lost_records, "records of waits"))
-            .collect(),
-        cpus: watched.cpus,
+        notes: notes(kernel, spin_coverage).into_iter().chain(lost).collect(),
+        ..watched
     }
 }
 
@@ -116,14 +99,12 @@ impl Site {
             .position(|address| !kernel.is_lock_function(*address))
             .unwrap_or(0);
         let name = |index: usize| addresses.get(index).map(|address| kernel.find(*address));
-        let queue =
-            addresses[..wanting]
-                .iter()
-                .find_map(|address| match kernel.find(*address).function.as_str() {
-                    PARAVIRTUAL_QUEUE => Some(SpinCoverage::Every),
-                    NATIVE_QUEUE => Some(SpinCoverage::FromSecondWaiter),
-                    _ => None,
-                });
+        let mut inner = addresses[..wanting].iter();
+        let queue = inner.find_map(|address| match kernel.name(*address)? {
+            PARAVIRTUAL_QUEUE => Some(SpinCoverage::Every),
+            NATIVE_QUEUE => Some(SpinCoverage::FromSecondWaiter),
+            _ => None,
+        });
         Self {
             function: name(wanting).unwrap_or_else(|| kernel.find(0)),
             caller: name(wanting + 1)
@@ -137,41 +118,31 @@ impl Site {
 #[derive(Debug, Default)]
 struct Merged {
     sum: Sum,
-    callers: BTreeMap<String, u64>,
+    callers: HashMap<String, u64>,
 }
 
 impl Merged {
-    fn into_site(self, function: &Symbol, kind: LockKind) -> LockSite {
+    fn into_site(self, function: &str, kind: &str) -> LockSite {
         // Of callers that are as frequent, the first by name.
-        let caller = self
-            .callers
-            .iter()
-            .min_by_key(|(_, count)| std::cmp::Reverse(**count))
-            .map_or_else(String::new, |(caller, _)| format!(" < {caller}"));
+        let callers = most_first(self.callers, |count| *count);
+        let caller = callers.first().map(|(caller, _)| format!(" < {caller}"));
         LockSite {
-            max_ns: None,
             wait_max_ns: self.sum.wait_max_ns,
-            total_ns: None,
             wait_total_ns: self.sum.wait_total_ns,
             count: self.sum.waits,
             count_in_softirq: self.sum.waits_in_softirq,
-            avg_ns: None,
             wait_avg_ns: self.sum.wait_total_ns / self.sum.waits.max(1),
-            receive_lock: RECEIVE_LOCK_FUNCTIONS.contains(&function.function.as_str()),
-            name: format!("{} ({kind}){caller}", function.function),
+            receive_lock: RECEIVE_LOCK_FUNCTIONS.contains(&function),
+            name: format!("{function} ({kind}){}", caller.unwrap_or_default()),
+            ..LockSite::default()
         }
     }
 }
 
 fn spin_coverage(chains: &[Site]) -> SpinCoverage {
-    let queues = || chains.iter().filter_map(|chain| chain.queue);
-    if queues().any(|queue| queue == SpinCoverage::FromSecondWaiter) {
-        SpinCoverage::FromSecondWaiter
-    } else if queues().any(|queue| queue == SpinCoverage::Every) {
-        SpinCoverage::Every
-    } else {
-        SpinCoverage::NoneSeen
-    }
+    let mut seen = [SpinCoverage::FromSecondWaiter, SpinCoverage::Every].into_iter();
+    let coverage = seen.find(|kind| chains.iter().any(|chain| chain.queue == Some(*kind)));
+    coverage.unwrap_or_default()
 }
 
 fn notes(kernel: &KernelSymbols, coverage: SpinCoverage) -> Vec<String> {
@@ -237,10 +208,10 @@ mod tests {
             ]),
             elsewhere: sum(4, 70_000),
         };
-        let watched = Watched {
+        let watched = LockReport {
             cpus: vec![0, 1],
             elapsed_ns: 1_000_000,
-            lost_records: 0,
+            ..LockReport::default()
         };
         report(waits, &chains, &KernelSymbols::parse(SYMBOLS), watched)
     }
@@ -281,10 +252,10 @@ mod tests {
         assert_eq!(report.spin_coverage, SpinCoverage::Every);
         assert!(report.notes.is_empty(), "{:?}", report.notes);
         let none: [Box<[u64]>; 1] = [[KERNEL, 0x10010, 0x3010].into()];
-        let watched = Watched {
+        let watched = LockReport {
             cpus: vec![0],
             elapsed_ns: 1,
-            lost_records: 0,
+            ..LockReport::default()
         };
         let report = super::report(Closed::default(), &none, &KernelSymbols::parse(SYMBOLS), watched);
         assert_eq!(report.spin_coverage, SpinCoverage::NoneSeen);

@@ -4,12 +4,14 @@
 //! of them were lost.
 
 mod chain;
+mod collector;
 mod open;
 mod permission;
 mod recorder;
 pub(crate) mod tracepoint;
 
 pub(crate) use chain::{Frame, frames};
+pub(crate) use collector::{Collector, nanoseconds};
 pub(crate) use open::{Terms, open};
-pub(crate) use permission::{Place, Privilege, explain_open};
-pub(crate) use recorder::{Recorder, Sink, lost_note};
+pub(crate) use permission::{Privilege, explain_open};
+pub(crate) use recorder::{Recorder, Sink, lost_note, record};

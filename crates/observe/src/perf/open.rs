@@ -1,11 +1,9 @@
 //! One event, opened where it shall count, with the ring it writes to.
 
-use std::io;
-
 use nix::errno::Errno;
 use perf_event::{Builder, Clock, ReadFormat, SampleFlag, Sampler};
 
-use super::permission::{Place, Privilege, explain_map, explain_open};
+use super::permission::{Privilege, explain_map, explain_open};
 use crate::ObserveError;
 
 /// What to say when it cannot be opened, and how much memory its samples get.
@@ -35,18 +33,21 @@ pub(crate) fn open(mut event: Builder<'_>, cpu: u32, terms: Terms<'_>) -> Result
         .build()
         .or_else(|error| {
             // Linux before 6.0 does not count what each event lost: it says so in the ring only.
-            if is_invalid(&error) {
-                event.read_format(ReadFormat::empty()).build()
-            } else {
-                Err(error)
+            match error.raw_os_error().map(Errno::from_raw) {
+                Some(Errno::EINVAL) => event.read_format(ReadFormat::empty()).build(),
+                _ => Err(error),
             }
         })
-        .map_err(|cause| explain_open(cause, terms.event, terms.needs, Place::Cpu(cpu), terms.privilege))?;
+        .map_err(|cause| {
+            explain_open(
+                cause,
+                terms.event,
+                terms.needs,
+                &format!("CPU {cpu}"),
+                terms.privilege,
+            )
+        })?;
     counter
         .sampled(terms.ring_bytes)
         .map_err(|cause| explain_map(cause, terms.ring_bytes))
-}
-
-fn is_invalid(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::EINVAL as i32)
 }

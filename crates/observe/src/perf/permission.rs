@@ -2,7 +2,6 @@
 //!
 //! What enters: the error of a system call. What leaves: an [`ObserveError`] with the sysctls at fault, as they are now.
 
-use std::fmt;
 use std::fs;
 use std::io;
 
@@ -13,50 +12,21 @@ use crate::ObserveError;
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 const MLOCK_KB: &str = "/proc/sys/kernel/perf_event_mlock_kb";
 
-/// Where an event counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Everything that runs on one CPU.
-    Cpu(u32),
-    /// One thread, wherever it runs.
-    Thread { process: u32, thread: u32 },
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Cpu(cpu) => write!(formatter, "CPU {cpu}"),
-            Place::Thread { process, thread } => write!(formatter, "thread {thread} of process {process}"),
-        }
-    }
-}
-
 /// The highest `kernel.perf_event_paranoid` that lets everybody sample as asked, by the kernel's documentation
-/// (`Documentation/admin-guide/sysctl/kernel.rst`): -1 for raw tracepoints, 0 for whole CPUs, 2 for the user code of an own
-/// process.
+/// (`Documentation/admin-guide/sysctl/kernel.rst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Privilege {
-    Tracepoint,
-    WholeCpu,
-    UserOfProcess,
+    Tracepoint = -1,
+    WholeCpu = 0,
+    UserOfProcess = 2,
 }
 
-impl Privilege {
-    fn paranoid(self) -> i32 {
-        match self {
-            Privilege::Tracepoint => -1,
-            Privilege::WholeCpu => 0,
-            Privilege::UserOfProcess => 2,
-        }
-    }
-}
-
-/// Why `perf_event_open(2)` failed.
+/// Why `perf_event_open(2)` failed for `event` of `place`.
 pub(crate) fn explain_open(
     cause: io::Error,
     event: &str,
     needs: &'static str,
-    place: Place,
+    place: &str,
     privilege: Privilege,
 ) -> ObserveError {
     let what = format!("{event} of {place}");
@@ -64,7 +34,7 @@ pub(crate) fn explain_open(
         Some(Errno::EACCES | Errno::EPERM) => ObserveError::Forbidden {
             what,
             paranoid: read_or_unknown(PARANOID),
-            needed: privilege.paranoid(),
+            needed: privilege as i32,
             hint: "; a container may forbid perf_event_open(2) besides (seccomp profile)",
         },
         Some(Errno::ENOENT | Errno::ENODEV | Errno::EOPNOTSUPP | Errno::ENOSYS) => {
@@ -74,10 +44,6 @@ pub(crate) fn explain_open(
                 cause,
             }
         }
-        Some(Errno::ESRCH) => match place {
-            Place::Thread { process, .. } => ObserveError::NoProcess { process, cause },
-            Place::Cpu(_) => ObserveError::Refused { what, cause },
-        },
         _ => ObserveError::Refused { what, cause },
     }
 }
@@ -105,7 +71,7 @@ mod tests {
             Errno::EACCES.into(),
             "cpu-clock",
             "CONFIG_PERF_EVENTS",
-            Place::Cpu(1),
+            "CPU 1",
             Privilege::WholeCpu,
         );
         let text = error.to_string();
@@ -124,28 +90,9 @@ mod tests {
             Errno::ENOENT.into(),
             "cycles",
             "a hardware counter",
-            Place::Cpu(0),
+            "CPU 0",
             Privilege::WholeCpu,
         );
         assert!(error.to_string().contains("needs a hardware counter"), "{error}");
-    }
-
-    #[test]
-    fn a_process_that_is_gone_is_named() {
-        let place = Place::Thread {
-            process: 77,
-            thread: 78,
-        };
-        let error = explain_open(
-            Errno::ESRCH.into(),
-            "cycles",
-            "a counter",
-            place,
-            Privilege::UserOfProcess,
-        );
-        assert!(
-            matches!(error, ObserveError::NoProcess { process: 77, .. }),
-            "{error}"
-        );
     }
 }

@@ -4,8 +4,6 @@
 //! left that are not measured, it runs there.
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -13,6 +11,7 @@ use nix::unistd::Pid;
 use perf_event::Sampler;
 use perf_event::data::{Record, Sample};
 
+use super::collector::{Collector, Stop, failed, nanoseconds};
 use crate::ObserveError;
 
 /// How often the rings are read. With rings of 4 MiB, 80 MB/s of records fit between two readings.
@@ -27,12 +26,6 @@ pub(crate) trait Sink: Send + 'static {
     fn batch_ends(&mut self) {}
 }
 
-/// Events that count, and the thread that reads their rings.
-pub(crate) struct Recorder<S> {
-    stop: Sender<()>,
-    thread: JoinHandle<io::Result<Recorded<S>>>,
-}
-
 /// What was recorded.
 pub(crate) struct Recorded<S> {
     /// The sink, with everything it took.
@@ -40,47 +33,34 @@ pub(crate) struct Recorded<S> {
     /// Samples that found no room in their ring.
     pub lost: u64,
     /// From the start of the first event to the end of the last.
-    pub elapsed: Duration,
+    pub elapsed_ns: u64,
 }
 
-impl<S: Sink> Recorder<S> {
-    /// Starts all events, then the thread. `measured` are the CPUs that it leaves alone if it can.
-    pub(crate) fn start(mut rings: Vec<Sampler>, measured: &[u32], sink: S) -> Result<Self, ObserveError> {
-        let (stop, stopped) = channel();
-        let elsewhere = cpus_besides(measured);
-        let begin = Instant::now();
-        for ring in &mut rings {
-            ring.enable().map_err(collector)?;
-        }
-        let thread = thread::Builder::new()
-            .name("observe".to_owned())
-            .spawn(move || {
-                if let Some(cpus) = elsewhere {
-                    sched_setaffinity(Pid::from_raw(0), &cpus)?;
-                }
-                read_until_stopped(rings, sink, &stopped, begin)
-            })
-            .map_err(collector)?;
-        Ok(Self { stop, thread })
-    }
+/// Events that count, and the thread that reads their rings.
+pub(crate) type Recorder<S> = Collector<Recorded<S>>;
 
-    /// Stops all events and takes what they left in their rings.
-    pub(crate) fn finish(self) -> Result<Recorded<S>, ObserveError> {
-        drop(self.stop);
-        match self.thread.join() {
-            Ok(recorded) => recorded.map_err(collector),
-            Err(_) => Err(collector(io::Error::other("it panicked"))),
-        }
+/// Starts all events, then the thread. `measured` are the CPUs that it leaves alone if it can.
+pub(crate) fn record<S: Sink>(
+    mut rings: Vec<Sampler>,
+    measured: &[u32],
+    sink: S,
+) -> Result<Recorder<S>, ObserveError> {
+    let elsewhere = cpus_besides(measured);
+    let begin = Instant::now();
+    for ring in &mut rings {
+        ring.enable().map_err(failed)?;
     }
+    Collector::start("observe", move |stop| {
+        if let Some(cpus) = elsewhere {
+            sched_setaffinity(Pid::from_raw(0), &cpus).map_err(|errno| failed(errno.into()))?;
+        }
+        read_until_stopped(rings, sink, stop, begin).map_err(failed)
+    })
 }
 
 /// What a reader should know where a collector could not keep up.
 pub(crate) fn lost_note(lost: u64, what: &str) -> Option<String> {
     (lost > 0).then(|| format!("{lost} {what} found no room and are in no table"))
-}
-
-fn collector(cause: io::Error) -> ObserveError {
-    ObserveError::Collector { cause }
 }
 
 /// The CPUs this thread may use that are not measured; `None` when there is none, or when that cannot be known.
@@ -97,17 +77,17 @@ fn cpus_besides(measured: &[u32]) -> Option<CpuSet> {
 fn read_until_stopped<S: Sink>(
     mut rings: Vec<Sampler>,
     mut sink: S,
-    stopped: &Receiver<()>,
+    stop: &Stop,
     begin: Instant,
 ) -> io::Result<Recorded<S>> {
     let mut lost_in_rings = 0;
-    while stopped.recv_timeout(READ_EVERY) == Err(RecvTimeoutError::Timeout) {
+    while !stop.within(READ_EVERY) {
         lost_in_rings += read_all(&mut rings, &mut sink);
     }
     for ring in &mut rings {
         ring.disable()?;
     }
-    let elapsed = begin.elapsed();
+    let elapsed_ns = nanoseconds(begin.elapsed());
     lost_in_rings += read_all(&mut rings, &mut sink);
     let mut lost_by_count = 0;
     for ring in &mut rings {
@@ -117,7 +97,7 @@ fn read_until_stopped<S: Sink>(
         sink,
         // The count is exact; the records in the rings miss what was lost after the last sample that fitted.
         lost: lost_by_count.max(lost_in_rings),
-        elapsed,
+        elapsed_ns,
     })
 }
 

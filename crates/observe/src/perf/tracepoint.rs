@@ -6,10 +6,8 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::thread;
 
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use corelane_host::mounts;
 
 use crate::ObserveError;
 
@@ -50,12 +48,9 @@ impl Tracepoint {
         let id = text
             .lines()
             .find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
+        let fields = text.lines().filter_map(parse_field).collect();
         match id {
-            Some(id) => Ok(Self {
-                name,
-                id,
-                fields: text.lines().filter_map(parse_field).collect(),
-            }),
+            Some(id) => Ok(Self { name, id, fields }),
             None => Err(ObserveError::TracepointFormat {
                 event: name,
                 field: "ID",
@@ -113,33 +108,11 @@ fn read_format(file: &str) -> io::Result<String> {
     if TRACEFS.iter().any(|root| Path::new(root).join("events").exists()) {
         return Err(cause);
     }
-    read_from_private_mount(file)
-}
-
-fn read_from_private_mount(file: &str) -> io::Result<String> {
-    let file = file.to_owned();
-    let reader = thread::Builder::new().name("tracefs".to_owned()).spawn(move || {
-        unshare(CloneFlags::CLONE_NEWNS)?;
-        let nothing = None::<&str>;
-        mount(
-            nothing,
-            "/",
-            nothing,
-            MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-            nothing,
-        )?;
-        mount(
-            Some("tracefs"),
-            TRACEFS[0],
-            Some("tracefs"),
-            MsFlags::empty(),
-            nothing,
-        )?;
+    // Read-only would make the machine's own mounts so: tracefs has one instance.
+    mounts::with_own("tracefs", TRACEFS[0], false, |mounted| {
+        mounted?;
         fs::read_to_string(Path::new(TRACEFS[0]).join(file))
-    })?;
-    reader
-        .join()
-        .unwrap_or_else(|_| Err(io::Error::other("the thread that mounts tracefs panicked")))
+    })
 }
 
 #[cfg(test)]

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use perf_event::data::Sample;
 
+use super::Profile;
 use super::table::FunctionCounts;
-use super::{FunctionTable, Processes};
-use crate::ObserveError;
 use crate::perf::{Frame, Sink, frames};
 use crate::symbols::{KernelSymbols, ProcessSymbols, Symbol};
 
@@ -45,74 +44,15 @@ impl Sink for Folder {
     }
 }
 
-/// One of the processes whose functions are named.
-#[derive(Debug)]
-struct Named {
-    id: u32,
-    symbols: ProcessSymbols,
-}
-
-impl Named {
-    /// Reads what the process has mapped now, while it surely runs.
-    fn read(process: u32) -> Result<Self, ObserveError> {
-        let symbols =
-            ProcessSymbols::read(process).map_err(|cause| ObserveError::NoProcess { process, cause })?;
-        Ok(Self { id: process, symbols })
-    }
-
-    /// Adds what it has mapped since, if it still runs.
-    fn read_again(&mut self) {
-        if let Ok(later) = ProcessSymbols::read(self.id) {
-            self.symbols.extend(later);
-        }
-    }
-}
-
-/// The server's process and the generator's, in this order.
-#[derive(Debug)]
-pub(super) struct NamedProcesses([Named; 2]);
-
-impl NamedProcesses {
-    pub(super) fn read(processes: Processes) -> Result<Self, ObserveError> {
-        Ok(Self([
-            Named::read(processes.server)?,
-            Named::read(processes.generator)?,
-        ]))
-    }
-
-    pub(super) fn read_again(&mut self) {
-        self.0.iter_mut().for_each(Named::read_again);
-    }
-
-    fn position(&self, id: u32) -> Option<usize> {
-        self.0.iter().position(|process| process.id == id)
-    }
-}
-
-/// Every sample in one place.
-#[derive(Debug)]
-pub(super) struct Folded {
-    pub samples: u64,
-    pub idle_samples: u64,
-    pub elsewhere_samples: u64,
-    pub workers: FunctionTable,
-    pub clients: FunctionTable,
-    pub softirq: FunctionTable,
-}
-
 impl Folder {
-    /// Names the functions and sums them up.
-    pub(super) fn resolve(self, kernel: &KernelSymbols, processes: &mut NamedProcesses) -> Folded {
-        let mut namer = Namer {
-            kernel,
-            kernel_names: HashMap::new(),
-        };
+    /// Names the functions and sums them up. `processes` are the server's and the generator's.
+    pub(super) fn resolve(self, kernel: &KernelSymbols, processes: &mut [ProcessSymbols; 2]) -> Profile {
         let mut softirq = FunctionCounts::default();
         let mut tasks: [FunctionCounts; 2] = Default::default();
         let (mut idle_samples, mut elsewhere_samples) = (0, 0);
         for (chain, count) in &self.chains {
-            let position = processes.position(chain.process);
-            let table = if namer.passes_softirq(&chain.addresses) {
+            let position = processes.iter().position(|named| named.process == chain.process);
+            let table = if passes_softirq(&chain.addresses, kernel) {
                 &mut softirq
             } else if let Some(position) = position {
                 &mut tasks[position]
@@ -123,73 +63,43 @@ impl Folder {
                 elsewhere_samples += count;
                 continue;
             };
-            let user = position.map(|position| &mut processes.0[position].symbols);
-            let (function, caller) = namer.innermost(&chain.addresses, user);
+            let mut user = position.map(|position| &mut processes[position]);
+            let mut name = |frame: Frame| match &mut user {
+                _ if frame.in_kernel => kernel.find(frame.address),
+                Some(symbols) => symbols.find(frame.address),
+                None => Symbol::new("[unknown]", None),
+            };
+            // The function that ran and the one that called it, where that is known.
+            let mut frames = frames(&chain.addresses);
+            let function = frames.next().map(&mut name);
+            let function = function.unwrap_or_else(|| Symbol::new("[unknown]", None));
+            let caller = frames.next().map(&mut name).filter(Symbol::is_resolved);
             table.add(function, caller, *count);
         }
-        let [workers, clients] = tasks;
-        Folded {
+        let [workers, clients] = tasks.map(FunctionCounts::into_table);
+        Profile {
             samples: self.chains.values().sum(),
             idle_samples,
             elsewhere_samples,
-            workers: workers.into_table(),
-            clients: clients.into_table(),
+            workers,
+            clients,
             softirq: softirq.into_table(),
+            ..Profile::default()
         }
     }
 }
 
-/// Names addresses, the kernel's once each.
-struct Namer<'a> {
-    kernel: &'a KernelSymbols,
-    kernel_names: HashMap<u64, Symbol>,
-}
-
-impl Namer<'_> {
-    fn passes_softirq(&mut self, chain: &[u64]) -> bool {
-        frames(chain).any(|frame| {
-            frame.in_kernel && SOFTIRQ_ENTRIES.contains(&self.kernel_name(frame.address).function.as_str())
-        })
-    }
-
-    /// The function that ran and the one that called it, where that is known.
-    fn innermost(
-        &mut self,
-        chain: &[u64],
-        mut user: Option<&mut ProcessSymbols>,
-    ) -> (Symbol, Option<Symbol>) {
-        let mut name = |frame: Frame| {
-            if frame.in_kernel {
-                return self.kernel_name(frame.address).clone();
-            }
-            match &mut user {
-                Some(symbols) => symbols.find(frame.address),
-                None => unknown(),
-            }
-        };
-        let mut frames = frames(chain);
-        let function = frames.next().map_or_else(unknown, &mut name);
-        let caller = frames.next().map(&mut name).filter(Symbol::is_resolved);
-        (function, caller)
-    }
-
-    fn kernel_name(&mut self, address: u64) -> &Symbol {
-        self.kernel_names
-            .entry(address)
-            .or_insert_with(|| self.kernel.find(address))
-    }
-}
-
-fn unknown() -> Symbol {
-    Symbol {
-        image: "[unknown]".to_owned(),
-        function: Symbol::UNRESOLVED.to_owned(),
-    }
+fn passes_softirq(chain: &[u64], kernel: &KernelSymbols) -> bool {
+    let entry = |frame: Frame| {
+        let name = kernel.name(frame.address).filter(|_| frame.in_kernel);
+        name.is_some_and(|name| SOFTIRQ_ENTRIES.contains(&name))
+    };
+    frames(chain).any(entry)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CallerShare, FunctionShare};
+    use super::super::{CallerShare, FunctionShare, FunctionTable};
     use super::*;
 
     const SYMBOLS: &str = "\
@@ -203,11 +113,8 @@ mod tests {
     /// `PERF_CONTEXT_KERNEL`, as the kernel writes it before its addresses.
     const KERNEL: u64 = (-128_i64).cast_unsigned();
 
-    fn processes(server: u32, generator: u32) -> NamedProcesses {
-        NamedProcesses([server, generator].map(|id| Named {
-            id,
-            symbols: ProcessSymbols::default(),
-        }))
+    fn processes(server: u32, generator: u32) -> [ProcessSymbols; 2] {
+        [server, generator].map(ProcessSymbols::unread)
     }
 
     #[test]

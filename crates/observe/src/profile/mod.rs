@@ -15,10 +15,10 @@ use perf_event::{Builder, Sampler};
 use serde::{Deserialize, Serialize};
 
 use crate::ObserveError;
-use crate::perf::{Privilege, Recorder, Terms, lost_note, open};
-use crate::symbols::KernelSymbols;
+use crate::perf::{Privilege, Recorder, Terms, lost_note, open, record};
+use crate::symbols::{KernelSymbols, ProcessSymbols};
 
-use fold::{Folder, NamedProcesses};
+use fold::Folder;
 
 pub use table::{CallerShare, FunctionShare, FunctionTable};
 
@@ -42,7 +42,7 @@ pub struct Processes {
 /// Sampling that is under way. Dropped, it stops within a moment and what it took is lost.
 pub struct Profiler {
     recorder: Recorder<Folder>,
-    processes: NamedProcesses,
+    processes: [ProcessSymbols; 2],
     event: SampledEvent,
 }
 
@@ -111,10 +111,20 @@ impl Profiler {
     /// [`ObserveError::Forbidden`] with the sysctl that would permit it, [`ObserveError::RingMemory`],
     /// [`ObserveError::NoProcess`] for a process that is gone, [`ObserveError::NoTarget`] without a CPU.
     pub fn start(cpus: &[u32], processes: Processes) -> Result<Self, ObserveError> {
-        let processes = NamedProcesses::read(processes)?;
-        let (event, rings) = open_best(cpus)?;
+        let read = |process| {
+            ProcessSymbols::read(process).map_err(|cause| ObserveError::NoProcess { process, cause })
+        };
+        let processes = [read(processes.server)?, read(processes.generator)?];
+        if cpus.is_empty() {
+            return Err(ObserveError::NoTarget);
+        }
+        // The first event that works.
+        let (event, rings) = match open_all(SampledEvent::Cycles, cpus) {
+            Ok(rings) => (SampledEvent::Cycles, rings),
+            Err(_) => (SampledEvent::CpuClock, open_all(SampledEvent::CpuClock, cpus)?),
+        };
         Ok(Self {
-            recorder: Recorder::start(rings, cpus, Folder::default())?,
+            recorder: record(rings, cpus, Folder::default())?,
             processes,
             event,
         })
@@ -131,35 +141,21 @@ impl Profiler {
         let kernel = KernelSymbols::read();
         let hidden = kernel.hidden_because().map(str::to_owned);
         let mut processes = self.processes;
-        processes.read_again();
-        let folded = recorded.sink.resolve(&kernel, &mut processes);
+        for process in &mut processes {
+            // What it has mapped since, if it still runs.
+            let _ = process.read_again();
+        }
         Ok(Profile {
             event: self.event,
             frequency_hz: FREQUENCY_HZ,
-            elapsed_ns: u64::try_from(recorded.elapsed.as_nanos()).unwrap_or(u64::MAX),
-            samples: folded.samples,
+            elapsed_ns: recorded.elapsed_ns,
             lost_samples: recorded.lost,
-            idle_samples: folded.idle_samples,
-            elsewhere_samples: folded.elsewhere_samples,
-            workers: folded.workers,
-            clients: folded.clients,
-            softirq: folded.softirq,
             notes: hidden
                 .into_iter()
                 .chain(lost_note(recorded.lost, "samples"))
                 .collect(),
+            ..recorded.sink.resolve(&kernel, &mut processes)
         })
-    }
-}
-
-/// Opens the first event that works: cycles, then the timer.
-fn open_best(cpus: &[u32]) -> Result<(SampledEvent, Vec<Sampler>), ObserveError> {
-    if cpus.is_empty() {
-        return Err(ObserveError::NoTarget);
-    }
-    match open_all(SampledEvent::Cycles, cpus) {
-        Ok(rings) => Ok((SampledEvent::Cycles, rings)),
-        Err(_) => Ok((SampledEvent::CpuClock, open_all(SampledEvent::CpuClock, cpus)?)),
     }
 }
 

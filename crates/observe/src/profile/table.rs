@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::symbols::Symbol;
+use crate::symbols::{Symbol, most_first};
 
 /// The functions of one set of samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -68,22 +68,11 @@ impl FunctionCounts {
     pub(super) fn into_table(self) -> FunctionTable {
         let samples: u64 = self.functions.values().map(|callers| callers.samples).sum();
         let percent = |part: u64| 100.0 * part as f64 / samples as f64;
-        let unresolved_samples = self
-            .functions
-            .iter()
-            .filter(|(symbol, _)| !symbol.is_resolved())
-            .map(|(_, callers)| callers.samples)
-            .sum();
-        let mut counted: Vec<(Symbol, Callers)> = self.functions.into_iter().collect();
-        counted.sort_by(|(left, of_left), (right, of_right)| {
-            let by_name = || (&left.function, &left.image).cmp(&(&right.function, &right.image));
-            of_right.samples.cmp(&of_left.samples).then_with(by_name)
-        });
-        let rows = counted.into_iter().map(|(symbol, counted)| {
-            let mut callers: Vec<(String, u64)> = counted.by_function.into_iter().collect();
-            callers.sort_by(|(left, of_left), (right, of_right)| {
-                of_right.cmp(of_left).then_with(|| left.cmp(right))
-            });
+        let unresolved = self.functions.iter().filter(|(symbol, _)| !symbol.is_resolved());
+        let unresolved_samples = unresolved.map(|(_, callers)| callers.samples).sum();
+        let functions = most_first(self.functions, |callers| callers.samples);
+        let rows = functions.into_iter().map(|(symbol, counted)| {
+            let callers = most_first(counted.by_function, |samples| *samples);
             let callers = callers.into_iter().map(|(function, samples)| CallerShare {
                 function,
                 samples_percent: percent(samples),
@@ -110,10 +99,7 @@ mod tests {
     use super::*;
 
     fn kernel(function: &str) -> Symbol {
-        Symbol {
-            image: "kernel".to_owned(),
-            function: function.to_owned(),
-        }
+        Symbol::new("kernel", Some(function))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The functions of one program or library, from the symbol tables of its ELF file.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
@@ -11,14 +12,8 @@ use super::SymbolTable;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Image {
     functions: SymbolTable<String>,
-    segments: Vec<Segment>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    file_offset: u64,
-    file_size: u64,
-    address: u64,
+    /// Stretches of the file, and the address of each.
+    segments: Vec<(Range<u64>, u64)>,
 }
 
 impl Image {
@@ -44,28 +39,19 @@ impl Image {
             }
         }
         image.functions.sort(|name| name.len());
-        image.segments = file
-            .segments()
-            .map(|segment| {
-                let (file_offset, file_size) = segment.file_range();
-                Segment {
-                    file_offset,
-                    file_size,
-                    address: segment.address(),
-                }
-            })
-            .collect();
+        let segments = file.segments().map(|segment| {
+            let (start, size) = segment.file_range();
+            (start..start.saturating_add(size), segment.address())
+        });
+        image.segments = segments.collect();
         Some(image)
     }
 
     /// The function whose code lies at `offset` of the file, demangled without the hash that makes Rust's names unique.
     pub(crate) fn function_at(&self, offset: u64) -> Option<String> {
-        let segment = self.segments.iter().find(|segment| {
-            offset
-                .checked_sub(segment.file_offset)
-                .is_some_and(|inside| inside < segment.file_size)
-        })?;
-        let address = (offset - segment.file_offset).wrapping_add(segment.address);
+        let mut segments = self.segments.iter();
+        let (held, start) = segments.find(|(held, _)| held.contains(&offset))?;
+        let address = (offset - held.start).wrapping_add(*start);
         let name = self.functions.find(address)?;
         Some(format!("{:#}", rustc_demangle::demangle(name)))
     }

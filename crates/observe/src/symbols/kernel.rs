@@ -9,7 +9,7 @@ use super::{Symbol, SymbolTable};
 const KALLSYMS: &str = "/proc/kallsyms";
 
 /// The image of what is not in a module.
-pub(crate) const KERNEL: &str = "kernel";
+const KERNEL: &str = "kernel";
 
 /// The functions of the running kernel and its modules.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct KernelSymbols {
     hidden_because: Option<String>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Function {
     name: String,
     module: Option<String>,
@@ -59,23 +59,17 @@ impl KernelSymbols {
             if name.starts_with("__sched_text_") || name.starts_with("__lock_text_") {
                 bounds.insert(name, address);
             } else if matches!(kind, "t" | "T" | "w" | "W") && !name.starts_with("__pfx_") {
-                let module = columns
-                    .next()
-                    .map(|name| name.trim_matches(['[', ']']).to_owned());
-                symbols
-                    .functions
-                    .add(address, None, Function::new(name, kind, module));
+                let module = columns.next().map(|name| name.trim_matches(['[', ']']));
+                let function = Function::new(name, kind, module);
+                symbols.functions.add(address, None, function);
             }
         }
         symbols.functions.sort(|function| function.preference);
-        symbols.lock_functions = ["sched", "lock"]
-            .iter()
-            .filter_map(|section| {
-                let start = bounds.get(format!("__{section}_text_start").as_str())?;
-                let end = bounds.get(format!("__{section}_text_end").as_str())?;
-                Some(*start..*end)
-            })
-            .collect();
+        let section = |name: &str| {
+            let bound = |end| bounds.get(format!("__{name}_text_{end}").as_str()).copied();
+            Some(bound("start")?..bound("end")?)
+        };
+        symbols.lock_functions = ["sched", "lock"].into_iter().filter_map(section).collect();
         if symbols.functions.entries.is_empty() {
             symbols.hidden_because = Some(
                 "kernel functions have no names: /proc/kallsyms shows no addresses; run as root, or \
@@ -94,14 +88,13 @@ impl KernelSymbols {
     /// The function at `address`.
     pub(crate) fn find(&self, address: u64) -> Symbol {
         let found = self.functions.find(address);
-        Symbol {
-            image: found
-                .and_then(|function| function.module.clone())
-                .unwrap_or_else(|| KERNEL.to_owned()),
-            function: found
-                .map_or(Symbol::UNRESOLVED, |function| &function.name)
-                .to_owned(),
-        }
+        let image = found.and_then(|function| function.module.as_deref());
+        Symbol::new(image.unwrap_or(KERNEL), self.name(address))
+    }
+
+    /// Its name alone.
+    pub(crate) fn name(&self, address: u64) -> Option<&str> {
+        Some(&self.functions.find(address)?.name)
     }
 
     /// Whether `address` is in a function that takes or waits for locks.
@@ -110,27 +103,20 @@ impl KernelSymbols {
     /// among it, in `.sched.text`; perf tells them the same way (`machine__is_lock_function` in
     /// `tools/perf/util/machine.c`).
     pub(crate) fn is_lock_function(&self, address: u64) -> bool {
-        self.lock_functions
-            .iter()
-            .any(|section| section.contains(&address))
-            || self
-                .functions
-                .find(address)
-                .is_some_and(|function| is_tracepoint(&function.name))
+        // The tracepoint itself stands at the inner end of the chain where the compiler did not inline it.
+        let tracepoints = ["__traceiter_contention_begin", "trace_contention_begin"];
+        let mut sections = self.lock_functions.iter();
+        sections.any(|section| section.contains(&address))
+            || self.name(address).is_some_and(|name| tracepoints.contains(&name))
     }
 }
 
-/// The tracepoint itself stands at the inner end of the chain where the compiler did not inline it.
-fn is_tracepoint(function: &str) -> bool {
-    ["__traceiter_contention_begin", "trace_contention_begin"].contains(&function)
-}
-
 impl Function {
-    fn new(name: &str, kind: &str, module: Option<String>) -> Self {
+    fn new(name: &str, kind: &str, module: Option<&str>) -> Self {
         let underscores = name.len() - name.trim_start_matches('_').len();
         Self {
             name: name.to_owned(),
-            module,
+            module: module.map(str::to_owned),
             preference: (
                 !kind.eq_ignore_ascii_case("w"),
                 kind == "T",

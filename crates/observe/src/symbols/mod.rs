@@ -6,29 +6,51 @@ mod image;
 mod kernel;
 mod process;
 
+use std::collections::HashMap;
+
 pub(crate) use kernel::KernelSymbols;
 pub(crate) use process::ProcessSymbols;
 
-/// A function and the image that holds it.
+/// A function and the image that holds it, in the order of names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Symbol {
-    /// `kernel`, a kernel module, or the base name of a program or library.
-    pub image: String,
     /// The function, demangled.
     pub function: String,
+    /// `kernel`, a kernel module, or the base name of a program or library.
+    pub image: String,
 }
 
 impl Symbol {
     /// What stands for a function without a name.
     pub(crate) const UNRESOLVED: &str = "[unresolved]";
 
+    pub(crate) fn new(image: &str, function: Option<&str>) -> Self {
+        Self {
+            function: function.unwrap_or(Self::UNRESOLVED).to_owned(),
+            image: image.to_owned(),
+        }
+    }
+
     pub(crate) fn is_resolved(&self) -> bool {
         self.function != Self::UNRESOLVED
     }
 }
 
+/// What was counted, the most frequent first, in an order that depends on nothing but the counts and names.
+pub(crate) fn most_first<Name: Ord, T>(
+    counted: HashMap<Name, T>,
+    count: impl Fn(&T) -> u64,
+) -> Vec<(Name, T)> {
+    let mut counted: Vec<(Name, T)> = counted.into_iter().collect();
+    counted.sort_by(|(left, of_left), (right, of_right)| {
+        let most = count(of_right).cmp(&count(of_left));
+        most.then_with(|| left.cmp(right))
+    });
+    counted
+}
+
 /// Functions of one address space by where they begin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SymbolTable<Name> {
     entries: Vec<Entry<Name>>,
 }
@@ -39,12 +61,6 @@ struct Entry<Name> {
     /// `None` where the source does not tell: the function reaches to the next.
     size: Option<u64>,
     name: Name,
-}
-
-impl<Name> Default for SymbolTable<Name> {
-    fn default() -> Self {
-        Self { entries: Vec::new() }
-    }
 }
 
 impl<Name> SymbolTable<Name> {

@@ -12,6 +12,7 @@ use super::image::Image;
 /// What a process has mapped to run, and the functions in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessSymbols {
+    pub(crate) process: u32,
     mappings: Vec<Mapping>,
     images: HashMap<PathBuf, Image>,
 }
@@ -28,30 +29,34 @@ struct Mapping {
 impl ProcessSymbols {
     /// Reads what `process` has mapped at this moment. Files are read when an address in them is asked for.
     pub(crate) fn read(process: u32) -> io::Result<Self> {
-        let text = fs::read_to_string(format!("/proc/{process}/maps"))?;
-        Ok(Self {
-            mappings: text.lines().filter_map(parse_mapping).collect(),
-            images: HashMap::new(),
-        })
+        let mut symbols = Self::unread(process);
+        symbols.read_again()?;
+        Ok(symbols)
     }
 
-    /// Adds what `later` has mapped where nothing was mapped before.
-    pub(crate) fn extend(&mut self, later: Self) {
-        for mapping in later.mappings {
+    pub(crate) fn unread(process: u32) -> Self {
+        Self {
+            process,
+            ..Self::default()
+        }
+    }
+
+    /// Adds what it has mapped where nothing was mapped before.
+    pub(crate) fn read_again(&mut self) -> io::Result<()> {
+        let text = fs::read_to_string(format!("/proc/{}/maps", self.process))?;
+        for mapping in text.lines().filter_map(parse_mapping) {
             if !self.mappings.contains(&mapping) {
                 self.mappings.push(mapping);
             }
         }
+        Ok(())
     }
 
     /// The function at `address`.
     pub(crate) fn find(&mut self, address: u64) -> Symbol {
-        let Some(mapping) = self
-            .mappings
-            .iter()
-            .find(|mapping| mapping.addresses.contains(&address))
-        else {
-            return unresolved("[unknown]");
+        let mut mappings = self.mappings.iter();
+        let Some(mapping) = mappings.find(|mapping| mapping.addresses.contains(&address)) else {
+            return Symbol::new("[unknown]", None);
         };
         let path = Path::new(&mapping.name);
         if !path.is_absolute() {
@@ -61,28 +66,13 @@ impl ProcessSymbols {
             } else {
                 &mapping.name
             };
-            return unresolved(image);
+            return Symbol::new(image, None);
         }
-        if !self.images.contains_key(path) {
-            self.images.insert(path.to_owned(), Image::read(path));
-        }
+        let image = self.images.entry(path.to_owned());
+        let image = image.or_insert_with(|| Image::read(path));
         let offset = (address - mapping.addresses.start).wrapping_add(mapping.file_offset);
-        let function = self.images.get(path).and_then(|image| image.function_at(offset));
-        Symbol {
-            image: path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
-            function: function.unwrap_or_else(|| Symbol::UNRESOLVED.to_owned()),
-        }
-    }
-}
-
-fn unresolved(image: &str) -> Symbol {
-    Symbol {
-        image: image.to_owned(),
-        function: Symbol::UNRESOLVED.to_owned(),
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Symbol::new(&name, image.function_at(offset).as_deref())
     }
 }
 

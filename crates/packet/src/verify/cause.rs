@@ -24,7 +24,7 @@ pub enum Cause {
     ChangedTable,
     /// Flows of one entry came by different queues: something steers flow by flow.
     FlowRule,
-    /// The hash names the entry, the frame came by another queue, and too little was seen to tell a changed table from a
+    /// The hash names the entry, the frame came by another queue, and too little was seen to distinguish a changed table from a
     /// rule for the flow.
     TableOrFlowRule,
 }
@@ -33,16 +33,39 @@ impl Cause {
     /// The cause's name in documents.
     #[must_use]
     pub fn name(self) -> &'static str {
+        self.facts().0
+    }
+
+    /// The name, what it means and what to look at.
+    fn facts(self) -> (&'static str, &'static str) {
         match self {
-            Cause::Fragment => "fragment",
-            Cause::Tunnel => "tunnel",
-            Cause::Fields => "fields",
-            Cause::NotHashed => "not-hashed",
-            Cause::Dialect(dialect) => dialect.name(),
-            Cause::OtherHash => "other-hash",
-            Cause::ChangedTable => "changed-table",
-            Cause::FlowRule => "flow-rule",
-            Cause::TableOrFlowRule => "table-or-flow-rule",
+            Cause::Fragment => (
+                "fragment",
+                "fragments hashed with ports, or not at all: hash UDP as a 2-tuple",
+            ),
+            Cause::Tunnel => ("tunnel", "the packet inside a tunnel was hashed"),
+            Cause::Fields => (
+                "fields",
+                "2-tuple against 4-tuple: compare the hash fields of the flow type (ethtool -n)",
+            ),
+            Cause::NotHashed => ("not-hashed", "not hashed, so taken by the first queue"),
+            Cause::Dialect(dialect) => (dialect.name(), "another dialect: "),
+            Cause::OtherHash => (
+                "other-hash",
+                "a hash of something else: compare the key (ethtool -x)",
+            ),
+            Cause::ChangedTable => (
+                "changed-table",
+                "another indirection table: compare it (ethtool -x)",
+            ),
+            Cause::FlowRule => (
+                "flow-rule",
+                "a rule for the flow, such as ntuple, aRFS or flow director (ethtool -n, -k)",
+            ),
+            Cause::TableOrFlowRule => (
+                "table-or-flow-rule",
+                "another table, or a rule for the flow: one flow an entry is too few to tell",
+            ),
         }
     }
 }
@@ -50,22 +73,9 @@ impl Cause {
 /// What it means and what to look at.
 impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::Fragment => {
-                formatter.write_str("fragments hashed with ports, or not at all: hash UDP as a 2-tuple")
-            }
-            Cause::Tunnel => formatter.write_str("the packet inside a tunnel was hashed"),
-            Cause::Fields => formatter
-                .write_str("2-tuple against 4-tuple: compare the hash fields of the flow type (ethtool -n)"),
-            Cause::NotHashed => formatter.write_str("not hashed, so taken by the first queue"),
-            Cause::Dialect(dialect) => write!(formatter, "another dialect: {dialect}"),
-            Cause::OtherHash => formatter.write_str("a hash of something else: compare the key (ethtool -x)"),
-            Cause::ChangedTable => formatter.write_str("another indirection table: compare it (ethtool -x)"),
-            Cause::FlowRule => formatter
-                .write_str("a rule for the flow, such as ntuple, aRFS or flow director (ethtool -n, -k)"),
-            Cause::TableOrFlowRule => formatter
-                .write_str("another table, or a rule for the flow: one flow an entry is too few to tell"),
-        }
+        let (name, meaning) = self.facts();
+        let dialect = matches!(self, Cause::Dialect(_));
+        write!(formatter, "{meaning}{}", if dialect { name } else { "" })
     }
 }
 

@@ -1,8 +1,9 @@
 //! Hashes that devices make of the same key and bytes in other ways than the rule: a key and a tuple's bytes enter, the
 //! dialect's hash leaves.
 
+use corelane_rss::audit::Family;
+use corelane_rss::infer::{Relation, Transform};
 use corelane_rss::{HashInput, Key, Toeplitz};
-use std::fmt;
 
 /// A way of hashing that some device has in place of plain Toeplitz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,72 +36,47 @@ impl Dialect {
     /// The dialect's name in documents.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Dialect::ReversedKey => "reversed-key",
-            Dialect::InitialOnes => "initial-ones",
-            Dialect::ReversedKeyInitialOnes => "reversed-key-initial-ones",
-            Dialect::ShiftedKey => "shifted-key",
-            Dialect::SymmetricXor => "symmetric-xor",
-            Dialect::SymmetricOrXor => "symmetric-or-xor",
-        }
+        self.facts().0
     }
-}
 
-impl fmt::Display for Dialect {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
+    /// The name, how key and input are changed, and what is added to the sum.
+    fn facts(self) -> (&'static str, Relation, Transform, u32) {
+        use {Relation as R, Transform as T};
+        match self {
+            Dialect::ReversedKey => ("reversed-key", R::BytesReversed, T::Plain, 0),
+            // A start value is added to the sum, and stays what it is added to.
+            Dialect::InitialOnes => ("initial-ones", R::Same, T::Plain, u32::MAX),
+            Dialect::ReversedKeyInitialOnes => {
+                ("reversed-key-initial-ones", R::BytesReversed, T::Plain, u32::MAX)
+            }
+            Dialect::ShiftedKey => ("shifted-key", R::ShiftedLater(1), T::Plain, 0),
+            Dialect::SymmetricXor => ("symmetric-xor", R::Same, T::SymmetricXor, 0),
+            Dialect::SymmetricOrXor => ("symmetric-or-xor", R::Same, T::SymmetricOrXor, 0),
+        }
     }
 }
 
 /// A key compiled for every dialect.
 #[derive(Debug)]
-pub(super) struct Dialects {
-    plain: Toeplitz,
-    reversed: Toeplitz,
-    shifted: Toeplitz,
-}
+pub(super) struct Dialects([Toeplitz; Dialect::ALL.len()]);
 
 impl Dialects {
     pub(super) fn new(key: &Key) -> Dialects {
-        let bytes = key.as_bytes();
-        let compiled = |bytes: Vec<u8>| {
-            let key = Key::from_bytes(&bytes).expect("as long as the key that it is made of");
+        Dialects(Dialect::ALL.map(|dialect| {
+            let (_, relation, ..) = dialect.facts();
+            let key = relation.applied(key).expect("a key of the same length");
             Toeplitz::new(&key)
-        };
-        Dialects {
-            plain: Toeplitz::new(key),
-            reversed: compiled(bytes.iter().rev().copied().collect()),
-            shifted: compiled([&[0], &bytes[..bytes.len() - 1]].concat()),
-        }
+        }))
     }
 
     /// The hash of a tuple's bytes, laid out as a device hashes them: 8, 12, 32 or 36.
     pub(super) fn hash(&self, dialect: Dialect, input: &[u8]) -> u32 {
-        match dialect {
-            Dialect::ReversedKey => self.reversed.hash_input(input),
-            // A start value is added to the sum, and stays what it is added to.
-            Dialect::InitialOnes => !self.plain.hash_input(input),
-            Dialect::ReversedKeyInitialOnes => !self.reversed.hash_input(input),
-            Dialect::ShiftedKey => self.shifted.hash_input(input),
-            Dialect::SymmetricXor => self.paired(input, |a, b| (a ^ b, a ^ b)),
-            Dialect::SymmetricOrXor => self.paired(input, |a, b| (a | b, a ^ b)),
-        }
-    }
-
-    /// The hash of the input with every byte of the source's end, and its match of the destination's, replaced.
-    fn paired(&self, input: &[u8], replaced: impl Fn(u8, u8) -> (u8, u8)) -> u32 {
+        let (_, _, transform, initial) = dialect.facts();
         let mut bytes = [0; HashInput::LONGEST];
-        let bytes = &mut bytes[..input.len()];
-        bytes.copy_from_slice(input);
-        let address = if input.len() < 32 { 4 } else { 16 };
-        let (addresses, ports) = bytes.split_at_mut(2 * address);
-        for pair in [addresses, ports] {
-            let (source, destination) = pair.split_at_mut(pair.len() / 2);
-            for (first, second) in source.iter_mut().zip(destination) {
-                (*first, *second) = replaced(*first, *second);
-            }
-        }
-        self.plain.hash_input(bytes)
+        bytes[..input.len()].copy_from_slice(input);
+        let family = if input.len() < 32 { Family::V4 } else { Family::V6 };
+        let mixed = transform.apply(&bytes, family);
+        self.0[dialect as usize].hash_input(&mixed[..input.len()]) ^ initial
     }
 }
 
@@ -120,8 +96,8 @@ mod tests {
         let or_xor = [7, 7, 11, 13, 7, 5, 11, 13, 0, 15, 0, 15];
         for (dialect, bytes) in [(Dialect::SymmetricXor, xor), (Dialect::SymmetricOrXor, or_xor)] {
             let expected = oracle::toeplitz(&Key::VERIFICATION, &bytes);
-            assert_eq!(dialects.hash(dialect, &INPUT), expected, "{dialect}");
-            assert_eq!(dialects.hash(dialect, &answer), expected, "{dialect}");
+            assert_eq!(dialects.hash(dialect, &INPUT), expected, "{dialect:?}");
+            assert_eq!(dialects.hash(dialect, &answer), expected, "{dialect:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use corelane_rss::Bucket;
 pub(super) struct Ledger {
     /// Frames by entry: all that there is to say where nothing is observed.
     seen: Vec<u64>,
-    entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
     /// Was a hash, was a queue observed of any frame?
     pub hashes: bool,
     pub queues: bool,
@@ -95,11 +95,6 @@ impl Ledger {
     pub fn entries(&self) -> impl Iterator<Item = (u64, &Entry)> {
         self.seen.iter().copied().zip(&self.entries)
     }
-
-    /// Why frames of an entry came by another queue although they were hashed as the rule says.
-    pub fn cause(&self, entry: usize) -> Cause {
-        self.entries[entry].cause()
-    }
 }
 
 impl Entry {
@@ -118,7 +113,7 @@ impl Entry {
     ///
     /// A table moves all flows of an entry to one queue, at once. A rule for flows (ntuple, aRFS, flow director) moves some
     /// and leaves others.
-    fn cause(&self) -> Cause {
+    pub fn cause(&self) -> Cause {
         let together = self.right.count == 0 || self.right.apart_from(&self.wrong);
         match (together && !self.several_wrong_queues, self.several_wrong_flows) {
             (false, _) => Cause::FlowRule,

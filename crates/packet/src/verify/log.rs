@@ -25,19 +25,25 @@ pub fn pair(number: usize, line: &str) -> Result<Option<Pair>, LogError> {
         .split(|separator: char| separator.is_whitespace() || separator == ',')
         .filter(|field| !field.is_empty());
     let hash_field = fields.next().unwrap_or_default();
-    let queue_field = fields.next().ok_or(LogError::NoQueue { number })?;
+    let wrong = |what| LogError { number, what };
+    let queue_field = fields
+        .next()
+        .ok_or_else(|| wrong("a hash without a queue: give both, separated by a blank".to_owned()))?;
     let hash = match hash_field.strip_prefix("0x").or(hash_field.strip_prefix("0X")) {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => hash_field.parse(),
     };
-    let hash = hash.map_err(|_| LogError::Hash {
-        number,
-        found: hash_field.to_owned(),
+    let hash = hash.map_err(|_| {
+        wrong(format!(
+            "{hash_field:?} is no hash: give 32 bits as 0x and hexadecimal digits, or in decimal"
+        ))
     })?;
-    let queue = queue_field.parse().map(Queue).map_err(|_| LogError::Queue {
-        number,
-        found: queue_field.to_owned(),
+    let queue = queue_field.parse().map_err(|_| {
+        wrong(format!(
+            "{queue_field:?} is no queue: give its number, from 0 to 65535"
+        ))
     })?;
+    let queue = Queue(queue);
     Ok(Some(Pair { hash, queue }))
 }
 
@@ -50,29 +56,12 @@ pub fn pairs(text: &str) -> impl Iterator<Item = Result<Pair, LogError>> + '_ {
 
 /// Why a line is no pair.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum LogError {
-    /// The first field is no hash.
-    #[error("line {number}: {found:?} is no hash: give 32 bits as 0x and hexadecimal digits, or in decimal")]
-    Hash {
-        /// The line, counted from one.
-        number: usize,
-        /// What stands there.
-        found: String,
-    },
-    /// The second field is no queue.
-    #[error("line {number}: {found:?} is no queue: give its number, from 0 to 65535")]
-    Queue {
-        /// The line, counted from one.
-        number: usize,
-        /// What stands there.
-        found: String,
-    },
-    /// There is no second field.
-    #[error("line {number}: a hash without a queue: give both, separated by a blank")]
-    NoQueue {
-        /// The line, counted from one.
-        number: usize,
-    },
+#[error("line {number}: {what}")]
+pub struct LogError {
+    /// The line, counted from one.
+    pub number: usize,
+    /// What is wrong with it, and what to give.
+    pub what: String,
 }
 
 #[cfg(test)]

@@ -32,10 +32,12 @@ pub(super) struct Row {
 /// The rows, and the frames of each.
 #[derive(Debug, Default)]
 pub(super) struct Misplaced {
-    rows: Vec<(Key, Row, u64)>,
+    /// In the order in which their first frames came, and the frames of each.
+    pub rows: Vec<(Key, Row, u64)>,
     /// Where the row of a key stands.
     places: HashMap<Key, u32>,
-    left_off: u64,
+    /// Frames that no row was left for.
+    pub left_off: u64,
 }
 
 impl Misplaced {
@@ -50,15 +52,5 @@ impl Misplaced {
         } else {
             self.left_off += 1;
         }
-    }
-
-    /// The rows, in the order in which their first frames came, and the frames of each.
-    pub fn rows(&self) -> &[(Key, Row, u64)] {
-        &self.rows
-    }
-
-    /// Frames that no row was left for.
-    pub fn left_off(&self) -> u64 {
-        self.left_off
     }
 }

@@ -26,7 +26,7 @@ use corelane_rss::{Bucket, IndirectionTable, Key, Steering, TableError, Toeplitz
 use ledger::Ledger;
 use misplaced::{Misplaced, Row};
 use order::{Order, Step};
-use pending::{Hashed, Pending};
+use pending::{Pending, Take};
 use serde::Serialize;
 use std::fmt;
 use suspects::{Examiner, Suspects};
@@ -164,14 +164,14 @@ impl Verifier {
         };
         let step = Step::of(&dissection, observed.sequence);
         if observed.hash.is_none() && observed.queue.is_none() && !dissection.is_part() {
-            let take = |batch: Hashed| take(batch, &self.table, &mut self.ledger, &mut self.order);
+            let take = taking(&self.table, &mut self.ledger, &mut self.order);
             self.pending.push(&input, step, &self.toeplitz, take);
             return;
         }
         // What was put aside came before.
         if !self.pending.is_empty() {
             let pending = std::mem::take(&mut self.pending);
-            let take = |batch: Hashed| take(batch, &self.table, &mut self.ledger, &mut self.order);
+            let take = taking(&self.table, &mut self.ledger, &mut self.order);
             pending.each(&self.toeplitz, take);
         }
         self.judge(&dissection, &input, step, observed);
@@ -184,30 +184,29 @@ impl Verifier {
         let whole_hash = self.whole_hash(dissection, hash);
         self.order.take(whole_hash, step, observed.queue);
         if !self.settle(hash, observed) {
-            self.examine(dissection, input, hash, observed);
+            self.examine(hash, observed, Some((dissection, input)));
         }
     }
 
-    /// Looks for what misplaced a frame.
+    /// Looks for what misplaced a frame, of which a log says no more than hash and queue.
     #[cold]
-    fn examine(&mut self, dissection: &Dissection, input: &RssInput, hash: u32, observed: Observed) {
-        let actual = observed.queue.expect("only a frame with a queue is misplaced");
-        let detail = self.examiner.detail(dissection);
+    fn examine(&mut self, hash: u32, observed: Observed, packet: Option<(&Dissection, &RssInput)>) {
+        let (table, examiner) = (&self.table, &self.examiner);
         let key = misplaced::Key {
             hash,
-            actual,
+            actual: observed.queue.expect("only a frame with a queue is misplaced"),
             reported: observed.hash,
-            detail,
+            detail: packet.map_or(0, |(dissection, _)| examiner.detail(dissection)),
         };
-        let table = &self.table;
-        let examiner = &self.examiner;
         self.misplaced.count(key, || Row {
             entry: table.entry(hash),
-            suspects: match observed.hash {
-                Some(reported) if reported == hash => Suspects::NONE,
-                _ => examiner.examine(dissection, input, observed, table),
+            suspects: match packet {
+                Some((dissection, input)) if observed.hash != Some(hash) => {
+                    examiner.examine(dissection, input, observed, table)
+                }
+                _ => Suspects::NONE,
             },
-            flow: Some(dissection.tuple()),
+            flow: packet.map(|(dissection, _)| dissection.tuple()),
         });
     }
 
@@ -215,23 +214,11 @@ impl Verifier {
     pub fn pair(&mut self, hash: u32, queue: Queue) {
         self.counts.frames += 1;
         let observed = Observed {
-            hash: None,
             queue: Some(queue),
-            sequence: None,
+            ..Observed::default()
         };
         if !self.settle(hash, observed) {
-            let key = misplaced::Key {
-                hash,
-                actual: queue,
-                reported: None,
-                detail: 0,
-            };
-            let entry = self.table.entry(hash);
-            self.misplaced.count(key, || Row {
-                entry,
-                suspects: Suspects::NONE,
-                flow: None,
-            });
+            self.examine(hash, observed, None);
         }
     }
 
@@ -239,14 +226,14 @@ impl Verifier {
     #[must_use]
     pub fn report(&self) -> Report {
         let (mut ledger, mut order) = (self.ledger.clone(), self.order.clone());
-        let take = |batch: Hashed| take(batch, &self.table, &mut ledger, &mut order);
+        let take = taking(&self.table, &mut ledger, &mut order);
         self.pending.each(&self.toeplitz, take);
         Report::new(
             self.counts,
             &self.table,
             &ledger,
             &self.misplaced,
-            order.reordering(),
+            order.reordering,
         )
     }
 
@@ -272,12 +259,14 @@ impl Verifier {
     }
 }
 
-/// Enters a batch of frames of which nothing was observed.
-fn take(batch: Hashed, table: &IndirectionTable, ledger: &mut Ledger, order: &mut Order) {
-    for hash in batch.hashes {
-        ledger.see(table.entry(*hash));
-    }
-    for (which, step) in batch.steps {
-        order.take(batch.hashes[*which as usize], *step, None);
+/// Enters batches of frames of which nothing was observed.
+fn taking(table: &IndirectionTable, ledger: &mut Ledger, order: &mut Order) -> impl Take {
+    |hashes, steps| {
+        for hash in hashes {
+            ledger.see(table.entry(*hash));
+        }
+        for (which, step) in steps {
+            order.take(hashes[*which as usize], *step, None);
+        }
     }
 }

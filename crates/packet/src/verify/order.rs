@@ -66,7 +66,7 @@ impl Step {
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     flows: Box<[Flow]>,
-    reordering: Reordering,
+    pub reordering: Reordering,
 }
 
 /// One flow. A tag of zero is that of no flow.
@@ -117,10 +117,6 @@ impl Order {
             self.reordering.late += u64::from(flow.follow(step.start, step.length));
         }
     }
-
-    pub fn reordering(&self) -> Reordering {
-        self.reordering
-    }
 }
 
 impl Flow {
@@ -162,7 +158,7 @@ fn tcp_segment(dissection: &Dissection) -> Option<(u32, u32)> {
     let header: [u8; 14] = array(dissection.frame(), at)?;
     let [_, _, _, _, a, b, c, d, .., offset, flags] = header;
     let options_end = at + usize::from(offset >> 4) * 4;
-    let payload = dissection.layout().end().checked_sub(options_end)?;
+    let payload = dissection.layout.end().checked_sub(options_end)?;
     let length = payload as u32 + u32::from(flags & 1) + u32::from(flags >> 1 & 1);
     Some((u32::from_be_bytes([a, b, c, d]), length))
 }

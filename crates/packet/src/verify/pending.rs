@@ -9,6 +9,12 @@ use corelane_rss::Toeplitz;
 /// Inputs hashed at once: wide instructions take sixteen or more at a time.
 const BATCH: usize = 64;
 
+/// What becomes of a batch: it gets the hash of every frame; and of the frames that are followed, in order, which it is and
+/// its step.
+pub(super) trait Take: FnMut(&[u32], &[(u32, Step)]) {}
+
+impl<F: FnMut(&[u32], &[(u32, Step)])> Take for F {}
+
 /// Inputs put aside, by their length.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
@@ -32,7 +38,7 @@ impl Default for Pending {
 impl Pending {
     /// Puts an input aside, and the step that its frame is in its flow; when that makes a batch, `take` gets it.
     #[inline(always)]
-    pub fn push(&mut self, input: &RssInput, step: Step, toeplitz: &Toeplitz, take: impl FnMut(Hashed)) {
+    pub fn push(&mut self, input: &RssInput, step: Step, toeplitz: &Toeplitz, take: impl Take) {
         let bytes = input.as_bytes();
         if let Ok(input) = bytes.try_into() {
             self.v4_ports.push(input, step, toeplitz, take);
@@ -52,21 +58,12 @@ impl Pending {
     }
 
     /// Gives `take` what is still put aside, which stays so.
-    pub fn each(&self, toeplitz: &Toeplitz, mut take: impl FnMut(Hashed)) {
+    pub fn each(&self, toeplitz: &Toeplitz, mut take: impl Take) {
         self.v4.hashed(toeplitz, &mut take);
         self.v4_ports.hashed(toeplitz, &mut take);
         self.v6.hashed(toeplitz, &mut take);
         self.v6_ports.hashed(toeplitz, &mut take);
     }
-}
-
-/// What becomes of a batch.
-#[derive(Clone, Copy)]
-pub(super) struct Hashed<'batch> {
-    /// The hash of every frame.
-    pub hashes: &'batch [u32],
-    /// Of the frames that are followed, in order: which it is, and its step.
-    pub steps: &'batch [(u32, Step)],
 }
 
 /// Inputs of one length.
@@ -91,7 +88,7 @@ impl<const N: usize> Batch<N> {
     }
 
     #[inline(always)]
-    fn push(&mut self, input: &[u8; N], step: Step, toeplitz: &Toeplitz, take: impl FnMut(Hashed)) {
+    fn push(&mut self, input: &[u8; N], step: Step, toeplitz: &Toeplitz, take: impl Take) {
         if !step.is_none() {
             self.steps[self.followed] = (self.count as u32, step);
             self.followed += 1;
@@ -105,11 +102,10 @@ impl<const N: usize> Batch<N> {
     }
 
     #[inline(never)]
-    fn hashed(&self, toeplitz: &Toeplitz, mut take: impl FnMut(Hashed)) {
+    fn hashed(&self, toeplitz: &Toeplitz, mut take: impl Take) {
         let mut hashes = [0; BATCH];
         let hashes = &mut hashes[..self.count];
         toeplitz.hash_inputs(&self.inputs[..self.count], hashes);
-        let steps = &self.steps[..self.followed];
-        take(Hashed { hashes, steps });
+        take(hashes, &self.steps[..self.followed]);
     }
 }

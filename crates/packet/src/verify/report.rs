@@ -6,7 +6,8 @@ use super::suspects::{ALTERNATIVES, Suspects};
 use super::{Cause, Counts, Queue, Reordering};
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Toeplitz, Tuple};
 use serde::{Serialize, Serializer};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 /// What was found. Numbers are frames unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,6 +80,15 @@ pub struct Misplacement {
     pub flows: Vec<Tuple>,
 }
 
+impl Misplacement {
+    /// Names at most so many more flows.
+    fn name(&mut self, flows: impl IntoIterator<Item = Tuple>, most: usize) {
+        let new = flows.into_iter().filter(|flow| !self.flows.contains(flow));
+        let new: Vec<_> = new.take(most).collect();
+        self.flows.extend(new);
+    }
+}
+
 /// Flows named for one hash: a pool of 2^32 addresses has about one a hash, so who looks for one flow has it among them.
 const FLOWS_NAMED: usize = 8;
 
@@ -90,7 +100,7 @@ impl Report {
         misplaced: &Misplaced,
         reordering: Reordering,
     ) -> Report {
-        let rows = misplaced.rows();
+        let rows = &misplaced.rows;
         let likely = likely(rows.iter().map(|(_, row, _)| row.suspects), table);
         let misplacements = merged(rows.iter().map(|(key, row, frames)| Misplacement {
             hash: key.hash,
@@ -109,7 +119,7 @@ impl Report {
             buckets: buckets(table, ledger, &misplacements),
             causes: causes(&misplacements),
             misplacements,
-            misplacements_left_off: misplaced.left_off(),
+            misplacements_left_off: misplaced.left_off,
             reordering,
         }
     }
@@ -136,11 +146,7 @@ impl Report {
         }
         for misplacement in &mut self.misplacements {
             let named = by_hash.get(&misplacement.hash).into_iter().flatten();
-            let new: Vec<_> = named
-                .filter(|flow| !misplacement.flows.contains(flow))
-                .copied()
-                .collect();
-            misplacement.flows.extend(new);
+            misplacement.name(named.copied(), FLOWS_NAMED);
         }
     }
 }
@@ -150,16 +156,15 @@ fn merged(rows: impl Iterator<Item = Misplacement>) -> Vec<Misplacement> {
     let mut by_hash: BTreeMap<_, Misplacement> = BTreeMap::new();
     for row in rows {
         let key = (row.hash, row.reported_hash, row.actual, row.cause);
-        let Some(merged) = by_hash.get_mut(&key) else {
-            by_hash.insert(key, row);
-            continue;
-        };
-        merged.frames += row.frames;
-        let new = row.flows.into_iter().filter(|flow| !merged.flows.contains(flow));
-        let new: Vec<_> = new
-            .take(FLOWS_NAMED - merged.flows.len().min(FLOWS_NAMED))
-            .collect();
-        merged.flows.extend(new);
+        match by_hash.entry(key) {
+            Entry::Vacant(place) => drop(place.insert(row)),
+            Entry::Occupied(mut merged) => {
+                let merged = merged.get_mut();
+                merged.frames += row.frames;
+                let left = FLOWS_NAMED.saturating_sub(merged.flows.len());
+                merged.name(row.flows, left);
+            }
+        }
     }
     let mut merged: Vec<_> = by_hash.into_values().collect();
     merged.sort_by_key(|misplacement| std::cmp::Reverse(misplacement.frames));
@@ -198,7 +203,7 @@ fn cause(row: &Row, likely: &[usize], ledger: &Ledger) -> Cause {
     }
     let fitting = likely.iter().find(|alternative| row.suspects.fits(**alternative));
     fitting.map_or_else(
-        || ledger.cause(row.entry),
+        || ledger.entries[row.entry].cause(),
         |alternative| ALTERNATIVES[*alternative],
     )
 }

@@ -7,7 +7,7 @@ use crate::bytes::number32;
 use crate::dissection::{Dissection, Fragment};
 use crate::rss_input::{HashTypes, RssInput};
 use crate::tunnel;
-use corelane_rss::{IndirectionTable, Key};
+use corelane_rss::{IndirectionTable, Key, Toeplitz};
 
 /// Alternatives, the likelier first: what a frame's own shape suggests before what a device as a whole may do.
 pub(super) const ALTERNATIVES: [Cause; 10] = [
@@ -51,27 +51,20 @@ impl Suspects {
     pub fn fits(self, alternative: usize) -> bool {
         self.fitting >> alternative & 1 == 1
     }
-
-    fn note(&mut self, cause: Cause, applicable: bool, fitting: bool) {
-        let place = ALTERNATIVES.iter().position(|alternative| *alternative == cause);
-        let bit = 1 << place.expect("every alternative stands in the list");
-        self.applicable |= if applicable { bit } else { 0 };
-        self.fitting |= if applicable && fitting { bit } else { 0 };
-    }
 }
 
 /// Tries the alternatives under one key.
 #[derive(Debug)]
 pub(super) struct Examiner {
     dialects: Dialects,
-    plain: corelane_rss::Toeplitz,
+    plain: Toeplitz,
 }
 
 impl Examiner {
     pub fn new(key: &Key) -> Examiner {
         Examiner {
             dialects: Dialects::new(key),
-            plain: corelane_rss::Toeplitz::new(key),
+            plain: Toeplitz::new(key),
         }
     }
 
@@ -110,19 +103,22 @@ impl Examiner {
             .hash
             .map_or(observed.queue == Some(Queue(0)), |hash| hash == 0);
         let part = matches!(dissection.fragment(), Fragment::Part(_));
-        if part {
-            let fitting = any_fits(&with_whatever_stands_for_ports(dissection)) || not_hashed;
-            suspects.note(Cause::Fragment, true, fitting);
-        }
-        let inside = inside(dissection);
-        suspects.note(Cause::Tunnel, !inside.is_empty(), any_fits(&inside));
+        let as_whole = part && any_fits(&with_whatever_stands_for_ports(dissection));
+        let inside = tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner.dissection));
         let others = other_fields(dissection, input);
-        suspects.note(Cause::Fields, !others.is_empty(), any_fits(&others));
-        // By its queue alone such a frame cannot be told from one whose entry names the first queue.
-        suspects.note(Cause::NotHashed, !part && suspects.certain, not_hashed);
-        for dialect in Dialect::ALL {
-            let hash = self.dialects.hash(dialect, input.as_bytes());
-            suspects.note(Cause::Dialect(dialect), true, fits(hash));
+        // Whether there is such an alternative, and whether it fits, in the order of the list.
+        let of_frame = [
+            (part, as_whole || not_hashed),
+            (!inside.is_empty(), any_fits(&inside)),
+            (!others.is_empty(), any_fits(&others)),
+            // By its queue alone such a frame cannot be told from one whose entry names the first queue.
+            (!part && suspects.certain, not_hashed),
+        ];
+        let dialects =
+            Dialect::ALL.map(|dialect| (true, fits(self.dialects.hash(dialect, input.as_bytes()))));
+        for (at, (applicable, fitting)) in of_frame.into_iter().chain(dialects).enumerate() {
+            suspects.applicable |= u16::from(applicable) << at;
+            suspects.fitting |= u16::from(applicable && fitting) << at;
         }
         suspects
     }
@@ -137,11 +133,6 @@ fn with_whatever_stands_for_ports(dissection: &Dissection) -> Vec<Vec<u8>> {
         (Some(addresses), Some(ports)) => vec![[addresses.as_bytes(), ports].concat()],
         _ => Vec::new(),
     }
-}
-
-/// Both inputs of the packet inside a tunnel.
-fn inside(dissection: &Dissection) -> Vec<Vec<u8>> {
-    tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner.dissection))
 }
 
 /// The inputs of the packet that are not the rule's: other fields, or the addresses of other headers.

@@ -206,6 +206,34 @@ impl Decoder {
     }
 }
 
+/// Takes the body of one request or answer off what arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyReader {
+    /// So many bytes are still to come.
+    Length(u64),
+    /// Chunks are.
+    Chunked(Decoder),
+}
+
+impl BodyReader {
+    /// Takes in bytes: how many were used, and what they amount to, as [`Decoder::feed`] does.
+    ///
+    /// # Errors
+    /// When the bytes are no chunked body.
+    pub fn feed<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Option<Item<'a>>), ChunkedError> {
+        match self {
+            Self::Chunked(decoder) => decoder.feed(input),
+            Self::Length(0) => Ok((0, Some(Item::End))),
+            Self::Length(_) if input.is_empty() => Ok((0, None)),
+            Self::Length(left) => {
+                let taken = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                *left -= taken as u64;
+                Ok((taken, Some(Item::Data(&input[..taken]))))
+            }
+        }
+    }
+}
+
 fn digit(byte: u8) -> Option<u8> {
     char::from(byte)
         .to_digit(16)

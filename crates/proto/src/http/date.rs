@@ -1,38 +1,41 @@
 //! Dates as HTTP spells them (RFC 9110 5.6.7): seconds since 1970 in, `Sun, 06 Nov 1994 08:49:37 GMT` out, and back.
 
-const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+use std::fmt::Display;
+use time::{Date, Month, OffsetDateTime};
+
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
-const DAY: u64 = 86_400;
 
-/// The date of a moment, seconds since 1970-01-01 00:00 UTC; 29 bytes up to the year 9999.
+/// The last second of the year 9999.
+const LAST: u64 = 253_402_300_799;
+
+/// The date of a moment, seconds since 1970-01-01 00:00 UTC; 29 bytes, as the year is 9999 at most.
 #[must_use]
 pub fn write(seconds: u64) -> String {
-    let (days, second) = (seconds / DAY, seconds % DAY);
-    let (year, month, day) = civil(days);
-    format!(
-        "{}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT",
-        DAYS[(days % 7) as usize],
-        MONTHS[month as usize - 1],
-        second / 3_600,
-        second / 60 % 60,
-        second % 60
-    )
+    let day = moment(seconds).weekday().to_string();
+    format!("{}, {} GMT", &day[..3], day_and_time(seconds, ' ', ' '))
 }
 
 /// The date of a moment as access logs spell it: `06/Nov/1994:08:49:37 +0000`.
 #[must_use]
 pub fn write_log(seconds: u64) -> String {
-    let (days, second) = (seconds / DAY, seconds % DAY);
-    let (year, month, day) = civil(days);
+    format!("{} +0000", day_and_time(seconds, '/', ':'))
+}
+
+fn day_and_time(seconds: u64, within: impl Display, between: impl Display) -> String {
+    let at = moment(seconds);
+    let (hour, minute, second) = at.to_hms();
     format!(
-        "{day:02}/{}/{year:04}:{:02}:{:02}:{:02} +0000",
-        MONTHS[month as usize - 1],
-        second / 3_600,
-        second / 60 % 60,
-        second % 60
+        "{:02}{within}{}{within}{:04}{between}{hour:02}:{minute:02}:{second:02}",
+        at.day(),
+        MONTHS[at.month() as usize - 1],
+        at.year(),
     )
+}
+
+fn moment(seconds: u64) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(seconds.min(LAST) as i64).expect("a year up to 9999")
 }
 
 /// The moment of a date in the preferred form or in one of the two obsolete ones, none of which may be before 1970.
@@ -48,7 +51,7 @@ pub fn read(text: &[u8]) -> Option<u64> {
         (None, [month, day, time, year]) => (*day, *month, *year, *time),
         _ => return None,
     };
-    let month = MONTHS.iter().position(|name| *name == month)? as u64 + 1;
+    let month = MONTHS.iter().position(|name| *name == month)? as u8 + 1;
     let year = match (year.len(), digits(year)?) {
         (4, year) => year,
         // Two digits are of this century unless that lies far ahead (RFC 9110 5.6.7); before 1970 is not of interest here.
@@ -56,46 +59,19 @@ pub fn read(text: &[u8]) -> Option<u64> {
         (2, year) => 1_900 + year,
         _ => return None,
     };
-    let day = digits(day).filter(|day| (1..=31).contains(day))?;
+    let day = u8::try_from(digits(day)?).ok()?;
     let time: Vec<u64> = time.split(':').map(digits).collect::<Option<_>>()?;
     let [hour @ 0..24, minute @ 0..60, second @ 0..=60] = time[..] else {
         return None;
     };
-    let days = days_of(year, month, day)?;
-    Some(days * DAY + hour * 3_600 + minute * 60 + second)
+    let date = Date::from_calendar_date(year as i32, Month::try_from(month).ok()?, day).ok()?;
+    let midnight = u64::try_from(date.midnight().assume_utc().unix_timestamp()).ok()?;
+    Some(midnight + hour * 3_600 + minute * 60 + second)
 }
 
 fn digits(text: &str) -> Option<u64> {
     let valid = !text.is_empty() && text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
     valid.then(|| text.parse().ok()).flatten()
-}
-
-/// Year, month and day of a day counted from 1970-01-01 (Hinnant: chrono-compatible low-level date algorithms).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month, day)
-}
-
-/// The day of a date, counted from 1970-01-01; the inverse of [`civil`].
-fn days_of(year: u64, month: u64, day: u64) -> Option<u64> {
-    let year = year.checked_sub(u64::from(month <= 2))?;
-    let (era, year_of_era) = (year / 400, year % 400);
-    let from_march = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * from_march + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    (era * 146_097 + day_of_era).checked_sub(719_468)
 }
 
 #[cfg(test)]

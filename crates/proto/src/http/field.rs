@@ -5,37 +5,32 @@ use thiserror::Error;
 /// What a byte may be part of.
 const TOKEN: u8 = 1;
 const VALUE: u8 = 2;
+const AUTHORITY: u8 = 4;
 
-/// The classes of each byte: token characters (RFC 9110 5.6.2); visible, obs-text, space and tab (RFC 9110 5.5).
+/// The classes of each byte: token characters (RFC 9110 5.6.2); visible, obs-text, space and tab (RFC 9110 5.5); those of a
+/// host and a port (RFC 3986 3.2.2).
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0;
     while byte < 256 {
         let is = byte as u8;
-        let punctuation = matches!(
-            is,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        );
-        if punctuation || is.is_ascii_alphanumeric() {
-            classes[byte] |= TOKEN;
+        if is.is_ascii_alphanumeric() {
+            classes[byte] = TOKEN | AUTHORITY;
         }
         if is == b'\t' || (is >= b' ' && is != 0x7f) {
             classes[byte] |= VALUE;
         }
         byte += 1;
+    }
+    let punctuation: [(&[u8], u8); 2] = [(b"!#$%&'*+-.^_`|~", TOKEN), (b"-._~%!$&'()*+,;=:[]", AUTHORITY)];
+    let mut place = 0;
+    while place < punctuation.len() {
+        let (mut bytes, class) = punctuation[place];
+        while let [byte, rest @ ..] = bytes {
+            classes[*byte as usize] |= class;
+            bytes = rest;
+        }
+        place += 1;
     }
     classes
 };
@@ -102,6 +97,25 @@ pub fn lists(value: &[u8], token: &[u8]) -> bool {
     value
         .split(|byte| *byte == b',')
         .any(|member| trim(member).eq_ignore_ascii_case(token))
+}
+
+/// Whether this may name a host, and a port (RFC 3986 3.2.2): no user, no path, no space.
+pub(super) fn is_authority(text: &[u8]) -> bool {
+    !text.is_empty()
+        && text
+            .iter()
+            .all(|byte| CLASSES[usize::from(*byte)] & AUTHORITY != 0)
+}
+
+/// A length: digits alone, and a number of 63 bits at most: more than any body, and safe to add to.
+pub(super) fn length(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 19 || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let length = text.iter().try_fold(0u64, |length, digit| {
+        length.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })?;
+    i64::try_from(length).ok().map(|_| length)
 }
 
 /// Takes spaces and tabs off both ends.

@@ -4,18 +4,8 @@
 //! the body.
 
 use super::field;
+use super::request::Framing;
 use thiserror::Error;
-
-/// How the body of a request is framed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body {
-    /// There is none: no framing field is written.
-    Nothing,
-    /// So many bytes follow.
-    Length(u64),
-    /// Chunks follow.
-    Chunked,
-}
 
 /// A request but for the bytes of its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +19,7 @@ pub struct Request<'a> {
     /// Further fields, in order.
     pub fields: &'a [(String, String)],
     /// Its body's framing.
-    pub body: Body,
+    pub body: Framing,
     /// Whether the connection may stay open after the answer.
     pub keep_alive: bool,
 }
@@ -83,9 +73,9 @@ impl Request<'_> {
             push(&mut head, name, value)?;
         }
         match self.body {
-            Body::Nothing => {}
-            Body::Length(length) => push(&mut head, "Content-Length", &length.to_string())?,
-            Body::Chunked => push(&mut head, "Transfer-Encoding", "chunked")?,
+            Framing::None => {}
+            Framing::Length(length) => push(&mut head, "Content-Length", &length.to_string())?,
+            Framing::Chunked => push(&mut head, "Transfer-Encoding", "chunked")?,
         }
         if !self.keep_alive && !given("connection") {
             push(&mut head, "Connection", "close")?;
@@ -113,7 +103,7 @@ mod tests {
         target: "/size/1?a=b",
         host: "127.0.0.1:8080",
         fields: &[],
-        body: Body::Nothing,
+        body: Framing::None,
         keep_alive: true,
     };
 
@@ -130,8 +120,8 @@ mod tests {
             ("Accept".to_owned(), " */* ".to_owned()),
         ];
         for (body, framing) in [
-            (Body::Length(12), ("Content-Length", "12")),
-            (Body::Chunked, ("Transfer-Encoding", "chunked")),
+            (Framing::Length(12), ("Content-Length", "12")),
+            (Framing::Chunked, ("Transfer-Encoding", "chunked")),
         ] {
             let request = Request {
                 method: "POST",

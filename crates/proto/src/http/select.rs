@@ -37,105 +37,64 @@ pub enum Selected {
 /// small ranges is to cost no more than others.
 #[must_use]
 pub fn select(head: &Head<'_>, file: &Representation) -> Selected {
-    let changed_since = |value: &[u8]| date::read(value).map(|moment| file.modified > moment);
+    let changed_since = |name| {
+        let moment = date::read(head.field(name)?)?;
+        Some(file.modified > moment)
+    };
+    // A tag may be weak where only equal content matters. Our tags hold no comma, so that a list may be split at each of them.
+    let lists_tag = |tags: &[u8], weak: bool| {
+        let is_tag = |member: &[u8]| {
+            let member = field::trim(member);
+            let bare = member.strip_prefix(b"W/").filter(|_| weak);
+            bare.unwrap_or(member) == file.tag.as_bytes()
+        };
+        tags == b"*" || tags.split(|byte| *byte == b',').any(is_tag)
+    };
     let precondition = match head.field("If-Match") {
-        Some(tags) => lists_tag(tags, &file.tag, Comparison::Strong),
-        None => head
-            .field("If-Unmodified-Since")
-            .and_then(changed_since)
-            .is_none_or(|changed| !changed),
+        Some(tags) => lists_tag(tags, false),
+        None => changed_since("If-Unmodified-Since") != Some(true),
     };
     if !precondition {
         return Selected::PreconditionFailed;
     }
     let known = match head.field("If-None-Match") {
-        Some(tags) => lists_tag(tags, &file.tag, Comparison::Weak),
-        None => head
-            .field("If-Modified-Since")
-            .and_then(changed_since)
-            .is_some_and(|changed| !changed),
+        Some(tags) => lists_tag(tags, true),
+        None => changed_since("If-Modified-Since") == Some(false),
     };
     if known {
         return Selected::NotModified;
     }
-    let Some(range) = head.field("Range").filter(|_| head.method == b"GET") else {
-        return Selected::Whole;
-    };
+    let range = head.field("Range").filter(|_| head.method == b"GET");
     let same = head.field("If-Range").is_none_or(|value| {
         // A date counts only as an exact match; a weak tag never (RFC 9110 13.1.5).
         value == file.tag.as_bytes() || date::read(value) == Some(file.modified)
     });
-    match (same, range_of(range, file.length)) {
-        (true, Asked::Part(range)) => Selected::Part(range),
-        (true, Asked::Unsatisfiable) => Selected::Unsatisfiable,
+    match range.and_then(|range| range_of(range, file.length)) {
+        Some(range) if same && range.is_empty() => Selected::Unsatisfiable,
+        Some(range) if same => Selected::Part(range),
         _ => Selected::Whole,
     }
 }
 
-enum Comparison {
-    Strong,
-    Weak,
-}
-
-fn lists_tag(value: &[u8], tag: &str, comparison: Comparison) -> bool {
-    if value == b"*" {
-        return true;
+/// The bytes that a range names of so many; empty where there are none. `None` of what is not understood, or of several: the
+/// field is as good as not there.
+fn range_of(value: &[u8], length: u64) -> Option<Range<u64>> {
+    let (unit, set) = std::str::from_utf8(value).ok()?.split_once('=')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return None;
     }
-    // Our tags hold no comma, so that a list may be split at each of them.
-    value.split(|byte| *byte == b',').any(|member| {
-        let member = field::trim(member);
-        match comparison {
-            Comparison::Strong => member == tag.as_bytes(),
-            Comparison::Weak => member.strip_prefix(b"W/").unwrap_or(member) == tag.as_bytes(),
-        }
-    })
-}
-
-enum Asked {
-    Part(Range<u64>),
-    Unsatisfiable,
-    /// Not understood, or several: the field is as good as not there.
-    Ignored,
-}
-
-fn range_of(value: &[u8], length: u64) -> Asked {
-    let Some((unit, set)) = std::str::from_utf8(value)
-        .ok()
-        .and_then(|value| value.split_once('='))
-    else {
-        return Asked::Ignored;
-    };
-    let Some((first, last)) = set
-        .trim()
-        .split_once('-')
-        .filter(|_| unit.trim().eq_ignore_ascii_case("bytes"))
-    else {
-        return Asked::Ignored;
-    };
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         // More than any length is as good as the largest.
         digits.then(|| text.parse().unwrap_or(u64::MAX))
     };
-    let range = match (first, last) {
-        ("", last) => match number(last) {
-            Some(0) => return Asked::Unsatisfiable,
-            Some(suffix) => length.saturating_sub(suffix)..length,
-            None => return Asked::Ignored,
-        },
-        (first, "") => match number(first) {
-            Some(first) => first..length,
-            None => return Asked::Ignored,
-        },
-        (first, last) => match (number(first), number(last)) {
-            (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length),
-            _ => return Asked::Ignored,
-        },
-    };
-    if range.start < range.end && range.start < length {
-        Asked::Part(range)
-    } else {
-        Asked::Unsatisfiable
+    match set.trim().split_once('-')? {
+        ("", suffix) => Some(length.saturating_sub(number(suffix)?)..length),
+        (first, "") => Some(number(first)?..length),
+        (first, last) => {
+            let (first, last) = (number(first)?, number(last)?);
+            (first <= last).then(|| first..last.saturating_add(1).min(length))
+        }
     }
 }
 

@@ -15,13 +15,16 @@ pub fn holds(input: &[u8]) {
             "a beginning is no head: {beginning:?}"
         );
         let body = &rest[head.bytes..];
-        let Some(reader) = BodyReader::new(head.framing) else {
+        let Some(reader) = head.framing.reader() else {
             rest = body;
             continue;
         };
         let whole = feed(reader, &[body]);
         let cut = body.first().map_or(0, |byte| usize::from(*byte) % body.len());
-        let again = BodyReader::new(head.framing).map(|reader| feed(reader, &[&body[..cut], &body[cut..]]));
+        let again = head
+            .framing
+            .reader()
+            .map(|reader| feed(reader, &[&body[..cut], &body[cut..]]));
         assert_eq!(again.as_ref(), Some(&whole), "a body cut at {cut}");
         let Ok((used, _, true)) = whole else { return };
         rest = &body[used..];

@@ -111,35 +111,49 @@ const ENTROPY_SHARE: f64 = 0.85;
 
 fn findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
     let mut findings = hash_findings(audit, meant_symmetric);
-    findings.extend(field_findings(audit));
-    findings.extend(randomness_findings(audit, meant_symmetric));
-    let symmetric = audit.symmetric_ipv4 || audit.symmetric_ipv6;
-    if meant_symmetric && !symmetric {
-        findings.push(failure(
-            "the two directions of a flow hash differently: it is not symmetric",
+    for field in audit.fields.iter().filter(|field| field.rank < field.possible) {
+        let (reached, possible) = (1_u64 << field.rank, 1_u64 << field.possible);
+        findings.push(finding(
+            field.minor,
+            format!(
+                "{} {} reaches {reached} of the table's entries, not {possible}",
+                field.family, field.field
+            ),
         ));
-    } else if symmetric && !meant_symmetric {
-        findings.push(note("both directions of a flow have one hash: it is symmetric"));
+    }
+    let deviations = (audit.ones - 0.5).abs() * 2.0 * (audit.bytes as f64 * 8.0).sqrt();
+    if deviations > ONES_DEVIATIONS {
+        let percentage = 100.0 * audit.ones;
+        let what = format!("{percentage:.0} % of the key's bits are ones: it is not random");
+        findings.push(finding(false, what));
+    }
+    let (entropy, possible) = (audit.entropy_bits_per_byte, audit.entropy_possible);
+    if entropy < ENTROPY_SHARE * possible && !meant_symmetric {
+        let what = format!("{entropy:.2} bits of entropy a byte of {possible:.2} possible");
+        findings.push(finding(false, what));
+    }
+    match (meant_symmetric, audit.symmetric_ipv4 || audit.symmetric_ipv6) {
+        (true, false) => findings.push(finding(
+            false,
+            "the two directions of a flow hash differently: it is not symmetric",
+        )),
+        (false, true) => findings.push(finding(
+            true,
+            "both directions of a flow have one hash: it is symmetric",
+        )),
+        _ => {}
     }
     if let Some(published) = audit.published {
-        findings.push(note(format!(
-            "published, {published}: flows can be aimed at a bucket"
-        )));
+        let what = format!("published, {published}: flows can be aimed at a bucket");
+        findings.push(finding(true, what));
     }
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
 
-fn failure(what: impl Into<String>) -> Finding {
+fn finding(note: bool, what: impl Into<String>) -> Finding {
     Finding {
-        severity: Severity::Failure,
-        what: what.into(),
-    }
-}
-
-fn note(what: impl Into<String>) -> Finding {
-    Finding {
-        severity: Severity::Note,
+        severity: if note { Severity::Note } else { Severity::Failure },
         what: what.into(),
     }
 }
@@ -147,52 +161,23 @@ fn note(what: impl Into<String>) -> Finding {
 /// What the whole hash lacks. A symmetric key for 4-tuples of both families cannot do better than 16 bits, each repeated.
 fn hash_findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
     let excused = |bits: usize| meant_symmetric && bits >= 16;
-    let judged = |bits: usize, what: String| if excused(bits) { note(what) } else { failure(what) };
-    let mut findings = Vec::new();
-    match audit.hash_rank {
-        0 => findings.push(failure("every packet has one hash: the key is all zeros")),
-        rank if rank < 32 => {
+    let rank = audit.hash_rank;
+    let of_rank = match rank {
+        0 => Some("every packet has one hash: the key is all zeros".to_owned()),
+        1..32 => {
             let hashes = 1_u64 << rank;
-            let what = format!("the hash has {rank} independent bits of 32: {hashes} hashes at most");
-            findings.push(judged(rank, what));
+            Some(format!(
+                "the hash has {rank} independent bits of 32: {hashes} hashes at most"
+            ))
         }
-        _ => {}
-    }
-    if let Some(period) = audit.period {
-        findings.push(judged(period, format!("the key repeats every {period} bits")));
-    }
-    findings
-}
-
-/// Fields that do not reach the entries they could.
-fn field_findings(audit: &Audit) -> impl Iterator<Item = Finding> {
-    let short = audit.fields.iter().filter(|field| field.rank < field.possible);
-    short.map(|field| {
-        let (reached, possible) = (1_u64 << field.rank, 1_u64 << field.possible);
-        let what = format!(
-            "{} {} reaches {reached} of the table's entries, not {possible}",
-            field.family, field.field
-        );
-        if field.minor { note(what) } else { failure(what) }
-    })
-}
-
-fn randomness_findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let deviations = (audit.ones - 0.5).abs() * 2.0 * (audit.bytes as f64 * 8.0).sqrt();
-    if deviations > ONES_DEVIATIONS {
-        let percentage = 100.0 * audit.ones;
-        findings.push(failure(format!(
-            "{percentage:.0} % of the key's bits are ones: it is not random"
-        )));
-    }
-    let (entropy, possible) = (audit.entropy_bits_per_byte, audit.entropy_possible);
-    if entropy < ENTROPY_SHARE * possible && !meant_symmetric {
-        findings.push(failure(format!(
-            "{entropy:.2} bits of entropy a byte of {possible:.2} possible"
-        )));
-    }
-    findings
+        _ => None,
+    };
+    let of_period = audit.period.map(|period| {
+        let what = format!("the key repeats every {period} bits");
+        finding(excused(period), what)
+    });
+    let of_rank = of_rank.map(|what| finding(excused(rank), what));
+    of_rank.into_iter().chain(of_period).collect()
 }
 
 /// Bits of a key that hash a tuple: an IPv6 4-tuple of 36 bytes takes windows that end at bit 319.

@@ -3,15 +3,17 @@
 
 use crate::hash::HashFields;
 use crate::key::Key;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::fmt;
 
 /// An address family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Family {
     /// IPv4.
+    #[serde(rename = "IPv4")]
     V4,
     /// IPv6.
+    #[serde(rename = "IPv6")]
     V6,
 }
 
@@ -44,12 +46,6 @@ impl fmt::Display for Family {
             Family::V4 => "IPv4",
             Family::V6 => "IPv6",
         })
-    }
-}
-
-impl Serialize for Family {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -7,14 +7,14 @@ use std::cmp::Reverse;
 #[derive(Clone, Debug)]
 pub(super) struct Assignment<'a> {
     /// By entry.
-    entry_loads: &'a [u64],
+    pub(super) entry_loads: &'a [u64],
     /// By entry, the number of its bucket.
-    bucket_of: Vec<usize>,
+    pub(super) bucket_of: Vec<usize>,
     /// By bucket, the sum over its entries.
-    bucket_loads: Vec<u64>,
+    pub(super) bucket_loads: Vec<u64>,
     /// By bucket, its entries that have load, ascending by load, then by number. Entries without load weigh nothing and
     /// never need to move.
-    loaded: Vec<Vec<usize>>,
+    pub(super) loaded: Vec<Vec<usize>>,
 }
 
 impl<'a> Assignment<'a> {
@@ -38,32 +38,6 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    pub(super) fn entry_loads(&self) -> &'a [u64] {
-        self.entry_loads
-    }
-
-    pub(super) fn load(&self, entry: usize) -> u64 {
-        self.entry_loads[entry]
-    }
-
-    pub(super) fn bucket_of(&self, entry: usize) -> usize {
-        self.bucket_of[entry]
-    }
-
-    /// The bucket of every entry.
-    pub(super) fn all_buckets(&self) -> &[usize] {
-        &self.bucket_of
-    }
-
-    /// The entries with load of a bucket, ascending by load.
-    pub(super) fn loaded(&self, bucket: usize) -> &[usize] {
-        &self.loaded[bucket]
-    }
-
-    pub(super) fn bucket_loads(&self) -> &[u64] {
-        &self.bucket_loads
-    }
-
     pub(super) fn buckets(&self) -> usize {
         self.bucket_loads.len()
     }
@@ -73,16 +47,10 @@ impl<'a> Assignment<'a> {
         self.bucket_loads.iter().copied().max().unwrap_or(0)
     }
 
-    /// The fullest bucket, the first of equals.
-    pub(super) fn fullest_bucket(&self) -> usize {
-        let fullest = self.fullest();
-        self.first_bucket_of_load(fullest)
-    }
-
-    /// The emptiest bucket, the first of equals.
-    pub(super) fn emptiest_bucket(&self) -> usize {
-        let emptiest = self.bucket_loads.iter().copied().min().unwrap_or(0);
-        self.first_bucket_of_load(emptiest)
+    /// The first bucket that holds so much.
+    pub(super) fn bucket_of_load(&self, load: u64) -> usize {
+        let mut loads = self.bucket_loads.iter();
+        loads.position(|held| *held == load).unwrap_or(0)
     }
 
     pub(super) fn move_entry(&mut self, entry: usize, to: usize) {
@@ -103,13 +71,13 @@ impl<'a> Assignment<'a> {
         let key = (self.entry_loads[entry], entry);
         self.loaded[bucket].partition_point(|&other| (self.entry_loads[other], other) < key)
     }
+}
 
-    fn first_bucket_of_load(&self, load: u64) -> usize {
-        self.bucket_loads
-            .iter()
-            .position(|&held| held == load)
-            .unwrap_or(0)
-    }
+/// These entries, largest first, of equals the first.
+pub(super) fn largest_first(entries: impl IntoIterator<Item = usize>, loads: &[u64]) -> Vec<usize> {
+    let mut order: Vec<usize> = entries.into_iter().collect();
+    order.sort_unstable_by_key(|&entry| (Reverse(loads[entry]), entry));
+    order
 }
 
 /// The fullest bucket that takes `load` more and stays within `level`, the first of equals.

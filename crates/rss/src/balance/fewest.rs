@@ -1,6 +1,6 @@
 //! Few moves: a level enters, and an assignment that meets it with few entries away from where they were leaves.
 
-use super::assignment::{Assignment, tightest_bucket};
+use super::assignment::{Assignment, largest_first, tightest_bucket};
 use super::{leaving, level};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -34,9 +34,9 @@ pub(super) fn moves<'a>(present: &Assignment<'a>, best: Assignment<'a>, level: u
 
 /// The entries that are in another bucket than in `present`, ascending.
 fn moved(present: &Assignment<'_>, after: &Assignment<'_>) -> Vec<usize> {
-    let entries = 0..present.entry_loads().len();
+    let entries = 0..present.entry_loads.len();
     entries
-        .filter(|&entry| present.bucket_of(entry) != after.bucket_of(entry))
+        .filter(|&entry| present.bucket_of[entry] != after.bucket_of[entry])
         .collect()
 }
 
@@ -44,33 +44,27 @@ fn moved(present: &Assignment<'_>, after: &Assignment<'_>) -> Vec<usize> {
 /// bucket that it fills best; `None` when one fits nowhere.
 fn repacked<'a>(present: &Assignment<'a>, level: u64, more: usize) -> Option<Assignment<'a>> {
     let buckets = 0..present.buckets();
-    let mut leaving: Vec<usize> = buckets
-        .flat_map(|bucket| leaving::lightest(present, bucket, level, more))
-        .collect();
-    leaving.sort_unstable_by_key(|&entry| (Reverse(present.load(entry)), entry));
-    let mut bucket_of = present.all_buckets().to_vec();
-    let mut loads = present.bucket_loads().to_vec();
+    let leaving = buckets.flat_map(|bucket| leaving::lightest(present, bucket, level, more));
+    let leaving = largest_first(leaving, present.entry_loads);
+    let mut bucket_of = present.bucket_of.to_vec();
+    let mut loads = present.bucket_loads.to_vec();
     for &entry in &leaving {
-        loads[bucket_of[entry]] -= present.load(entry);
+        loads[bucket_of[entry]] -= present.entry_loads[entry];
     }
     for entry in leaving {
-        let bucket = tightest_bucket(&loads, present.load(entry), level)?;
-        loads[bucket] += present.load(entry);
+        let bucket = tightest_bucket(&loads, present.entry_loads[entry], level)?;
+        loads[bucket] += present.entry_loads[entry];
         bucket_of[entry] = bucket;
     }
-    Some(Assignment::new(
-        present.entry_loads(),
-        bucket_of,
-        present.buckets(),
-    ))
+    Some(Assignment::new(present.entry_loads, bucket_of, present.buckets()))
 }
 
 /// `best` with its buckets renamed: the bucket that shares most entries with a present one takes its name, and so on.
 fn renamed<'a>(present: &Assignment<'a>, best: &Assignment<'a>) -> Assignment<'a> {
     let mut shared: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for bucket in 0..best.buckets() {
-        for &entry in best.loaded(bucket) {
-            *shared.entry((bucket, present.bucket_of(entry))).or_default() += 1;
+        for &entry in &best.loaded[bucket] {
+            *shared.entry((bucket, present.bucket_of[entry])).or_default() += 1;
         }
     }
     let mut pairs: Vec<((usize, usize), usize)> = shared.into_iter().collect();
@@ -88,22 +82,21 @@ fn renamed<'a>(present: &Assignment<'a>, best: &Assignment<'a>) -> Assignment<'a
         .into_iter()
         .map(|name| name.or_else(|| unused.next()).expect("as many names as buckets"))
         .collect();
-    let bucket_of = best.all_buckets().iter().map(|&bucket| names[bucket]).collect();
-    Assignment::new(present.entry_loads(), bucket_of, present.buckets())
+    let bucket_of = best.bucket_of.iter().map(|&bucket| names[bucket]).collect();
+    Assignment::new(present.entry_loads, bucket_of, present.buckets())
 }
 
 /// Takes moves back until none can be: an entry returns where it was if there is room, or if another entry that was moved
 /// there makes room by going on. Every success leaves one moved entry fewer at least, so this ends.
 fn take_back(present: &Assignment<'_>, after: &mut Assignment<'_>, level: u64) {
     loop {
-        let mut away = moved(present, after);
-        away.sort_unstable_by_key(|&entry| (Reverse(present.load(entry)), entry));
+        let away = largest_first(moved(present, after), present.entry_loads);
         let before = away.len();
         for entry in away {
-            let home = present.bucket_of(entry);
-            if after.bucket_loads()[home] + after.load(entry) <= level {
+            let home = present.bucket_of[entry];
+            if after.bucket_loads[home] + after.entry_loads[entry] <= level {
                 after.move_entry(entry, home);
-            } else if after.bucket_of(entry) != home {
+            } else if after.bucket_of[entry] != home {
                 exchange(present, after, entry, level);
             }
         }
@@ -115,19 +108,19 @@ fn take_back(present: &Assignment<'_>, after: &mut Assignment<'_>, level: u64) {
 
 /// Brings `entry` back in exchange for one that was moved to its bucket, which goes home or where it fills best.
 fn exchange(present: &Assignment<'_>, after: &mut Assignment<'_>, entry: usize, level: u64) {
-    let (home, away) = (present.bucket_of(entry), after.bucket_of(entry));
+    let (home, away) = (present.bucket_of[entry], after.bucket_of[entry]);
     after.move_entry(entry, home);
-    for other in after.loaded(home).to_vec() {
-        let (load, own) = (after.load(other), present.bucket_of(other));
-        let crowded = after.bucket_loads()[home] - load > level;
+    for other in after.loaded[home].iter().copied() {
+        let (load, own) = (after.entry_loads[other], present.bucket_of[other]);
+        let crowded = after.bucket_loads[home] - load > level;
         if own == home || crowded {
             continue;
         }
-        let to = if after.bucket_loads()[own] + load <= level {
+        let to = if after.bucket_loads[own] + load <= level {
             Some(own)
         } else {
             // Never `home`, which holds more than the level until the other has left.
-            tightest_bucket(after.bucket_loads(), load, level)
+            tightest_bucket(&after.bucket_loads, load, level)
         };
         if let Some(to) = to {
             after.move_entry(other, to);

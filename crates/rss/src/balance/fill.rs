@@ -1,8 +1,7 @@
 //! Buckets filled one after the other to a level, each as exactly as can be: what finds a low level when every bucket has
 //! room for a handful of entries, and exchanges of one entry for another are too coarse.
 
-use super::assignment::Assignment;
-use std::cmp::Reverse;
+use super::assignment::{Assignment, largest_first};
 
 /// Sets of entries tried for one bucket. A tenth of it leaves a Zipf load over 36 buckets three percent fuller.
 const SETS_OF_A_BUCKET: usize = 10_000;
@@ -28,10 +27,9 @@ pub(super) fn below<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment
 /// Each bucket takes the largest entry left, and then the set of others that leaves least room (J. N. D. Gupta and
 /// J. C. Ho, "A new heuristic algorithm for the one-dimensional bin-packing problem", 1999: minimum bin slack).
 fn filled<'a>(best: &Assignment<'a>, level: u64) -> Option<Assignment<'a>> {
-    let loads = best.entry_loads();
-    let mut bucket_of = best.all_buckets().to_vec();
-    let mut left: Vec<usize> = (0..loads.len()).filter(|&entry| loads[entry] > 0).collect();
-    left.sort_unstable_by_key(|&entry| (Reverse(loads[entry]), entry));
+    let loads = best.entry_loads;
+    let mut bucket_of = best.bucket_of.to_vec();
+    let mut left = largest_first((0..loads.len()).filter(|&entry| loads[entry] > 0), loads);
     for bucket in 0..best.buckets() {
         let Some(&largest) = left.first() else { break };
         let room = level.checked_sub(loads[largest])?;

@@ -7,13 +7,13 @@ const SETS: u32 = 10_000;
 
 /// The fewest entries that must leave a bucket so that it meets the level: as many as of its largest.
 pub(super) fn fewest(present: &Assignment<'_>, bucket: usize, level: u64) -> usize {
-    let mut held = present.bucket_loads()[bucket];
+    let mut held = present.bucket_loads[bucket];
     let mut leaving = 0;
-    for &entry in present.loaded(bucket).iter().rev() {
+    for &entry in present.loaded[bucket].iter().rev() {
         if held <= level {
             break;
         }
-        held -= present.load(entry);
+        held -= present.entry_loads[entry];
         leaving += 1;
     }
     leaving
@@ -22,14 +22,14 @@ pub(super) fn fewest(present: &Assignment<'_>, bucket: usize, level: u64) -> usi
 /// As many entries as must leave and `more`, and of such sets the lightest that was found: it is the easiest to place.
 /// None when the bucket meets the level.
 pub(super) fn lightest(present: &Assignment<'_>, bucket: usize, level: u64, more: usize) -> Vec<usize> {
-    let excess = present.bucket_loads()[bucket].saturating_sub(level);
+    let excess = present.bucket_loads[bucket].saturating_sub(level);
     if excess == 0 {
         return Vec::new();
     }
-    let entries = present.loaded(bucket);
+    let entries = &present.loaded[bucket];
     let count = (fewest(present, bucket, level) + more).min(entries.len());
     let mut search = Search {
-        loads: entries.iter().map(|&entry| present.load(entry)).collect(),
+        loads: entries.iter().map(|&entry| present.entry_loads[entry]).collect(),
         excess,
         chosen: Vec::new(),
         best: (entries.len() - count..entries.len()).collect(),

@@ -1,6 +1,6 @@
 //! The lowest fullest bucket that can be found: descent by moves and exchanges, from scratch and from the present.
 
-use super::assignment::Assignment;
+use super::assignment::{self, Assignment};
 use super::{fill, search};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -47,14 +47,12 @@ fn from_scratch<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment<'a>
 /// Every entry, largest first, to the bucket that is emptiest then: at most a third above the lowest (R. L. Graham,
 /// "Bounds on multiprocessing timing anomalies", 1969), and mostly much closer.
 fn largest_first<'a>(present: &Assignment<'a>) -> Assignment<'a> {
-    let loads = present.entry_loads();
-    let mut order: Vec<usize> = (0..loads.len()).collect();
-    order.sort_unstable_by_key(|&entry| (Reverse(loads[entry]), entry));
+    let loads = present.entry_loads;
     let mut emptiest: BinaryHeap<Reverse<(u64, usize)>> = (0..present.buckets())
         .map(|bucket| Reverse((0, bucket)))
         .collect();
-    let mut bucket_of: Vec<usize> = present.all_buckets().to_vec();
-    for entry in order {
+    let mut bucket_of: Vec<usize> = present.bucket_of.to_vec();
+    for entry in assignment::largest_first(0..loads.len(), loads) {
         if let Some(Reverse((held, bucket))) = emptiest.pop() {
             bucket_of[entry] = bucket;
             emptiest.push(Reverse((held + loads[entry], bucket)));
@@ -72,14 +70,14 @@ const STEPS_PER_ENTRY: usize = 8;
 /// A step moves one entry to another bucket or exchanges two. One that brings both buckets to the level is taken first,
 /// because it ends the work on them; then the one with the most gain a move.
 pub(super) fn descend(assignment: &mut Assignment<'_>, level: u64) {
-    for _ in 0..STEPS_PER_ENTRY * assignment.entry_loads().len() {
+    for _ in 0..STEPS_PER_ENTRY * assignment.entry_loads.len() {
         if assignment.fullest() <= level {
             return;
         }
         match best_step(assignment, level) {
             Some(Step::Move { entry, to }) => assignment.move_entry(entry, to),
             Some(Step::Exchange { entry, with }) => {
-                let (from, to) = (assignment.bucket_of(entry), assignment.bucket_of(with));
+                let (from, to) = (assignment.bucket_of[entry], assignment.bucket_of[with]);
                 assignment.move_entry(entry, to);
                 assignment.move_entry(with, from);
             }
@@ -102,12 +100,13 @@ type Worth = (bool, u64);
 
 /// The step of most worth from the fullest bucket; none if every step would leave it or the other bucket as full.
 fn best_step(assignment: &Assignment<'_>, level: u64) -> Option<Step> {
-    let from = assignment.fullest_bucket();
-    let emptiest = assignment.emptiest_bucket();
+    let from = assignment.bucket_of_load(assignment.fullest());
+    let least = assignment.bucket_loads.iter().min().copied();
+    let emptiest = assignment.bucket_of_load(least.unwrap_or(0));
     let mut best: Option<Step> = None;
     let mut most_worth: Worth = (false, 0);
-    for &entry in assignment.loaded(from) {
-        let (meets, gain) = outcome(assignment, (from, emptiest), assignment.load(entry), level);
+    for &entry in &assignment.loaded[from] {
+        let (meets, gain) = outcome(assignment, (from, emptiest), assignment.entry_loads[entry], level);
         let worth = (meets, gain.saturating_mul(2));
         if worth > most_worth {
             (best, most_worth) = (Some(Step::Move { entry, to: emptiest }), worth);
@@ -124,9 +123,9 @@ fn best_step(assignment: &Assignment<'_>, level: u64) -> Option<Step> {
         {
             continue;
         }
-        for &entry in assignment.loaded(from) {
+        for &entry in &assignment.loaded[from] {
             for with in partners(assignment, entry, from, to).into_iter().flatten() {
-                let shift = assignment.load(entry) - assignment.load(with);
+                let shift = assignment.entry_loads[entry] - assignment.entry_loads[with];
                 let worth = outcome(assignment, (from, to), shift, level);
                 if worth > most_worth {
                     (best, most_worth) = (Some(Step::Exchange { entry, with }), worth);
@@ -139,13 +138,13 @@ fn best_step(assignment: &Assignment<'_>, level: u64) -> Option<Step> {
 
 /// How much more one bucket holds than another, which holds no more.
 fn difference(assignment: &Assignment<'_>, from: usize, to: usize) -> u64 {
-    assignment.bucket_loads()[from] - assignment.bucket_loads()[to]
+    assignment.bucket_loads[from] - assignment.bucket_loads[to]
 }
 
 /// What comes of shifting so much load from one bucket to another: whether both then meet the level, and by how much the
 /// fuller of them falls.
 fn outcome(assignment: &Assignment<'_>, (from, to): (usize, usize), shift: u64, level: u64) -> Worth {
-    let loads = assignment.bucket_loads();
+    let loads = &assignment.bucket_loads;
     let fuller = (loads[from] - shift).max(loads[to] + shift);
     (fuller <= level, loads[from].saturating_sub(fuller))
 }
@@ -153,17 +152,17 @@ fn outcome(assignment: &Assignment<'_>, (from, to): (usize, usize), shift: u64, 
 /// The entries of bucket `to` whose exchange with `entry` would level the two buckets best: the last that shifts at least
 /// half the difference, and the first that shifts less.
 fn partners(assignment: &Assignment<'_>, entry: usize, from: usize, to: usize) -> [Option<usize>; 2] {
-    let load = assignment.load(entry);
-    let candidates = assignment.loaded(to);
+    let load = assignment.entry_loads[entry];
+    let candidates = &assignment.loaded[to];
     let Some(wanted) = load.checked_sub(difference(assignment, from, to) / 2) else {
         // Alone it shifts less than half the difference: to move it levels more than to exchange it.
         return [None; 2];
     };
-    let above = candidates.partition_point(|&with| assignment.load(with) <= wanted);
+    let above = candidates.partition_point(|&with| assignment.entry_loads[with] <= wanted);
     let last_below = above.checked_sub(1).map(|at| candidates[at]);
     let first_above = candidates
         .get(above)
         .copied()
-        .filter(|&with| assignment.load(with) < load);
+        .filter(|&with| assignment.entry_loads[with] < load);
     [last_below, first_above]
 }

@@ -1,7 +1,6 @@
 //! A complete search, for few entries: the lowest fullest bucket there is.
 
-use super::assignment::Assignment;
-use std::cmp::Reverse;
+use super::assignment::{Assignment, largest_first};
 
 /// Entries with load up to which a search is tried. With more it would only see a corner of the possibilities.
 const MOST_ENTRIES: usize = 32;
@@ -15,17 +14,16 @@ const MOST_PLACEMENTS: u32 = 200_000;
 /// Entries are placed largest first, each into the emptiest bucket first (R. E. Korf, "A complete anytime algorithm for
 /// number partitioning", 1998), and buckets of equal load are taken for one.
 pub(super) fn below<'a>(best: &Assignment<'a>, enough: u64) -> Option<Assignment<'a>> {
-    let loads = best.entry_loads();
-    let mut order: Vec<usize> = (0..loads.len()).filter(|&entry| loads[entry] > 0).collect();
+    let loads = best.entry_loads;
+    let order = largest_first((0..loads.len()).filter(|&entry| loads[entry] > 0), loads);
     if order.len() > MOST_ENTRIES {
         return None;
     }
-    order.sort_unstable_by_key(|&entry| (Reverse(loads[entry]), entry));
     let mut search = Search {
         loads,
         order: &order,
         enough,
-        bucket_of: best.all_buckets().to_vec(),
+        bucket_of: best.bucket_of.to_vec(),
         bucket_loads: vec![0; best.buckets()],
         lowest: best.fullest(),
         found: None,

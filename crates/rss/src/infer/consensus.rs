@@ -6,10 +6,10 @@
 //! than may be, and another order is drawn. Where orders lead to other samples of the same number, none is named.
 
 use super::Sample;
-use super::fit::{EVIDENCE_BITS, Fit, contribution, solution};
-use super::kind::{Kind, KindSamples, Observation};
+use super::fit::{EVIDENCE_BITS, Fit, observe, solution};
+use super::kind::{Kind, KindSamples};
 use super::model::{Model, Transform};
-use super::system::{HASH_BITS, System, Unknown};
+use super::system::{HASH_BITS, System};
 use super::table;
 use crate::toeplitz::Toeplitz;
 
@@ -84,20 +84,20 @@ fn without_few(kind: &KindSamples, model: Model, most: usize, seed: u64) -> Opti
         let observation = &kind.observations[place];
         // Most samples follow from those before, which their hash shows sooner than their equations.
         if let Some((toeplitz, initial)) = &believed
-            && hash(model, kind, toeplitz, observation) ^ initial == observation.hash
+            && model.hash(toeplitz, &observation.input, kind.kind.family) ^ initial == observation.hash
         {
             evidence += HASH_BITS as u64;
             continue;
         }
-        match with(&system, kind, model, observation) {
-            Some(more) => {
-                system = more;
-                believed = (system.redundant() >= EVIDENCE_BITS).then(|| {
-                    let (key, initial) = solution(&system, kind.number);
-                    (Toeplitz::new(&key), initial)
-                });
-            }
-            None => set_aside.push(place),
+        let mut more = system.clone();
+        if observe(&mut more, kind, model, observation) {
+            system = more;
+            believed = (system.redundant >= EVIDENCE_BITS).then(|| {
+                let (key, initial) = solution(&system, kind.number);
+                (Toeplitz::new(&key), initial)
+            });
+        } else {
+            set_aside.push(place);
         }
         // Under a wrong model, or after a wrong sample, most contradict: that shows long before the last one.
         if set_aside.len() > most || set_aside.len() > seen / 2 + DOUBTED {
@@ -107,25 +107,7 @@ fn without_few(kind: &KindSamples, model: Model, most: usize, seed: u64) -> Opti
     // To have chosen whom to set aside is a chance of its own.
     let chosen = set_aside.len() as u64 * u64::from(kind.observations.len().ilog2() + 1);
     set_aside.sort_unstable();
-    (evidence + system.redundant() >= EVIDENCE_BITS + chosen).then_some(set_aside)
-}
-
-fn hash(model: Model, kind: &KindSamples, toeplitz: &Toeplitz, observation: &Observation) -> u32 {
-    let hashed = model.hashed(&observation.input, kind.kind.family);
-    toeplitz.hash_input(&hashed[..2 * kind.kind.family.address_bits() / 8 + 4])
-}
-
-/// The equations with those of one more sample, unless it contradicts them.
-fn with(system: &System, kind: &KindSamples, model: Model, observation: &Observation) -> Option<System> {
-    let hashed = model.hashed(&observation.input, kind.kind.family);
-    let mut more = system.clone();
-    let agrees = kind.known_bits().all(|bit| {
-        let mut equation = contribution(&hashed, bit);
-        equation.add(Unknown::Initial(kind.number, bit));
-        equation.add_value(observation.hash >> bit & 1 == 1);
-        more.take(equation)
-    });
-    agrees.then_some(more)
+    (evidence + system.redundant >= EVIDENCE_BITS + chosen).then_some(set_aside)
 }
 
 /// The places of so many samples in an order drawn from a seed: Fisher and Yates's, with the numbers of SplitMix64 (Steele,

@@ -22,35 +22,27 @@ impl Fit {
     /// its fields is not hashed; of one that never varies nothing is known.
     pub fn simplest(samples: &KindSamples) -> Vec<Fit> {
         let simplest = Transform::ALL.into_iter().filter_map(|transform| {
-            let telling = samples.telling(transform);
+            let informative = samples.informative(transform);
             let models = Model::all(transform, samples.kind);
             models
                 .into_iter()
-                .find_map(|model| Fit::new(samples, &telling, model))
+                .find_map(|model| Fit::new(samples, &informative, model))
         });
         simplest.collect()
     }
 
-    fn new(samples: &KindSamples, telling: &[Observation], model: Model) -> Option<Fit> {
+    fn new(samples: &KindSamples, informative: &[Observation], model: Model) -> Option<Fit> {
         let mut system = System::new();
-        for observation in telling {
-            let hashed = model.hashed(&observation.input, samples.kind.family);
-            for bit in samples.known_bits() {
-                let mut equation = contribution(&hashed, bit);
-                equation.add(Unknown::Initial(samples.number, bit));
-                equation.add_value(observation.hash >> bit & 1 == 1);
-                if !system.take(equation) {
-                    return None;
-                }
-            }
-        }
+        let agree = informative
+            .iter()
+            .all(|observation| observe(&mut system, samples, model, observation));
         let fit = Fit { model, system };
-        fit.explains(samples).then_some(fit)
+        (agree && fit.explains(samples)).then_some(fit)
     }
 
     /// Is there enough to rule out that it fits by chance?
     pub fn is_established(&self) -> bool {
-        self.system.redundant() >= EVIDENCE_BITS
+        self.system.redundant >= EVIDENCE_BITS
     }
 
     /// Does one solution give every sample's hash? Since inputs are sums of those that the equations were made of, then all
@@ -59,17 +51,29 @@ impl Fit {
         let (key, initial) = solution(&self.system, samples.number);
         let toeplitz = Toeplitz::new(&key);
         samples.observations.iter().all(|observation| {
-            let hash = self.hash(&toeplitz, observation, samples) ^ initial;
+            let hash = self
+                .model
+                .hash(&toeplitz, &observation.input, samples.kind.family)
+                ^ initial;
             (hash ^ observation.hash) & samples.known == 0
         })
     }
+}
 
-    /// The hash of an observation's packet under this model, without initial value.
-    pub fn hash(&self, toeplitz: &Toeplitz, observation: &Observation, samples: &KindSamples) -> u32 {
-        let family = samples.kind.family;
-        let hashed = self.model.hashed(&observation.input, family);
-        toeplitz.hash_input(&hashed[..2 * family.address_bits() / 8 + 4])
-    }
+/// Takes the equations of one sample in; false when they contradict those before.
+pub(super) fn observe(
+    system: &mut System,
+    samples: &KindSamples,
+    model: Model,
+    observation: &Observation,
+) -> bool {
+    let hashed = model.hashed(&observation.input, samples.kind.family);
+    samples.known_bits().all(|bit| {
+        let mut equation = contribution(&hashed, bit);
+        equation.add(Unknown::Initial(samples.number, bit));
+        equation.add_value(observation.hash >> bit & 1 == 1);
+        system.take(equation)
+    })
 }
 
 /// A key that solves the equations, of 40 bytes, and the initial value of a kind.
@@ -77,9 +81,9 @@ pub(super) fn solution(system: &System, kind: usize) -> (Key, u32) {
     let solution = system.solution();
     let mut bytes = [0; Key::MINIMUM];
     for bit in 0..8 * Key::MINIMUM {
-        bytes[bit / 8] |= u8::from(solution.value(Unknown::Key(bit))) << (7 - bit % 8);
+        bytes[bit / 8] |= u8::from(solution(Unknown::Key(bit))) << (7 - bit % 8);
     }
-    let initial = (0..32).map(|bit| u32::from(solution.value(Unknown::Initial(kind, bit))) << bit);
+    let initial = (0..32).map(|bit| u32::from(solution(Unknown::Initial(kind, bit))) << bit);
     let key = Key::from_bytes(&bytes).expect("40 bytes are a key");
     (key, initial.sum())
 }

@@ -1,8 +1,9 @@
 //! Kinds of packets, each of which a device may hash in a way of its own; and the samples of one kind.
 
 use super::Sample;
+use super::fit::contribution;
 use super::model::{Field, Input, Transform};
-use super::system::HASH_BITS;
+use super::system::{HASH_BITS, KEY_BITS, System, Unknown};
 use crate::audit::Family;
 use crate::hash::{HashFields, Protocol};
 use crate::tuple::Tuple;
@@ -124,25 +125,30 @@ impl KindSamples {
             .any(|one| &one.input[bytes.clone()] != first)
     }
 
-    /// The observations that tell something new of inputs so transformed, each sum of an odd number of others left out, and
+    /// The observations that say something new of inputs so transformed, each sum of an odd number of others left out, and
     /// some of those others for a check. What holds for these holds for sums of them.
-    pub fn telling(&self, transform: Transform) -> Vec<Observation> {
-        let mut span = Span::default();
+    pub fn informative(&self, transform: Transform) -> Vec<Observation> {
+        let mut span = System::new();
         let mut checks = CHECKS;
-        let mut telling = Vec::new();
+        let mut informative = Vec::new();
         for observation in &self.observations {
-            if span.extend(&transform.apply(&observation.input, self.kind.family)) {
-                telling.push(*observation);
+            // The bits of the input, and a one behind them, which makes sums affine.
+            let mut row = contribution(&transform.apply(&observation.input, self.kind.family), 31);
+            row.add(Unknown::Key(KEY_BITS - 1));
+            let before = span.rank;
+            span.take(row);
+            if span.rank > before {
+                informative.push(*observation);
             } else if checks > 0 {
                 checks -= 1;
-                telling.push(*observation);
+                informative.push(*observation);
             }
         }
-        telling
+        informative
     }
 }
 
-/// Observations beyond those that tell something new: with one known bit each they are still evidence enough.
+/// Observations beyond those that say something new: with one known bit each they are still evidence enough.
 const CHECKS: usize = 64;
 
 fn input(tuple: &Tuple) -> Input {
@@ -151,33 +157,4 @@ fn input(tuple: &Tuple) -> Input {
     let bytes = bytes.as_bytes();
     input[..bytes.len()].copy_from_slice(bytes);
     input
-}
-
-/// The affine span of inputs.
-#[derive(Default)]
-struct Span {
-    /// Echelon form by the first set bit; of inputs with a one behind them, which makes sums affine.
-    rows: Vec<(usize, [u64; 5])>,
-}
-
-impl Span {
-    /// Takes an input in; says whether it was outside.
-    fn extend(&mut self, input: &Input) -> bool {
-        let mut row = [0_u64; 5];
-        for (at, byte) in input.iter().enumerate() {
-            row[at / 8] |= u64::from(*byte) << (at % 8 * 8);
-        }
-        row[4] |= 1 << 63;
-        for (first, other) in &self.rows {
-            if row[first / 64] >> (first % 64) & 1 == 1 {
-                row.iter_mut().zip(other).for_each(|(word, other)| *word ^= other);
-            }
-        }
-        let Some(word) = row.iter().position(|word| *word != 0) else {
-            return false;
-        };
-        self.rows
-            .push((word * 64 + row[word].trailing_zeros() as usize, row));
-        true
-    }
 }

@@ -47,7 +47,7 @@ pub struct Sample {
 }
 
 /// What is known of a device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Inference {
     /// How far the samples led.
     pub verdict: Verdict,
@@ -81,12 +81,13 @@ pub struct Inference {
 }
 
 /// How far the samples led.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// All that can be told of the kinds of packets sampled is.
     Settled,
-    /// What is told is certain, and more samples would tell more.
+    /// What is reported is certain, and more samples would show more.
+    #[default]
     NotEnough,
     /// Nothing that is tried explains the samples.
     NothingFits,
@@ -115,20 +116,9 @@ pub fn infer(samples: &[Sample], configured: Option<&Key>) -> Inference {
     let has_hash = |sample: &Sample| sample.hash.filter(|hash| *hash != 0);
     let without_hash = samples.iter().filter(|sample| has_hash(sample).is_none()).count();
     let mut inference = Inference {
-        verdict: Verdict::NotEnough,
         samples: samples.len(),
         without_hash,
-        transform: None,
-        transforms_that_fit: Vec::new(),
-        key: None,
-        key_bits_settled: Vec::new(),
-        key_is_enough: false,
-        relation: None,
-        initial_value: None,
-        kinds: Vec::new(),
-        table: None,
-        needed: Vec::new(),
-        set_aside: Vec::new(),
+        ..Inference::default()
     };
     if without_hash < samples.len() {
         let kinds = KindSamples::by_kind(samples, u32::MAX, has_hash);
@@ -172,16 +162,12 @@ pub fn infer_tolerating(samples: &[Sample], configured: Option<&Key>, most: usiz
     }
 }
 
-/// What samples with known bits of their hash tell.
+/// What samples with known bits of their hash show.
 fn of_hashes(inference: &mut Inference, kinds: &[KindSamples], configured: Option<&Key>) {
     let fits: Vec<Vec<Fit>> = kinds.iter().map(Fit::simplest).collect();
     let established = |fits: &[Fit]| !fits.is_empty() && fits.iter().all(Fit::is_established);
-    if kinds.is_empty() || fits.iter().any(Vec::is_empty) {
-        inference.verdict = if kinds.is_empty() {
-            Verdict::NotEnough
-        } else {
-            Verdict::NothingFits
-        };
+    if fits.iter().any(Vec::is_empty) {
+        inference.verdict = Verdict::NothingFits;
         inference.kinds = kinds
             .iter()
             .map(|samples| InferredKind::new(samples, None))
@@ -191,42 +177,29 @@ fn of_hashes(inference: &mut Inference, kinds: &[KindSamples], configured: Optio
     let firm: Vec<usize> = (0..kinds.len())
         .filter(|kind| established(&fits[*kind]))
         .collect();
-    inference
-        .needed
-        .extend((0..kinds.len()).filter(|kind| !firm.contains(kind)).map(|kind| {
-            format!(
-                "more samples of {}: {} are too few",
-                kinds[kind].kind,
-                kinds[kind].observations.len()
-            )
-        }));
+    for (number, samples) in kinds.iter().enumerate() {
+        let model = firm.contains(&number).then(|| fits[number][0].model);
+        if model.is_none() {
+            let (kind, count) = (samples.kind, samples.observations.len());
+            let too_few = format!("more samples of {kind}: {count} are too few");
+            inference.needed.push(too_few);
+        }
+        inference.kinds.push(InferredKind::new(samples, model));
+    }
+    if firm.is_empty() {
+        inference.verdict = Verdict::NotEnough;
+        return;
+    }
     let joints: Vec<Joint<'_>> = Transform::ALL
         .into_iter()
         .filter_map(|transform| Joint::new(transform, kinds, &fits, &firm))
         .collect();
-    if !firm.is_empty() {
-        inference.transforms_that_fit = joints.iter().map(|joint| joint.transform).collect();
-    }
-    inference.kinds = (0..kinds.len())
-        .map(|kind| {
-            InferredKind::new(
-                &kinds[kind],
-                fits[kind]
-                    .first()
-                    .filter(|_| firm.contains(&kind))
-                    .map(|fit| fit.model),
-            )
-        })
-        .collect();
-    let Some(joint) = joints.first().filter(|_| !firm.is_empty()) else {
-        inference.verdict = if firm.is_empty() {
-            Verdict::NotEnough
-        } else {
-            Verdict::NothingFits
-        };
+    inference.transforms_that_fit = joints.iter().map(|joint| joint.transform).collect();
+    let Some(joint) = joints.first() else {
+        inference.verdict = Verdict::NothingFits;
         return;
     };
-    joint.tell(inference, configured);
+    joint.report(inference, configured);
     if joints.len() > 1 {
         inference.transform = None;
         inference.key_is_enough = false;
@@ -265,7 +238,7 @@ impl<'a> Joint<'a> {
         })
     }
 
-    fn tell(&self, inference: &mut Inference, configured: Option<&Key>) {
+    fn report(&self, inference: &mut Inference, configured: Option<&Key>) {
         inference.transform = Some(self.transform);
         let (key, _) = solution(&self.system, 0);
         inference.key = Some(key);
@@ -274,7 +247,7 @@ impl<'a> Joint<'a> {
         let needed = need::of_key(&self.kinds, &self.system);
         inference.key_is_enough = needed.is_empty();
         inference.needed.extend(needed);
-        inference.needed.extend(need::of_fields(&self.kinds));
+        inference.needed.extend(need::of_fields(&inference.kinds));
         let initials: Vec<_> = self
             .kinds
             .iter()
@@ -298,24 +271,28 @@ impl<'a> Joint<'a> {
 
 impl InferredKind {
     fn new(samples: &KindSamples, model: Option<Model>) -> InferredKind {
-        let fields = |wanted: fn(Model, &KindSamples, Field) -> bool| -> Vec<Field> {
-            let possible = Field::ALL
-                .into_iter()
-                .take(if samples.kind.has_ports() { 4 } else { 2 });
-            possible
-                .filter(|field| model.is_some_and(|model| wanted(model, samples, *field)))
-                .collect()
-        };
-        InferredKind {
+        let mut inferred = InferredKind {
             kind: samples.kind,
             samples: samples.observations.len(),
             explained: model.is_some(),
-            hashed: fields(|model, _, field| model.fields.contains(field)),
-            not_hashed: fields(|model, samples, field| {
-                !model.fields.contains(field) && samples.varies(field)
-            }),
-            unknown: fields(|model, samples, field| !model.fields.contains(field) && !samples.varies(field)),
+            hashed: Vec::new(),
+            not_hashed: Vec::new(),
+            unknown: Vec::new(),
+        };
+        let Some(model) = model else {
+            return inferred;
+        };
+        let possible = if samples.kind.has_ports() { 4 } else { 2 };
+        for field in Field::ALL.into_iter().take(possible) {
+            if model.fields.contains(field) {
+                inferred.hashed.push(field);
+            } else if samples.varies(field) {
+                inferred.not_hashed.push(field);
+            } else {
+                inferred.unknown.push(field);
+            }
         }
+        inferred
     }
 }
 

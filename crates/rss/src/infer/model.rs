@@ -3,15 +3,19 @@
 
 use super::Kind;
 use crate::audit::Family;
+use crate::hash::HashFields;
+use crate::toeplitz::Toeplitz;
+use crate::tuple::HashInput;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::ops::Range;
 
 /// The bytes of a 4-tuple; those of IPv4 are the first twelve.
-pub(super) type Input = [u8; 36];
+pub(super) type Input = [u8; HashInput::LONGEST];
 
 /// How the two ends of a flow are mixed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Transform {
     /// Not at all.
     Plain,
@@ -29,7 +33,9 @@ impl Transform {
         Transform::SymmetricOrXor,
     ];
 
-    pub(super) fn apply(self, input: &Input, family: Family) -> Input {
+    /// The bytes of a tuple with both ends mixed; those past its end stay zero.
+    #[must_use]
+    pub fn apply(self, input: &[u8; HashInput::LONGEST], family: Family) -> [u8; HashInput::LONGEST] {
         let mut bytes = *input;
         let address = family.address_bits() / 8;
         for (start, length) in [(0, address), (2 * address, 2)] {
@@ -53,12 +59,6 @@ impl fmt::Display for Transform {
             Transform::SymmetricXor => "symmetric-xor",
             Transform::SymmetricOrXor => "symmetric-or-xor",
         })
-    }
-}
-
-impl Serialize for Transform {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 
@@ -163,6 +163,12 @@ impl Model {
     /// The bytes that are hashed: fields that are not are zero, and add nothing.
     pub fn hashed(self, input: &Input, family: Family) -> Input {
         self.fields_only(&self.transform.apply(input, family), family)
+    }
+
+    /// The hash of a packet's bytes under this model, without initial value.
+    pub fn hash(self, toeplitz: &Toeplitz, input: &Input, family: Family) -> u32 {
+        let length = family.input_bits(HashFields::FourTuple) / 8;
+        toeplitz.hash_input(&self.hashed(input, family)[..length])
     }
 
     /// Of bytes already transformed, the fields that are hashed.

@@ -1,5 +1,6 @@
 //! Which samples would settle more: kinds with what fits them and their equations enter; sentences leave.
 
+use super::InferredKind;
 use super::fit::{Fit, contribution};
 use super::kind::KindSamples;
 use super::model::{Field, Input, Transform};
@@ -65,23 +66,14 @@ fn differences(transform: Transform, samples: &KindSamples, bit: usize) -> Vec<I
 }
 
 /// Fields that never vary.
-pub(super) fn of_fields(kinds: &[(&KindSamples, &Fit)]) -> Vec<String> {
-    let mut needed = Vec::new();
-    for (samples, fit) in kinds {
-        let possible = Field::ALL
-            .into_iter()
-            .take(if samples.kind.has_ports() { 4 } else { 2 });
-        for field in possible.filter(|field| !fit.model.fields.contains(*field) && !samples.varies(*field)) {
-            needed.push(format!(
-                "samples of {} that differ in the {field}: it never varies",
-                samples.kind
-            ));
-        }
-    }
-    needed
+pub(super) fn of_fields(kinds: &[InferredKind]) -> impl Iterator<Item = String> {
+    let unknown = kinds
+        .iter()
+        .flat_map(|inferred| inferred.unknown.iter().map(move |field| (inferred.kind, field)));
+    unknown.map(|(kind, field)| format!("samples of {kind} that differ in the {field}: it never varies"))
 }
 
-/// What tells transforms apart that fit so far.
+/// What distinguishes transforms that fit so far.
 pub(super) fn of_transforms(kinds: &[KindSamples], fitting: &[Transform]) -> String {
     let names: Vec<_> = fitting.iter().map(ToString::to_string).collect();
     let constant = kinds

@@ -1,4 +1,4 @@
-//! Of queues alone: samples without hashes enter; what they tell leaves.
+//! Of queues alone: samples without hashes enter; what they show leaves.
 //!
 //! With the key that the device was given, every dialect, field and table size is tried: a wrong one gives some entry two
 //! queues. Without it, queues that the table gives out in turn, as drivers set it up, are the low bits of the hash where
@@ -8,25 +8,20 @@ use super::fit::Fit;
 use super::kind::KindSamples;
 use super::model::{Model, Transform};
 use super::relation::Relation;
-use super::table::{self, InferredTable};
-use super::{Inference, InferredKind, Sample, Verdict};
+use super::{Inference, InferredKind, Sample, Verdict, need, table};
 use crate::key::Key;
 use crate::toeplitz::Toeplitz;
 
 /// Infers from the queues of samples.
 pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: Option<&Key>) {
-    let queues = samples
-        .iter()
-        .filter_map(|sample| sample.queue)
-        .max()
-        .map_or(0, |most| u32::from(most) + 1);
-    if let Some(found) = configured.and_then(|key| of_given_key(samples, key)) {
-        found.tell(inference);
+    let queue = |sample: &Sample| sample.queue.map(u32::from);
+    let queues = samples.iter().filter_map(queue).max().map_or(0, |most| most + 1);
+    if configured.is_some_and(|key| of_given_key(inference, samples, key)) {
         return;
     }
     for bits in (1..=queues.trailing_zeros().min(12)).rev() {
         let known = (1 << bits) - 1;
-        let kinds = KindSamples::by_kind(samples, known, |sample| sample.queue.map(u32::from));
+        let kinds = KindSamples::by_kind(samples, known, queue);
         let explained = |samples: &KindSamples| Fit::simplest(samples).iter().any(|fit| fit.is_established());
         if kinds.iter().any(explained) {
             super::of_hashes(inference, &kinds, configured);
@@ -39,7 +34,7 @@ pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: O
             return;
         }
     }
-    inference.kinds = KindSamples::by_kind(samples, 1, |sample| sample.queue.map(u32::from))
+    inference.kinds = KindSamples::by_kind(samples, 1, queue)
         .iter()
         .map(|samples| InferredKind::new(samples, None))
         .collect();
@@ -52,54 +47,47 @@ pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: O
     });
 }
 
-/// What explains all queues under a given key.
-struct Found {
-    relation: Relation,
-    key: Key,
-    models: Vec<(KindSamples, Model)>,
-    table: InferredTable,
-    transforms: Vec<Transform>,
-}
-
-fn of_given_key(samples: &[Sample], given: &Key) -> Option<Found> {
+/// Infers under a given key; false where no dialect of it explains all queues.
+fn of_given_key(inference: &mut Inference, samples: &[Sample], given: &Key) -> bool {
     let kinds = KindSamples::by_kind(samples, u32::MAX, |sample| sample.queue.map(u32::from));
-    let mut found: Option<Found> = None;
     for relation in Relation::tried() {
         let Some(key) = relation.applied(given) else {
             continue;
         };
         let toeplitz = Toeplitz::new(&key);
-        for transform in Transform::ALL {
-            let models: Option<Vec<_>> = kinds
-                .iter()
-                .map(|kind| of_kind(kind, transform, &toeplitz).map(|model| (kind.clone(), model)))
-                .collect();
-            let Some(models) = models else { continue };
-            let pairs = models
-                .iter()
-                .flat_map(|(kind, model)| hashes(kind, *model, &toeplitz));
-            let Some(table) = table::of_hashes(pairs) else {
-                continue;
-            };
-            if let Some(found) = &mut found {
-                // The same key again, mixed otherwise: fits as well, so neither is settled.
-                found.transforms.push(transform);
-            } else {
-                let (key, transforms) = (key.clone(), vec![transform]);
-                found = Some(Found {
-                    relation,
-                    key,
-                    models,
-                    table,
-                    transforms,
-                });
-            }
+        let mut fitting = Transform::ALL.into_iter().filter_map(|transform| {
+            let models = kinds.iter().map(|kind| of_kind(kind, transform, &toeplitz));
+            let models: Vec<Model> = models.collect::<Option<_>>()?;
+            let of_kinds = kinds.iter().zip(&models);
+            let pairs = of_kinds.flat_map(|(kind, model)| hashes(kind, *model, &toeplitz));
+            Some((transform, table::of_hashes(pairs)?, models))
+        });
+        let Some((transform, table, models)) = fitting.next() else {
+            continue;
+        };
+        // The same key again, mixed otherwise: fits as well, so neither is settled.
+        let others = fitting.map(|(transform, ..)| transform);
+        inference.transforms_that_fit = std::iter::once(transform).chain(others).collect();
+        let settled = inference.transforms_that_fit.len() == 1;
+        inference.transform = settled.then_some(transform);
+        inference.relation = Some(relation);
+        inference.key = Some(key);
+        inference.key_is_enough = true;
+        let inferred = kinds.iter().zip(models);
+        inference.kinds = inferred
+            .map(|(kind, model)| InferredKind::new(kind, Some(model)))
+            .collect();
+        inference.needed.extend(need::of_fields(&inference.kinds));
+        if !settled {
+            inference.needed.push(
+                "samples that differ in both addresses and ports: several ways to mix them fit".to_owned(),
+            );
         }
-        if found.is_some() {
-            break;
-        }
+        inference.table = Some(table);
+        inference.verdict = Verdict::Settled;
+        return true;
     }
-    found
+    false
 }
 
 /// Samples after which hardly a wrong model is left: a table of 4,096 entries has by then given many flows one entry.
@@ -120,37 +108,8 @@ fn hashes<'a>(
     model: Model,
     toeplitz: &'a Toeplitz,
 ) -> impl Iterator<Item = (u32, u16)> + 'a {
-    let length = 2 * kind.kind.family.address_bits() / 8 + 4;
     kind.observations.iter().map(move |one| {
-        let hashed = model.hashed(&one.input, kind.kind.family);
-        (toeplitz.hash_input(&hashed[..length]), one.hash as u16)
+        let hash = model.hash(toeplitz, &one.input, kind.kind.family);
+        (hash, one.hash as u16)
     })
-}
-
-impl Found {
-    fn tell(self, inference: &mut Inference) {
-        let settled = self.transforms.len() == 1;
-        inference.transform = self.transforms.first().copied().filter(|_| settled);
-        inference.transforms_that_fit = self.transforms;
-        inference.relation = Some(self.relation);
-        inference.key = Some(self.key);
-        inference.key_is_enough = true;
-        for (samples, model) in &self.models {
-            let inferred = InferredKind::new(samples, Some(*model));
-            for field in &inferred.unknown {
-                inference.needed.push(format!(
-                    "samples of {} that differ in the {field}: it never varies",
-                    samples.kind
-                ));
-            }
-            inference.kinds.push(inferred);
-        }
-        if !settled {
-            inference.needed.push(
-                "samples that differ in both addresses and ports: several ways to mix them fit".to_owned(),
-            );
-        }
-        inference.table = Some(self.table);
-        inference.verdict = Verdict::Settled;
-    }
 }

@@ -89,7 +89,8 @@ pub(super) fn of(given: &Key, kinds: &[(&KindSamples, &Fit)]) -> Option<Relation
 
 fn is_constant(toeplitz: &Toeplitz, samples: &KindSamples, fit: &Fit) -> bool {
     let checked = samples.observations.iter().take(CHECKED);
-    let mut differences = checked.map(|one| (fit.hash(toeplitz, one, samples) ^ one.hash) & samples.known);
+    let hash = |input| fit.model.hash(toeplitz, input, samples.kind.family);
+    let mut differences = checked.map(|one| (hash(&one.input) ^ one.hash) & samples.known);
     let first = differences.next();
     differences.all(|other| Some(other) == first)
 }

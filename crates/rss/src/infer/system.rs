@@ -76,8 +76,10 @@ pub(super) struct System {
     /// The equation that begins with each unknown, where there is one.
     pivots: Vec<Option<Equation>>,
     has_pivot: [u64; WORDS],
-    rank: usize,
-    redundant: u64,
+    /// Equations that say something which those before them did not.
+    pub rank: usize,
+    /// Equations that the others implied: each would have been wrong with a chance of one half, were the model wrong.
+    pub redundant: u64,
     contradicted: bool,
 }
 
@@ -109,11 +111,6 @@ impl System {
         other.pivots.iter().flatten().all(|equation| self.take(*equation))
     }
 
-    /// Equations that the others implied: each would have been wrong with a chance of one half, were the model wrong.
-    pub fn redundant(&self) -> u64 {
-        self.redundant
-    }
-
     /// The value of a sum of unknowns, if it is settled.
     pub fn value_of(&self, sum: Equation) -> Option<bool> {
         let left = self.reduced(sum);
@@ -128,14 +125,14 @@ impl System {
     }
 
     /// One solution: unknowns that are free are zero.
-    pub fn solution(&self) -> Solution {
+    pub fn solution(&self) -> impl Fn(Unknown) -> bool + use<> {
         let mut values = vec![false; UNKNOWNS];
         for (position, pivot) in self.pivots.iter().enumerate().rev() {
             let Some(equation) = pivot else { continue };
             let rest = (position + 1..UNKNOWNS).filter(|other| equation.has(*other) && values[*other]);
             values[position] = equation.value() ^ (rest.count() % 2 == 1);
         }
-        Solution(values)
+        move |unknown: Unknown| values[unknown.position()]
     }
 
     fn reduced(&self, mut equation: Equation) -> Equation {
@@ -151,15 +148,6 @@ impl System {
             }
         }
         equation
-    }
-}
-
-/// A value for every unknown.
-pub(super) struct Solution(Vec<bool>);
-
-impl Solution {
-    pub fn value(&self, unknown: Unknown) -> bool {
-        self.0[unknown.position()]
     }
 }
 
@@ -185,9 +173,9 @@ mod tests {
         assert_eq!(system.value_of(equation(&[3, 319], false)), Some(true));
         assert!(system.take(equation(&[319], true)));
         assert_eq!(system.settled(Unknown::Key(3)), Some(false));
-        assert_eq!((system.rank, system.redundant()), (3, 0));
+        assert_eq!((system.rank, system.redundant), (3, 0));
         assert!(system.take(equation(&[3], false)));
-        assert_eq!(system.redundant(), 1);
+        assert_eq!(system.redundant, 1);
         assert!(!system.take(equation(&[7], false)));
     }
 
@@ -210,7 +198,7 @@ mod tests {
         ] {
             let sum = unknowns
                 .iter()
-                .filter(|bit| solution.value(Unknown::Key(**bit)))
+                .filter(|bit| solution(Unknown::Key(**bit)))
                 .count();
             assert_eq!(sum % 2 == 1, value);
         }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 /// An indirection table as far as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InferredTable {
-    /// Entries after which it repeats: its size, or a part of it where it repeats, which no packet can tell.
+    /// Entries after which it repeats: its size, or a part of it where it repeats, which no packet can show.
     pub period: usize,
     /// The queue of each entry; unknown where no flow fell.
     pub entries: Vec<Option<u16>>,

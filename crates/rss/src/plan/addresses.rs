@@ -1,7 +1,7 @@
 //! Client addresses by bucket: a pool enters, each address is hashed, and the pool leaves sorted by bucket.
 
 use crate::steering::Steerer;
-use crate::table::Bucket;
+use crate::table::{Bucket, IndirectionTable};
 use crate::tuple::Tuple;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -28,34 +28,43 @@ pub fn addresses(
     source_port: u16,
     limit_per_bucket: Option<usize>,
 ) -> AddressPlan {
+    let mut other_family = 0;
+    let others = |address: &IpAddr| address.to_canonical() != server.ip().to_canonical();
+    let members = pool.into_iter().filter(others).filter_map(|address| {
+        let tuple = Tuple::new(SocketAddr::new(address, source_port), server);
+        other_family += u64::from(tuple.is_err());
+        Some((address, steerer.bucket_of(&tuple.ok()?)))
+    });
     let limit = limit_per_bucket.unwrap_or(usize::MAX);
-    let named = named_buckets(steerer.table().entries());
-    let mut plan = AddressPlan {
-        buckets: vec![Vec::new(); steerer.table().buckets()],
-        ..AddressPlan::default()
-    };
+    let (buckets, unreached) = by_bucket(steerer.table(), limit, members);
+    AddressPlan {
+        buckets,
+        unreached,
+        other_family,
+    }
+}
+
+/// By bucket, the first `limit` members that land on it, and the named buckets that none lands on; no more are asked for
+/// when every bucket named has as many.
+pub(super) fn by_bucket<T>(
+    table: &IndirectionTable,
+    limit: usize,
+    mut members: impl Iterator<Item = (T, Bucket)>,
+) -> (Vec<Vec<T>>, Vec<Bucket>) {
+    let mut buckets: Vec<Vec<T>> = (0..table.buckets()).map(|_| Vec::new()).collect();
+    let mut named = named_buckets(table.entries());
     let mut wanting = if limit == 0 { 0 } else { named.len() };
-    let mut pool = pool.into_iter();
     while wanting > 0
-        && let Some(address) = pool.next()
+        && let Some((member, bucket)) = members.next()
     {
-        if address.to_canonical() == server.ip().to_canonical() {
-            continue;
-        }
-        let Ok(tuple) = Tuple::new(SocketAddr::new(address, source_port), server) else {
-            plan.other_family += 1;
-            continue;
-        };
-        let found = &mut plan.buckets[steerer.bucket_of(&tuple).index()];
+        let found = &mut buckets[bucket.index()];
         if found.len() < limit {
-            found.push(address);
+            found.push(member);
             wanting -= usize::from(found.len() == limit);
         }
     }
-    plan.unreached = named;
-    plan.unreached
-        .retain(|bucket| plan.buckets[bucket.index()].is_empty());
-    plan
+    named.retain(|bucket| buckets[bucket.index()].is_empty());
+    (buckets, named)
 }
 
 /// The buckets that at least one entry names, in order.

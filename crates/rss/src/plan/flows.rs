@@ -6,6 +6,7 @@
 //! server is all the hashing there is, however few of the buckets are wanted.
 
 use super::addresses::named_buckets;
+use super::ports::added;
 use crate::hash::HashFields;
 use crate::steering::Steering;
 use crate::table::Bucket;
@@ -36,6 +37,13 @@ pub struct PlannedFlow {
     pub server: u16,
     /// The source port.
     pub port: u16,
+}
+
+impl PlannedFlow {
+    /// A flow between the same two.
+    fn with_port(self, port: u16) -> PlannedFlow {
+        PlannedFlow { port, ..self }
+    }
 }
 
 /// Flows by the bucket that they land on. No two flows are alike.
@@ -70,8 +78,8 @@ impl Ends<'_> {
 /// does not name.
 pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<FlowPlan, FlowsError> {
     check(steering, ends, wanted)?;
-    let pairs = Pairs::of(ends);
-    if pairs.count == 0 {
+    let count = count_pairs(ends);
+    if count == 0 {
         return Err(FlowsError::Families);
     }
     let mut plan = FlowPlan {
@@ -79,8 +87,8 @@ pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<F
         short: Vec::new(),
     };
     match steering.hash_fields {
-        HashFields::TwoTuple => by_pair(steering, &pairs, wanted, &mut plan),
-        HashFields::FourTuple => by_port(steering, &pairs, wanted, &mut plan),
+        HashFields::TwoTuple => by_pair(steering, ends, wanted, &mut plan),
+        HashFields::FourTuple => by_port(steering, ends, count, wanted, &mut plan),
     }
     let missing = plan.buckets.iter().zip(wanted).enumerate();
     let short = missing.filter(|(_, (flows, wanted))| flows.len() < **wanted);
@@ -90,55 +98,34 @@ pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<F
     Ok(plan)
 }
 
-/// Pairs of client and server that can talk to each other.
-struct Pairs<'a> {
-    ends: &'a Ends<'a>,
-    count: usize,
+/// How many pairs of client and server can talk to each other.
+fn count_pairs(ends: &Ends<'_>) -> usize {
+    let clients_v4 = ends.clients.iter().filter(|client| is_v4(client)).count();
+    let of_server = |server: &SocketAddr| match is_v4(&server.ip()) {
+        true => clients_v4,
+        false => ends.clients.len() - clients_v4,
+    };
+    ends.servers.iter().map(of_server).sum()
 }
 
-impl<'a> Pairs<'a> {
-    fn of(ends: &'a Ends<'a>) -> Pairs<'a> {
-        let v4 = |ip: &IpAddr| ip.to_canonical().is_ipv4();
-        let clients_v4 = ends.clients.iter().filter(|client| v4(client)).count();
-        let of_server = |server: &SocketAddr| match v4(&server.ip()) {
-            true => clients_v4,
-            false => ends.clients.len() - clients_v4,
-        };
-        Pairs {
-            ends,
-            count: ends.servers.iter().map(of_server).sum(),
-        }
-    }
-
-    /// All of them, every client's first server before any client's second.
-    fn iter(&self) -> impl Iterator<Item = Pair> + 'a {
-        let ends = self.ends;
-        let servers = (0_u16..).zip(ends.servers);
-        servers.flat_map(move |(server, to)| {
-            let to_v4 = to.ip().to_canonical().is_ipv4();
-            let clients = (0_u32..).zip(ends.clients);
-            clients
-                .filter(move |(_, client)| client.to_canonical().is_ipv4() == to_v4)
-                .map(move |(client, _)| Pair { client, server })
-        })
-    }
+/// The flow from port 0 of each of them, every client's first server before any client's second.
+fn pairs<'a>(ends: &'a Ends<'_>) -> impl Iterator<Item = PlannedFlow> + 'a {
+    let servers = (0_u16..).zip(ends.servers);
+    servers.flat_map(move |(server, to)| {
+        let to_v4 = is_v4(&to.ip());
+        let clients = (0_u32..).zip(ends.clients);
+        clients
+            .filter(move |(_, client)| is_v4(client) == to_v4)
+            .map(move |(client, _)| PlannedFlow {
+                client,
+                server,
+                port: 0,
+            })
+    })
 }
 
-/// Places of a client and a server in their lists.
-#[derive(Clone, Copy)]
-struct Pair {
-    client: u32,
-    server: u16,
-}
-
-impl Pair {
-    fn flow(self, port: u16) -> PlannedFlow {
-        PlannedFlow {
-            client: self.client,
-            server: self.server,
-            port,
-        }
-    }
+fn is_v4(ip: &IpAddr) -> bool {
+    ip.to_canonical().is_ipv4()
 }
 
 /// Flows from which on a plan is large: below, nobody waits for it.
@@ -166,8 +153,8 @@ fn share(remaining: usize, turns: usize, fewest: usize) -> usize {
 }
 
 /// Plans where addresses alone decide: every pair has one bucket, and all ports are alike.
-fn by_pair(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut FlowPlan) {
-    let (ends, steerer, fewest) = (pairs.ends, steering.steerer(), fewest(wanted, FEWEST_BY_ADDRESS));
+fn by_pair(steering: &Steering, ends: &Ends<'_>, wanted: &[usize], plan: &mut FlowPlan) {
+    let (steerer, fewest) = (steering.steerer(), fewest(wanted, FEWEST_BY_ADDRESS));
     let (first, last) = (
         u32::from(*ends.ports.start()).max(1),
         u32::from(*ends.ports.end()),
@@ -180,13 +167,13 @@ fn by_pair(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut 
         wanted => wanted.div_ceil(fewest.min(ports_a_pair)) + own,
     };
     let enough: Vec<usize> = wanted.iter().map(pairs_for).collect();
-    let mut of_bucket: Vec<Vec<Pair>> = vec![Vec::new(); wanted.len()];
+    let mut of_bucket: Vec<Vec<PlannedFlow>> = vec![Vec::new(); wanted.len()];
     let mut wanting = enough.iter().filter(|enough| **enough > 0).count();
-    for pair in pairs.iter() {
+    for pair in pairs(ends) {
         if wanting == 0 {
             break;
         }
-        let bucket = steerer.bucket_of(&ends.tuple(&pair.flow(0))).index();
+        let bucket = steerer.bucket_of(&ends.tuple(&pair)).index();
         if bucket < wanted.len() && of_bucket[bucket].len() < enough[bucket] {
             of_bucket[bucket].push(pair);
             wanting -= usize::from(of_bucket[bucket].len() == enough[bucket]);
@@ -198,35 +185,32 @@ fn by_pair(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut 
             let left_out = left_out(ends, *pair);
             let taken = (due + usize::from(left_out.is_some())).min(ports_a_pair) as u32;
             let ports = (first..first + taken).filter(|port| Some(*port as u16) != left_out);
-            flows.extend(ports.take(due).map(|port| pair.flow(port as u16)));
+            flows.extend(ports.take(due).map(|port| pair.with_port(port as u16)));
         }
     }
 }
 
 /// The port that a client may not use towards a server: the server's own, when it has the server's address.
-fn left_out(ends: &Ends<'_>, pair: Pair) -> Option<u16> {
+fn left_out(ends: &Ends<'_>, pair: PlannedFlow) -> Option<u16> {
     let to = ends.servers[usize::from(pair.server)];
     let own = ends.clients[pair.client as usize].to_canonical() == to.ip().to_canonical();
     own.then_some(to.port())
 }
 
 /// Plans where ports decide too.
-fn by_port(steering: &Steering, pairs: &Pairs<'_>, wanted: &[usize], plan: &mut FlowPlan) {
+fn by_port(steering: &Steering, ends: &Ends<'_>, count: usize, wanted: &[usize], plan: &mut FlowPlan) {
     let fewest = fewest(wanted, FEWEST_A_PAIR);
-    let most = wanted
-        .iter()
-        .map(|wanted| share(*wanted, pairs.count, fewest))
-        .max();
-    let mut planner = ByPort::new(steering, pairs.ends, most.unwrap_or(0));
-    for (turn, pair) in pairs.iter().enumerate() {
-        if !planner.pair(pair, pairs.count - turn, fewest, wanted, plan) {
+    let most = wanted.iter().map(|wanted| share(*wanted, count, fewest)).max();
+    let mut planner = ByPort::new(steering, ends, most.unwrap_or(0));
+    for (turn, pair) in pairs(ends).enumerate() {
+        if !planner.pair(pair, count - turn, fewest, wanted, plan) {
             return;
         }
     }
     // Pairs that had too few ports for their share left it to others: those with more ports give what they have.
-    let mut planner = ByPort::new(steering, pairs.ends, usize::MAX);
+    let mut planner = ByPort::new(steering, ends, usize::MAX);
     planner.used = plan.buckets.iter().flatten().copied().collect();
-    for pair in pairs.iter() {
+    for pair in pairs(ends) {
         if !planner.pair(pair, 1, fewest, wanted, plan) {
             return;
         }
@@ -263,10 +247,7 @@ impl<'a> ByPort<'a> {
         let mask = period.len() as u32 - 1;
         let enough = most.saturating_add(PORTS_TO_BEGIN_FROM);
         let ports = [true, false].map(|v4| {
-            let mut families = ends
-                .servers
-                .iter()
-                .map(|server| server.ip().to_canonical().is_ipv4());
+            let mut families = ends.servers.iter().map(|server| is_v4(&server.ip()));
             match families.any(|server| server == v4) {
                 true => ports_by_entry(steering, ends.ports.clone(), mask, v4, enough),
                 false => Vec::new(),
@@ -285,13 +266,13 @@ impl<'a> ByPort<'a> {
     /// Plans the flows of one pair, of which so many are left, itself included; says whether any bucket wants more.
     fn pair(
         &mut self,
-        pair: Pair,
+        pair: PlannedFlow,
         left: usize,
         fewest: usize,
         wanted: &[usize],
         plan: &mut FlowPlan,
     ) -> bool {
-        let tuple = self.ends.tuple(&pair.flow(0));
+        let tuple = self.ends.tuple(&pair);
         let base = self.steerer.hash_of(&tuple) & self.mask;
         let ports = &self.ports[usize::from(tuple.destination().is_ipv6())];
         let left_out = left_out(self.ends, pair);
@@ -319,9 +300,9 @@ impl<'a> ByPort<'a> {
                 let few = each.min(end - flows.len());
                 let (before, from) = of_entry.split_at(begin);
                 if left_out.is_none() && self.used.is_empty() && from.len() >= few {
-                    flows.extend(from[..few].iter().map(|port| pair.flow(*port)));
+                    flows.extend(from[..few].iter().map(|port| pair.with_port(*port)));
                 } else {
-                    let turned = from.iter().chain(before).map(|port| pair.flow(*port));
+                    let turned = from.iter().chain(before).map(|port| pair.with_port(*port));
                     let free = turned.filter(|flow| Some(flow.port) != left_out && !self.used.contains(flow));
                     flows.extend(free.take(few));
                 }
@@ -349,12 +330,10 @@ fn ports_by_entry(
     let windows: [u32; 16] = std::array::from_fn(|bit| steering.key.window(first + 15 - bit) & mask);
     let mut ports = vec![Vec::new(); mask as usize + 1];
     let mut wanting = ports.len();
-    for port in range.filter(|port| *port != 0) {
+    for (port, added) in added(windows, range).filter(|(port, _)| *port != 0) {
         if wanting == 0 {
             break;
         }
-        let set = (0..16).filter(|bit| port >> bit & 1 == 1);
-        let added = set.fold(0, |sum, bit| sum ^ windows[bit]);
         let of_entry: &mut Vec<u16> = &mut ports[added as usize];
         of_entry.push(port);
         wanting -= usize::from(of_entry.len() == enough);

@@ -4,7 +4,6 @@
 //! leave, and the buckets that none lands on are named.
 
 mod addresses;
-mod coset;
 mod flows;
 mod ports;
 mod shape;

@@ -1,12 +1,11 @@
 //! Source ports by bucket: the two ends of a flow and a range of ports enter; the ports that land on each bucket leave.
 //!
-//! The hash is linear over GF(2) in the port's bits, so the ports that fall on one entry of the table are a coset, which
-//! elimination gives for any key: every port named lands where the plan says, and none within the range is missed.
+//! The hash is linear over GF(2) in the port's bits, so what a port adds to the entry of port 0 is the sum of what its bits
+//! add: no port takes a hash of its own.
 
-use super::addresses::named_buckets;
-use super::coset::LinearMap;
+use super::addresses::by_bucket;
 use crate::hash::HashFields;
-use crate::steering::{Steerer, Steering};
+use crate::steering::Steering;
 use crate::table::Bucket;
 use crate::tuple::{Tuple, TupleError};
 use serde::{Deserialize, Serialize};
@@ -56,7 +55,7 @@ pub fn ports(
     limit_per_bucket: Option<usize>,
 ) -> Result<PortPlan, PlanError> {
     let flows = Flows::new(client, server, range, limit_per_bucket)?;
-    flows.plan(steering, |port| flows.tuple(port))
+    flows.plan(steering, |tuple| tuple)
 }
 
 /// The ports of `range` for which answers of `server` land on each bucket of `client`, which steers by `steering`.
@@ -70,7 +69,7 @@ pub fn reply_ports(
     limit_per_bucket: Option<usize>,
 ) -> Result<PortPlan, PlanError> {
     let flows = Flows::new(client, server, range, limit_per_bucket)?;
-    flows.plan(steering, |port| flows.tuple(port).reversed())
+    flows.plan(steering, |tuple| tuple.reversed())
 }
 
 /// The ports of `range` by the bucket of the server (which steers by `forward`) and that of the client (which steers by
@@ -90,20 +89,16 @@ pub fn paired_ports(
         return Err(PlanError::PortsNotHashed);
     }
     let flows = Flows::new(client, server, range, limit_per_pair)?;
-    let forward = Constraint::new(forward, |port| flows.tuple(port));
-    let reply = Constraint::new(reply, |port| flows.tuple(port).reversed());
-    // Entry numbers have at most 12 bits (tables end at 4,096 entries), so two fit side by side.
-    let columns = std::array::from_fn(|bit| forward.columns[bit] | reply.columns[bit] << 16);
+    let ports = flows.buckets(forward, |tuple| tuple);
+    let both = ports.zip(flows.buckets(reply, |tuple| tuple.reversed()));
     let mut pairs: BTreeMap<(Bucket, Bucket), Vec<u16>> = BTreeMap::new();
-    for (value, ports) in flows.cosets(&LinearMap::new(columns)) {
-        if !ports.is_empty() {
-            let pair = (forward.bucket(value & 0xffff), reply.bucket(value >> 16));
-            pairs.entry(pair).or_default().extend(ports);
+    for ((port, server), (_, client)) in both {
+        let ports = pairs.entry((server, client)).or_default();
+        if ports.len() < flows.limit {
+            ports.push(port);
         }
     }
-    for ports in pairs.values_mut() {
-        flows.keep_lowest(ports);
-    }
+    pairs.retain(|_, ports| !ports.is_empty());
     Ok(PairedPortPlan { pairs })
 }
 
@@ -139,76 +134,55 @@ impl Flows {
         })
     }
 
-    /// The flow from `port`.
-    fn tuple(&self, port: u16) -> Tuple {
-        let mut tuple = self.from_zero;
-        match &mut tuple {
-            Tuple::V4 { source, .. } => source.set_port(port),
-            Tuple::V6 { source, .. } => source.set_port(port),
-        }
-        tuple
-    }
-
     /// Ports by bucket under one steering, which sees the tuples `hashed`.
-    fn plan(&self, steering: &Steering, hashed: impl Fn(u16) -> Tuple) -> Result<PortPlan, PlanError> {
+    fn plan(&self, steering: &Steering, hashed: fn(Tuple) -> Tuple) -> Result<PortPlan, PlanError> {
         if steering.hash_fields == HashFields::TwoTuple {
             return Err(PlanError::PortsNotHashed);
         }
-        let constraint = Constraint::new(steering, hashed);
-        let mut buckets = vec![Vec::new(); steering.table.buckets()];
-        for (value, ports) in self.cosets(&LinearMap::new(constraint.columns)) {
-            buckets[constraint.bucket(value).index()].extend(ports);
-        }
-        for ports in &mut buckets {
-            self.keep_lowest(ports);
-        }
-        let mut unreached = named_buckets(constraint.period);
-        unreached.retain(|bucket| buckets[bucket.index()].is_empty());
+        let ports = self.buckets(steering, hashed);
+        let (buckets, unreached) = by_bucket(&steering.table, self.limit, ports);
         Ok(PortPlan { buckets, unreached })
     }
 
-    /// Every value of the map, with the ports behind it that a plan may name.
-    fn cosets(&self, map: &LinearMap) -> impl Iterator<Item = (u32, Vec<u16>)> {
-        map.cosets().map(|(value, coset)| {
-            let ports = coset.within(self.range.clone());
-            let allowed = ports.filter(|port| Some(*port) != self.left_out);
-            (value, allowed.take(self.limit).collect())
+    /// Every port that a plan may name, ascending, and its bucket under a steering, which sees the tuples `hashed`.
+    fn buckets<'a>(
+        &self,
+        steering: &'a Steering,
+        hashed: fn(Tuple) -> Tuple,
+    ) -> impl Iterator<Item = (u16, Bucket)> + use<'a> {
+        let (steerer, from_zero) = (steering.steerer(), self.from_zero);
+        let hash = |port| {
+            let mut tuple = from_zero;
+            match &mut tuple {
+                Tuple::V4 { source, .. } => source.set_port(port),
+                Tuple::V6 { source, .. } => source.set_port(port),
+            }
+            steerer.hash_of(&hashed(tuple))
+        };
+        let of_zero = hash(0);
+        let bits = std::array::from_fn(|bit| hash(1 << bit) ^ of_zero);
+        let left_out = self.left_out;
+        added(bits, self.range.clone())
+            .filter(move |(port, _)| Some(*port) != left_out)
+            .map(move |(port, added)| (port, steering.table.bucket(of_zero ^ added)))
+    }
+}
+
+/// What every port of a range adds to the hash, if each of its bits, lowest first, adds what `bits` says.
+pub(super) fn added(bits: [u32; 16], range: RangeInclusive<u16>) -> impl Iterator<Item = (u16, u32)> {
+    let sum = |port: u16| {
+        (0..16).fold(0, |sum, bit| {
+            sum ^ bits[bit] & (u32::from(port >> bit) & 1).wrapping_neg()
         })
-    }
-
-    fn keep_lowest(&self, ports: &mut Vec<u16>) {
-        ports.sort_unstable();
-        ports.truncate(self.limit);
-    }
-}
-
-/// How the port decides the bucket at one end.
-struct Constraint<'a> {
-    /// The part of the table that repeats: no more hash bits than index it are constrained.
-    period: &'a [Bucket],
-    /// The entry of port 0.
-    entry_of_zero: u32,
-    /// What each bit of the port, lowest first, changes in the entry.
-    columns: [u32; 16],
-}
-
-impl<'a> Constraint<'a> {
-    fn new(steering: &'a Steering, hashed: impl Fn(u16) -> Tuple) -> Constraint<'a> {
-        let period = steering.table.period();
-        let steerer: Steerer = steering.steerer();
-        let entry = |port| steerer.hash_of(&hashed(port)) & (period.len() as u32 - 1);
-        let entry_of_zero = entry(0);
-        Constraint {
-            period,
-            entry_of_zero,
-            columns: std::array::from_fn(|bit| entry(1 << bit) ^ entry_of_zero),
-        }
-    }
-
-    /// The bucket of the ports that change the entry by `value`.
-    fn bucket(&self, value: u32) -> Bucket {
-        self.period[(self.entry_of_zero ^ value) as usize]
-    }
+    };
+    // From one port to the next the lowest bits change, up to the first that is zero.
+    let changes: [u32; 17] = std::array::from_fn(|zeros| sum(((1_u32 << zeros) * 2 - 1) as u16));
+    let mut added = sum(*range.start());
+    range.map(move |port| {
+        let own = added;
+        added ^= changes[port.trailing_ones() as usize];
+        (port, own)
+    })
 }
 
 /// Why there is no plan of ports.

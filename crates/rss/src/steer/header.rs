@@ -4,58 +4,45 @@
 //! `SKF_NET_OFF`. Words come out of the packet in host order, first byte most significant.
 
 use super::Instruction;
+use super::instruction::code;
+use crate::audit::Family;
 use crate::hash::HashFields;
 
 /// `SKF_NET_OFF` (`linux/filter.h`): offsets from here on count from the IP header.
 pub(super) const NETWORK_HEADER: u32 = -0x10_0000_i32 as u32;
 
-/// The address family of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
-    V4,
-    V6,
-}
-
 /// How many words are hashed; [`load_words`] leaves them in M[0], M[1] and so on.
 pub(super) fn words(family: Family, fields: HashFields) -> u32 {
-    address_words(family) + u32::from(fields == HashFields::FourTuple)
+    family.input_bits(fields) as u32 / 32
 }
 
 /// Leaves the words that are hashed, in order, in memory.
 pub(super) fn load_words(family: Family, fields: HashFields) -> Vec<Instruction> {
-    let count = address_words(family);
+    let count = words(family, HashFields::TwoTuple);
+    // Where the source address starts; the destination follows it (RFC 791, section 3.1; RFC 8200, section 3).
+    let first = match family {
+        Family::V4 => 12,
+        Family::V6 => 8,
+    };
     let addresses = (0..count).flat_map(|word| {
-        let offset = NETWORK_HEADER + addresses_offset(family) + 4 * word;
-        [Instruction::load_word(offset), Instruction::store(word)]
+        let offset = NETWORK_HEADER + first + 4 * word;
+        [
+            Instruction::new(code::LOAD_WORD, offset),
+            Instruction::new(code::STORE, word),
+        ]
     });
     let mut code: Vec<Instruction> = addresses.collect();
     if fields == HashFields::FourTuple {
         code.extend(match family {
-            Family::V4 => vec![Instruction::load_header_length_to_x(NETWORK_HEADER)],
+            Family::V4 => vec![Instruction::new(code::LOAD_HEADER_LENGTH_TO_X, NETWORK_HEADER)],
             Family::V6 => ipv6_header_length_to_x(),
         });
         code.extend([
-            Instruction::load_word_past_x(NETWORK_HEADER),
-            Instruction::store(count),
+            Instruction::new(code::LOAD_WORD_PAST_X, NETWORK_HEADER),
+            Instruction::new(code::STORE, count),
         ]);
     }
     code
-}
-
-/// Words of both addresses.
-fn address_words(family: Family) -> u32 {
-    match family {
-        Family::V4 => 2,
-        Family::V6 => 8,
-    }
-}
-
-/// Where the source address starts; the destination follows it (RFC 791, section 3.1; RFC 8200, section 3).
-fn addresses_offset(family: Family) -> u32 {
-    match family {
-        Family::V4 => 12,
-        Family::V6 => 8,
-    }
 }
 
 /// Bytes of the IPv6 header itself, and where in it the type of the next header stands (RFC 8200, section 3).
@@ -78,30 +65,30 @@ const HOP_BY_HOP: u32 = 0;
 fn ipv6_header_length_to_x() -> Vec<Instruction> {
     // Type of the header after the one at X, and from its length in units of eight bytes, the first not counted, its end.
     // A fragment header's length reads as its reserved zero, which is right: it has eight bytes.
-    let next_type = Instruction::load_byte_past_x(NETWORK_HEADER);
+    let next_type = Instruction::new(code::LOAD_BYTE_PAST_X, NETWORK_HEADER);
     let step_over = [
-        Instruction::load_byte_past_x(NETWORK_HEADER + 1),
-        Instruction::add(1),
-        Instruction::shift_left(3),
-        Instruction::add_x(),
-        Instruction::copy_to_x(),
+        Instruction::new(code::LOAD_BYTE_PAST_X, NETWORK_HEADER + 1),
+        Instruction::new(code::ADD, 1),
+        Instruction::new(code::SHIFT_LEFT, 3),
+        Instruction::new(code::ADD_X, 0),
+        Instruction::new(code::COPY_TO_X, 0),
     ];
     // From the last header back: the code before each steps over one more, or goes right to stepping over the last.
     let mut walk = step_over.to_vec();
     for _ in 1..MOST_EXTENSION_HEADERS {
         let to_last = (walk.len()) as u8;
-        let another = Instruction::jump_unless_any(EXTENSION_BITS, to_last);
+        let another = Instruction::jump_unless(code::JUMP_IF_ANY, EXTENSION_BITS, to_last);
         walk.splice(..0, [vec![next_type, another], step_over.to_vec()].concat());
     }
     let past_walk = walk.len() as u8;
     let found = [
-        Instruction::load_constant_to_x(IPV6_HEADER),
-        Instruction::load_byte(NETWORK_HEADER + IPV6_NEXT_HEADER),
+        Instruction::new(code::LOAD_CONSTANT_TO_X, IPV6_HEADER),
+        Instruction::new(code::LOAD_BYTE, NETWORK_HEADER + IPV6_NEXT_HEADER),
         Instruction {
             jt: 1,
-            ..Instruction::jump_unless_any(EXTENSION_BITS, 0)
+            ..Instruction::jump_unless(code::JUMP_IF_ANY, EXTENSION_BITS, 0)
         },
-        Instruction::jump_unless_equal(HOP_BY_HOP, past_walk),
+        Instruction::jump_unless(code::JUMP_IF_EQUAL, HOP_BY_HOP, past_walk),
     ];
     [found.to_vec(), walk].concat()
 }

@@ -1,6 +1,7 @@
 //! The indirection table in classic BPF: entries enter, the code that turns A, an entry, into its bucket leaves.
 
 use super::Instruction;
+use super::instruction::code;
 use crate::table::Bucket;
 
 /// Answers with the bucket of entry A. `entries` is a power of two long.
@@ -10,9 +11,12 @@ pub(super) fn bucket_of_entry(entries: &[Bucket]) -> Vec<Instruction> {
         .zip(entries)
         .all(|(entry, bucket): (usize, _)| bucket.index() == entry % buckets);
     match (entries, in_turn) {
-        ([bucket], _) => vec![Instruction::answer_constant(bucket.index() as u32)],
-        (_, true) if buckets == entries.len() => vec![Instruction::answer()],
-        (_, true) => vec![Instruction::modulo(buckets as u32), Instruction::answer()],
+        ([bucket], _) => vec![Instruction::new(code::ANSWER_CONSTANT, bucket.index() as u32)],
+        (_, true) if buckets == entries.len() => vec![Instruction::new(code::ANSWER, 0)],
+        (_, true) => vec![
+            Instruction::new(code::MODULO, buckets as u32),
+            Instruction::new(code::ANSWER, 0),
+        ],
         (_, false) => packed(entries, width(buckets)),
     }
 }
@@ -36,16 +40,16 @@ fn packed(entries: &[Bucket], width: u32) -> Vec<Instruction> {
     };
     let words: Vec<u32> = entries.chunks(per_word).map(word).collect();
     let shift_to_x = [
-        Instruction::store(KEPT),
-        Instruction::and(per_word as u32 - 1),
-        Instruction::multiply(width),
-        Instruction::copy_to_x(),
-        Instruction::recall(KEPT),
+        Instruction::new(code::STORE, KEPT),
+        Instruction::new(code::AND, per_word as u32 - 1),
+        Instruction::new(code::MULTIPLY, width),
+        Instruction::new(code::COPY_TO_X, 0),
+        Instruction::new(code::RECALL, KEPT),
     ];
     let answer = [
-        Instruction::shift_right_by_x(),
-        Instruction::and(u32::MAX >> (32 - width)),
-        Instruction::answer(),
+        Instruction::new(code::SHIFT_RIGHT_BY_X, 0),
+        Instruction::new(code::AND, u32::MAX >> (32 - width)),
+        Instruction::new(code::ANSWER, 0),
     ];
     [
         shift_to_x.to_vec(),
@@ -59,9 +63,9 @@ fn packed(entries: &[Bucket], width: u32) -> Vec<Instruction> {
 /// Subtrees of equal words are one leaf.
 fn select(words: &[u32], lowest_bit: u32, after: usize) -> Vec<Instruction> {
     if words.iter().all(|word| *word == words[0]) {
-        let mut leaf = vec![Instruction::load_constant(words[0])];
+        let mut leaf = vec![Instruction::new(code::LOAD_CONSTANT, words[0])];
         if after > 0 {
-            leaf.push(Instruction::jump(after));
+            leaf.push(Instruction::new(code::JUMP, after as u32));
         }
         return leaf;
     }
@@ -69,5 +73,10 @@ fn select(words: &[u32], lowest_bit: u32, after: usize) -> Vec<Instruction> {
     let test = lowest_bit * lower.len() as u32;
     let upper = select(upper, lowest_bit, after);
     let lower = select(lower, lowest_bit, after + upper.len());
-    [Instruction::jump_if_any(test, lower.len()), lower, upper].concat()
+    [
+        Instruction::jump_if(code::JUMP_IF_ANY, test, lower.len()),
+        lower,
+        upper,
+    ]
+    .concat()
 }

@@ -25,9 +25,10 @@ mod instruction;
 mod lookup;
 mod parity;
 
+use crate::audit::Family;
 use crate::steering::Steering;
-use header::Family;
 pub use instruction::Instruction;
+use instruction::code;
 use thiserror::Error;
 
 /// Instructions that the kernel takes in one classic program (`BPF_MAXINSNS` in `linux/bpf_common.h`).
@@ -45,6 +46,10 @@ pub enum Families {
 }
 
 /// A classic BPF program that returns the bucket of the packet it is run on.
+///
+/// The kernel compares its own translation of the program with `net.core.optmem_max` when the program is attached, and
+/// refuses a larger one with `ENOMEM`. The default is 131,072 bytes since Linux 6.7 and 20,480 before, which programs of
+/// about 2,000 instructions reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     instructions: Vec<Instruction>,
@@ -55,18 +60,6 @@ impl Program {
     #[must_use]
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
-    }
-
-    /// Bytes that the kernel compares with `net.core.optmem_max` when the program is attached, at most; where they exceed
-    /// it, the kernel refuses with `ENOMEM`. Its default is 131,072 since Linux 6.7 and 20,480 before, which programs of
-    /// about 2,000 instructions reach.
-    #[must_use]
-    pub fn option_memory(&self) -> usize {
-        // `struct bpf_prog` and the code that saves the packet and clears the registers took 120 bytes on Linux 6.18.
-        const PROLOGUE: usize = 256;
-        const TRANSLATED: usize = 8;
-        let translated = self.instructions.iter().map(|one| one.translated());
-        PROLOGUE + TRANSLATED * translated.sum::<usize>()
     }
 }
 
@@ -82,15 +75,12 @@ impl AsRef<[Instruction]> for Program {
 /// instructions than the kernel allows.
 pub fn program(steering: &Steering, families: Families) -> Result<Program, SteerError> {
     let lookup = lookup::bucket_of_entry(steering.table.period());
-    let instructions = match families {
-        Families::V4 => [entry(steering, Family::V4), lookup].concat(),
-        Families::V6 => [entry(steering, Family::V6), lookup].concat(),
-        Families::Both => [
-            by_version(entry(steering, Family::V4), entry(steering, Family::V6)),
-            lookup,
-        ]
-        .concat(),
+    let entry = match families {
+        Families::V4 => entry(steering, Family::V4),
+        Families::V6 => entry(steering, Family::V6),
+        Families::Both => by_version(entry(steering, Family::V4), entry(steering, Family::V6)),
     };
+    let instructions = [entry, lookup].concat();
     if instructions.len() > MOST_INSTRUCTIONS {
         return Err(SteerError::TooLong {
             needed: instructions.len(),
@@ -118,9 +108,9 @@ fn by_version(v4: Vec<Instruction>, v6: Vec<Instruction>) -> Vec<Instruction> {
     if v4 == v6 {
         return v4;
     }
-    let past_v6 = Instruction::jump(v6.len());
-    let past_v4 = Instruction::jump_if_at_least(VERSION_6, v4.len() + 1);
-    let version = Instruction::load_byte(header::NETWORK_HEADER);
+    let past_v6 = Instruction::new(code::JUMP, v6.len() as u32);
+    let past_v4 = Instruction::jump_if(code::JUMP_IF_AT_LEAST, VERSION_6, v4.len() + 1);
+    let version = Instruction::new(code::LOAD_BYTE, header::NETWORK_HEADER);
     [vec![version], past_v4, v4, vec![past_v6], v6].concat()
 }
 

@@ -5,6 +5,7 @@
 //! position, each interleaving folding both to half, so that the last word is folded once for all.
 
 use super::Instruction;
+use super::instruction::code;
 use crate::key::Key;
 
 /// Leaves the low `bits` bits of the hash over the `words` words at M[0], M[1], … in A. `bits` is 1 to 12.
@@ -20,7 +21,7 @@ pub(super) fn low_hash_bits(key: &Key, words: u32, bits: u32) -> Vec<Instruction
     for level in (levels..5).rev() {
         hash.fold(1 << level);
     }
-    hash.code.push(Instruction::and((1 << bits) - 1));
+    hash.code.push(Instruction::new(code::AND, (1 << bits) - 1));
     hash.code
 }
 
@@ -45,7 +46,7 @@ impl LowHashBits<'_> {
             return self.fold(half);
         }
         let kept = self.words + below;
-        self.code.push(Instruction::store(kept));
+        self.code.push(Instruction::new(code::STORE, kept));
         self.interleaved(first + half, below);
         self.interleave_with(kept, half);
     }
@@ -59,24 +60,24 @@ impl LowHashBits<'_> {
         // 0x5555_5555, 0x3333_3333, 0x0f0f_0f0f, 0x00ff_00ff: the lower positions.
         let lower = u32::MAX / twice;
         self.code.extend([
-            Instruction::copy_to_x(),
-            Instruction::recall(kept),
-            Instruction::shift_right(half),
-            Instruction::xor_x(),
-            Instruction::and(lower),
-            Instruction::multiply(twice),
-            Instruction::xor_x(),
-            Instruction::recall_to_x(kept),
-            Instruction::xor_x(),
+            Instruction::new(code::COPY_TO_X, 0),
+            Instruction::new(code::RECALL, kept),
+            Instruction::new(code::SHIFT_RIGHT, half),
+            Instruction::new(code::XOR_X, 0),
+            Instruction::new(code::AND, lower),
+            Instruction::new(code::MULTIPLY, twice),
+            Instruction::new(code::XOR_X, 0),
+            Instruction::new(code::RECALL_TO_X, kept),
+            Instruction::new(code::XOR_X, 0),
         ]);
     }
 
     /// A ^= A >> `shift`.
     fn fold(&mut self, shift: u32) {
         self.code.extend([
-            Instruction::copy_to_x(),
-            Instruction::shift_right(shift),
-            Instruction::xor_x(),
+            Instruction::new(code::COPY_TO_X, 0),
+            Instruction::new(code::SHIFT_RIGHT, shift),
+            Instruction::new(code::XOR_X, 0),
         ]);
     }
 
@@ -85,13 +86,15 @@ impl LowHashBits<'_> {
     fn masked_sum(&mut self, bit: u32) {
         for word in 0..self.words {
             let window = self.key.window((32 * word + 31 - bit) as usize);
-            self.code
-                .extend([Instruction::recall(word), Instruction::and(window)]);
+            self.code.extend([
+                Instruction::new(code::RECALL, word),
+                Instruction::new(code::AND, window),
+            ]);
             if word > 0 {
-                self.code.push(Instruction::xor_x());
+                self.code.push(Instruction::new(code::XOR_X, 0));
             }
             if word + 1 < self.words {
-                self.code.push(Instruction::copy_to_x());
+                self.code.push(Instruction::new(code::COPY_TO_X, 0));
             }
         }
     }

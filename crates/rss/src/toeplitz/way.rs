@@ -22,6 +22,16 @@ impl Way {
     /// Every way, the fastest first.
     pub const ALL: [Way; 3] = [Way::Gfni, Way::Carryless, Way::Tables];
 
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Way::Gfni => "gfni",
+            Way::Carryless => "clmul",
+            Way::Tables => "tables",
+        }
+    }
+
     /// The ways that this CPU has, the fastest first. [`Way::Tables`] is always among them.
     #[must_use]
     pub fn available() -> Vec<Way> {
@@ -41,11 +51,7 @@ impl Way {
 
 impl fmt::Display for Way {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Way::Gfni => "gfni",
-            Way::Carryless => "clmul",
-            Way::Tables => "tables",
-        })
+        formatter.pad(self.name())
     }
 }
 

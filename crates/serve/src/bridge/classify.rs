@@ -4,13 +4,12 @@
 //! memory is fetched ahead of the work. A frame is decided by the first table that it matches, unless that only counts.
 
 use super::counts::{TableCounts, WorkerCounts};
-use super::forward::{Classify, Verdicts};
+use super::forward::Classify;
 use super::plan::{OnMatch, Sides, Verdict};
 use corelane_link::Burst;
 use corelane_packet::{Dissection, Refusal};
 use corelane_table::{Address, AddressTables, FamilyTable, Lookup, Prefetch, Reader, Value};
 use corelane_worker::CachePadded;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -33,7 +32,6 @@ pub struct Rule {
 }
 
 /// Classifies the bursts of one worker.
-#[derive(Debug)]
 pub struct Classifier {
     rules: Vec<Rule>,
     otherwise: Verdict,
@@ -110,16 +108,16 @@ impl Classifier {
 
 impl Classify for Classifier {
     #[inline]
-    fn classify(&mut self, burst: &Burst<'_>, verdicts: &mut Verdicts) {
+    fn classify(&mut self, burst: &Burst<'_>, passing: &mut Vec<u32>) {
         self.read(burst);
         for (rule, counts) in self.rules.iter_mut().zip(&self.counts.tables) {
             let tables = rule.reader.table();
             let dropped = self
                 .v4
-                .ask(tables.v4(), rule.sides, rule.on_match, counts, &mut self.dropped)
+                .ask(&tables.v4, rule.sides, rule.on_match, counts, &mut self.dropped)
                 + self
                     .v6
-                    .ask(tables.v6(), rule.sides, rule.on_match, counts, &mut self.dropped);
+                    .ask(&tables.v6, rule.sides, rule.on_match, counts, &mut self.dropped);
             self.counts.dropped_by_table.add(dropped);
         }
         if self.otherwise == Verdict::Drop {
@@ -129,8 +127,8 @@ impl Classify for Classifier {
                 .dropped_otherwise
                 .add((self.v4.frames.len() + self.v6.frames.len()) as u64);
         }
-        let passing = (0u32..).zip(&self.dropped).filter(|(_, dropped)| !**dropped);
-        verdicts.passing.extend(passing.map(|(number, _)| number));
+        let kept = (0u32..).zip(&self.dropped).filter(|(_, dropped)| !**dropped);
+        passing.extend(kept.map(|(number, _)| number));
     }
 
     fn rest(&mut self) {
@@ -234,14 +232,5 @@ impl<A> Default for Undecided<A> {
             chosen: Vec::new(),
             answers: Vec::new(),
         }
-    }
-}
-
-impl<A> fmt::Debug for Undecided<A> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Undecided")
-            .field("frames", &self.frames.len())
-            .finish_non_exhaustive()
     }
 }

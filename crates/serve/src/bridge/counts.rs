@@ -3,9 +3,10 @@
 use corelane_link::Tally;
 use corelane_table::Value;
 use corelane_worker::Counter;
+use std::sync::{Mutex, PoisonError};
 
 /// The counts of one worker.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct WorkerCounts {
     /// Of each link, in the plan's order.
     pub links: Vec<LinkCounts>,
@@ -26,8 +27,8 @@ pub struct WorkerCounts {
 /// What one worker did with its queues of one link.
 #[derive(Debug, Default)]
 pub struct LinkCounts {
-    /// The link's own counts, as last asked for.
-    tally: [Counter; 7],
+    /// The link's own counts, as last asked for in a pause of the traffic.
+    tally: Mutex<Tally>,
     /// Frames not sent there because it had no room.
     pub full: Counter,
     /// Frames not sent there because they were too long for it.
@@ -37,7 +38,7 @@ pub struct LinkCounts {
 }
 
 /// What one worker found in one table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TableCounts {
     /// Frames that were looked up.
     pub asked: Counter,
@@ -51,56 +52,27 @@ impl WorkerCounts {
     /// Zeros, for so many links and tables.
     #[must_use]
     pub fn new(links: usize, tables: usize) -> WorkerCounts {
+        let table = || TableCounts {
+            values: (0..=Value::LARGEST).map(|_| Counter::new()).collect(),
+            ..TableCounts::default()
+        };
         WorkerCounts {
             links: (0..links).map(|_| LinkCounts::default()).collect(),
-            tables: (0..tables).map(|_| TableCounts::default()).collect(),
-            dropped_by_table: Counter::new(),
-            dropped_otherwise: Counter::new(),
-            not_ip: Counter::new(),
-            malformed: Counter::new(),
-            dropped_not_ip: Counter::new(),
+            tables: (0..tables).map(|_| table()).collect(),
+            ..WorkerCounts::default()
         }
     }
 }
 
 impl LinkCounts {
     /// Publishes the link's own counts.
-    pub(super) fn publish(&self, tally: &Tally) {
-        for (counter, (_, count)) in self.tally.iter().zip(tally.named()) {
-            counter.set(count);
-        }
+    pub(super) fn publish(&self, tally: Tally) {
+        *self.tally.lock().unwrap_or_else(PoisonError::into_inner) = tally;
     }
 
     /// The link's own counts, as last published.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let [
-            received,
-            received_bytes,
-            sent,
-            sent_bytes,
-            receive_dropped,
-            receive_invalid,
-            send_failed,
-        ] = self.tally.each_ref().map(Counter::get);
-        Tally {
-            received,
-            received_bytes,
-            sent,
-            sent_bytes,
-            receive_dropped,
-            receive_invalid,
-            send_failed,
-        }
-    }
-}
-
-impl Default for TableCounts {
-    fn default() -> TableCounts {
-        TableCounts {
-            asked: Counter::new(),
-            matched: Counter::new(),
-            values: (0..=Value::LARGEST).map(|_| Counter::new()).collect(),
-        }
+        *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,18 +1,16 @@
 //! What a bridge did: the document that `corelane bridge` ends with.
 
-use super::counts::WorkerCounts;
-use super::links::LinkState;
-use super::lists::ListState;
-use super::plan::{BridgePlan, OnMatch, Sides};
+use super::counts::{LinkCounts, TableCounts, WorkerCounts};
+use super::plan::{BridgePlan, OnMatch, Sides, TablePlan};
 use corelane_link::{Injected, Tally};
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The counts of a bridge. Every frame that was received either passed or was dropped under a name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bridged {
     /// `corelane/bridge/1`.
     pub schema: String,
@@ -37,7 +35,7 @@ pub struct Bridged {
 }
 
 /// The counts of one link.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkBridged {
     /// Its specification.
     pub link: String,
@@ -73,7 +71,7 @@ pub struct LinkBridged {
 }
 
 /// The counts of one table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableBridged {
     /// Its file.
     pub file: PathBuf,
@@ -104,109 +102,103 @@ pub struct TableBridged {
     pub rules: BTreeMap<u16, u64>,
 }
 
-/// Puts together what the workers counted.
-pub(super) fn bridged(
-    plan: &BridgePlan,
-    duration_s: f64,
-    counts: &[Arc<CachePadded<WorkerCounts>>],
-    links: &[LinkState],
-    injected: &[Option<Injected>],
-    lists: &[ListState],
-) -> Bridged {
-    let sum = |of: &dyn Fn(&WorkerCounts) -> &Counter| -> u64 {
-        counts.iter().map(|worker| of(worker).get()).sum()
-    };
-    let links: Vec<LinkBridged> = links
-        .iter()
-        .enumerate()
-        .map(|(number, state)| link(&plan.links[number], number, state, injected[number], counts))
-        .collect();
-    let tables = lists.iter().enumerate().map(|(number, state)| TableBridged {
-        file: plan.tables[number].file.clone(),
-        sides: plan.tables[number].sides,
-        on_match: plan.tables[number].on_match,
-        entries: state.entries,
-        memory_bytes: state.memory_bytes,
-        loads: state.loads,
-        load_s: state.load_s,
-        refused: state.refused,
-        last_refusal: state.last_refusal.clone(),
-        skipped_lines: state.skipped_lines,
-        asked: sum(&|worker| &worker.tables[number].asked),
-        matched: sum(&|worker| &worker.tables[number].matched),
-        rules: rules(number, counts),
-    });
-    let dropped: BTreeMap<String, u64> = [
-        ("table", sum(&|worker| &worker.dropped_by_table)),
-        ("otherwise", sum(&|worker| &worker.dropped_otherwise)),
-        ("not_ip", sum(&|worker| &worker.dropped_not_ip)),
-    ]
-    .map(|(reason, count)| (reason.to_owned(), count))
-    .into();
-    let received: u64 = links.iter().map(|link| link.received).sum();
-    Bridged {
-        schema: "corelane/bridge/1".to_owned(),
-        duration_s,
-        workers: counts.len(),
-        received,
-        passed: received.saturating_sub(dropped.values().sum()),
-        dropped,
-        not_ip: sum(&|worker| &worker.not_ip),
-        malformed: sum(&|worker| &worker.malformed),
-        tables: tables.collect(),
-        links,
+/// What is known of links and tables while the bridge runs: the document but for what workers count.
+#[derive(Debug, Clone)]
+pub(super) struct Known(Arc<Mutex<Bridged>>);
+
+impl Known {
+    pub(super) fn new(plan: &BridgePlan) -> Known {
+        let link = |link: &String| LinkBridged {
+            link: link.clone(),
+            up: true,
+            ..LinkBridged::default()
+        };
+        let table = |table: &TablePlan| TableBridged {
+            file: table.file.clone(),
+            sides: table.sides,
+            on_match: table.on_match,
+            ..TableBridged::default()
+        };
+        Known(Arc::new(Mutex::new(Bridged {
+            schema: "corelane/bridge/1".to_owned(),
+            links: plan.links.iter().map(link).collect(),
+            tables: plan.tables.iter().map(table).collect(),
+            ..Bridged::default()
+        })))
+    }
+
+    /// Changes what is known, or reads it.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Bridged> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The document, with what the workers counted until now.
+    pub(super) fn with(
+        &self,
+        counts: &[Arc<CachePadded<WorkerCounts>>],
+        injected: impl Iterator<Item = Option<Injected>>,
+    ) -> Bridged {
+        let mut bridged = self.lock().clone();
+        bridged.workers = counts.len();
+        for ((number, link), injected) in bridged.links.iter_mut().enumerate().zip(injected) {
+            link.faults = injected.map(|injected| injected.by_name());
+            link.add(counts.iter().map(|worker| &worker.links[number]));
+        }
+        for (number, table) in bridged.tables.iter_mut().enumerate() {
+            table.add(counts.iter().map(|worker| &worker.tables[number]));
+        }
+        let sum =
+            |of: fn(&WorkerCounts) -> &Counter| -> u64 { counts.iter().map(|worker| of(worker).get()).sum() };
+        bridged.dropped = by_name([
+            ("table", sum(|worker| &worker.dropped_by_table)),
+            ("otherwise", sum(|worker| &worker.dropped_otherwise)),
+            ("not_ip", sum(|worker| &worker.dropped_not_ip)),
+        ]);
+        bridged.not_ip = sum(|worker| &worker.not_ip);
+        bridged.malformed = sum(|worker| &worker.malformed);
+        bridged.received = bridged.links.iter().map(|link| link.received).sum();
+        bridged.passed = bridged.received.saturating_sub(bridged.dropped.values().sum());
+        bridged
     }
 }
 
-fn link(
-    spec: &str,
-    number: usize,
-    state: &LinkState,
-    injected: Option<Injected>,
-    counts: &[Arc<CachePadded<WorkerCounts>>],
-) -> LinkBridged {
-    let (mut tally, mut full, mut oversized, mut lost) = (Tally::default(), 0, 0, 0);
-    for worker in counts {
-        let link = &worker.links[number];
-        tally += link.tally();
-        full += link.full.get();
-        oversized += link.oversized.get();
-        lost += link.link_lost.get();
-    }
-    LinkBridged {
-        link: spec.to_owned(),
-        queues: state.queues,
-        up: state.up,
-        lost: state.lost,
-        returned: state.returned,
-        last_loss: state.last_loss.clone(),
-        received: tally.received,
-        received_bytes: tally.received_bytes,
-        sent: tally.sent,
-        sent_bytes: tally.sent_bytes,
-        receive_dropped: tally.receive_dropped,
-        receive_invalid: tally.receive_invalid,
-        faults: injected.map(|injected| injected.by_name()),
-        not_sent: [
+impl LinkBridged {
+    /// Adds what each worker counted.
+    fn add<'a>(&mut self, workers: impl Iterator<Item = &'a LinkCounts>) {
+        let (mut tally, mut full, mut oversized, mut lost) = (Tally::default(), 0, 0, 0);
+        for worker in workers {
+            tally += worker.tally();
+            full += worker.full.get();
+            oversized += worker.oversized.get();
+            lost += worker.link_lost.get();
+        }
+        (self.received, self.received_bytes) = (tally.received, tally.received_bytes);
+        (self.sent, self.sent_bytes) = (tally.sent, tally.sent_bytes);
+        self.receive_dropped = tally.receive_dropped;
+        self.receive_invalid = tally.receive_invalid;
+        self.not_sent = by_name([
             ("full", full),
             ("oversized", oversized),
             ("link_lost", lost),
             ("refused", tally.send_failed),
-        ]
-        .map(|(reason, count)| (reason.to_owned(), count))
-        .into(),
+        ]);
     }
 }
 
-fn rules(table: usize, counts: &[Arc<CachePadded<WorkerCounts>>]) -> BTreeMap<u16, u64> {
-    let mut rules = BTreeMap::new();
-    for worker in counts {
-        for (value, counter) in (0u16..).zip(&worker.tables[table].values) {
-            let count = counter.get();
-            if count > 0 {
-                *rules.entry(value).or_default() += count;
+impl TableBridged {
+    /// Adds what each worker counted.
+    fn add<'a>(&mut self, workers: impl Iterator<Item = &'a TableCounts>) {
+        for worker in workers {
+            self.asked += worker.asked.get();
+            self.matched += worker.matched.get();
+            let values = (0u16..).zip(worker.values.iter().map(Counter::get));
+            for (value, count) in values.filter(|(_, count)| *count > 0) {
+                *self.rules.entry(value).or_default() += count;
             }
         }
     }
-    rules
+}
+
+fn by_name<const N: usize>(counts: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    counts.map(|(name, count)| (name.to_owned(), count)).into()
 }

@@ -7,18 +7,11 @@ use std::sync::Arc;
 
 /// Says which frames of a burst may pass.
 pub trait Classify {
-    /// Writes the numbers of the frames that pass, in their order, into `verdicts`.
-    fn classify(&mut self, burst: &Burst<'_>, verdicts: &mut Verdicts);
+    /// Writes the numbers of the frames that pass, in their order, into `passing`.
+    fn classify(&mut self, burst: &Burst<'_>, passing: &mut Vec<u32>);
 
     /// Called in a pause of the traffic.
     fn rest(&mut self) {}
-}
-
-/// The numbers of the frames of a burst that pass, in their order.
-#[derive(Debug, Default)]
-pub struct Verdicts {
-    /// Numbers within the burst.
-    pub passing: Vec<u32>,
 }
 
 /// One worker's queues of one link; none while the link is lost.
@@ -65,7 +58,7 @@ pub struct Forwarder<L, C> {
     links: Vec<Queues<L>>,
     classify: C,
     burst: usize,
-    verdicts: Verdicts,
+    passing: Vec<u32>,
     counts: Arc<CachePadded<WorkerCounts>>,
     failures: Vec<Failure>,
 }
@@ -83,9 +76,7 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
             links,
             classify,
             burst: burst.max(1),
-            verdicts: Verdicts {
-                passing: Vec::with_capacity(burst),
-            },
+            passing: Vec::with_capacity(burst),
             counts,
             failures: Vec::new(),
         }
@@ -117,13 +108,8 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
             }
         }
         self.classify.rest();
-        self.publish();
-    }
-
-    /// Publishes what the links count.
-    pub fn publish(&self) {
         for (link, counts) in self.links.iter().zip(&self.counts.links) {
-            counts.publish(&link.tally());
+            counts.publish(link.tally());
         }
     }
 
@@ -177,14 +163,14 @@ impl<L: Link, C: Classify> Forwarder<L, C> {
                 return 0;
             }
         };
-        self.verdicts.passing.clear();
-        self.classify.classify(&burst, &mut self.verdicts);
+        self.passing.clear();
+        self.classify.classify(&burst, &mut self.passing);
         let came = burst.len();
         let mut failed = None;
         let others = before.iter_mut().enumerate().chain((from + 1..).zip(after));
         for (to, link) in others {
             let counts = &self.counts.links[to];
-            let passing = &self.verdicts.passing;
+            let passing = &self.passing;
             match link.queues.first_mut() {
                 None => counts.link_lost.add(passing.len() as u64),
                 Some(queue) => match send(queue, &burst, passing) {

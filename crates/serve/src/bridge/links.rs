@@ -3,25 +3,27 @@
 //!
 //! All workers have to close a link before it is opened again, because its queues share what is on the device.
 
+use super::document::Known;
+use super::forward::Failure;
 use corelane_link::{AnyLink, Opener, share_out};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How often a lost link is tried: soon enough that a device set down and up again is back before anyone looks.
 const TRY_EVERY: Duration = Duration::from_millis(100);
 
-/// What a worker tells.
+/// What a worker reports.
 #[derive(Debug)]
 pub(super) enum News {
     /// A link failed; its queues are closed here.
-    Failed { link: usize, lost: bool, why: String },
+    Failed(Failure),
     /// A link's queues are closed here, as ordered.
     Closed { link: usize },
 }
 
-/// What a worker is told.
+/// What a worker is ordered.
 pub(super) enum Order {
     /// Close the queues of a link.
     Close { link: usize },
@@ -29,84 +31,39 @@ pub(super) enum Order {
     Restore { link: usize, queues: Vec<AnyLink> },
 }
 
-/// What is known of one link.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LinkState {
-    pub(super) queues: usize,
-    pub(super) up: bool,
-    /// Times that it was lost.
-    pub(super) lost: u64,
-    /// Times that it came back.
-    pub(super) returned: u64,
-    pub(super) last_loss: Option<String>,
-}
-
-/// What is known of all links, and what ended the bridge if something did.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LinkStates(Arc<Mutex<(Vec<LinkState>, Option<String>)>>);
-
-impl LinkStates {
-    pub(super) fn new(queues: impl Iterator<Item = usize>) -> LinkStates {
-        let up = |queues| LinkState {
-            queues,
-            up: true,
-            ..LinkState::default()
-        };
-        LinkStates(Arc::new(Mutex::new((queues.map(up).collect(), None))))
-    }
-
-    pub(super) fn read(&self) -> Vec<LinkState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-
-    /// Why the bridge cannot go on.
-    pub(super) fn failure(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
-    }
-
-    fn change(&self, link: usize, change: impl FnOnce(&mut LinkState)) {
-        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = states.0.get_mut(link) {
-            change(state);
-        }
-    }
-
-    fn fail(&self, why: String) {
-        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        states.1.get_or_insert(why);
-    }
-}
-
 /// The thread's own view.
 pub(super) struct Keeper {
     /// They open a link again with the faults and the capture that it had.
     pub(super) openers: Vec<Opener>,
-    pub(super) states: LinkStates,
+    pub(super) known: Known,
+    /// Why the bridge cannot go on.
+    pub(super) failure: Arc<OnceLock<String>>,
     pub(super) news: Receiver<News>,
     pub(super) orders: Vec<Sender<Order>>,
     pub(super) stop: Arc<AtomicBool>,
 }
 
 impl Keeper {
-    /// Runs until it is told to stop.
+    /// Runs until it is asked to stop.
     pub(super) fn run(self) {
         // Of each lost link, how many workers still have its queues; none: it is up.
         let mut holding: Vec<Option<usize>> = vec![None; self.openers.len()];
         while !self.stop.load(Ordering::Relaxed) {
             match self.news.recv_timeout(TRY_EVERY) {
-                Ok(News::Failed { lost: false, why, .. }) => {
-                    self.states.fail(why);
+                Ok(News::Failed(Failure { error, .. })) if !error.is_lost() => {
+                    let _ = self.failure.set(error.to_string());
                     return;
                 }
-                Ok(News::Failed { link, why, .. }) => {
+                Ok(News::Failed(Failure { link, error })) => {
                     if holding[link].is_none() {
-                        self.states.change(link, |state| {
-                            state.up = false;
-                            state.lost += 1;
-                            state.last_loss = Some(why);
-                        });
+                        let state = &mut self.known.lock().links[link];
+                        state.up = false;
+                        state.lost += 1;
+                        state.last_loss = Some(error.to_string());
                         holding[link] = Some(self.orders.len());
-                        self.order_all(|| Order::Close { link });
+                        for worker in &self.orders {
+                            let _ = worker.send(Order::Close { link });
+                        }
                     }
                 }
                 Ok(News::Closed { link }) => {
@@ -126,34 +83,27 @@ impl Keeper {
 
     /// Opens a link again and hands out its queues; says whether that was possible.
     fn reopen(&self, link: usize) -> bool {
+        let workers = self.orders.len();
         let opened = match self.openers[link].open() {
+            Ok(opened) if opened.len() >= workers => Ok(opened),
+            Ok(opened) => Err(format!("it has {} queues now, fewer than workers", opened.len())),
+            Err(error) => Err(error.to_string()),
+        };
+        let state = &mut self.known.lock().links[link];
+        let opened = match opened {
             Ok(opened) => opened,
-            Err(error) => {
-                self.states
-                    .change(link, |state| state.last_loss = Some(error.to_string()));
+            Err(why) => {
+                state.last_loss = Some(why);
                 return false;
             }
         };
-        if opened.len() < self.orders.len() {
-            let why = format!("it has {} queues now, fewer than workers", opened.len());
-            self.states.change(link, |state| state.last_loss = Some(why));
-            return false;
-        }
-        self.states.change(link, |state| {
-            state.up = true;
-            state.returned += 1;
-            state.queues = opened.len();
-        });
-        for (order, queues) in self.orders.iter().zip(share_out(opened, self.orders.len())) {
+        state.up = true;
+        state.returned += 1;
+        state.queues = opened.len();
+        for (order, queues) in self.orders.iter().zip(share_out(opened, workers)) {
             // A worker that ended needs no queues.
             let _ = order.send(Order::Restore { link, queues });
         }
         true
-    }
-
-    fn order_all(&self, order: impl Fn() -> Order) {
-        for worker in &self.orders {
-            let _ = worker.send(order());
-        }
     }
 }

@@ -2,14 +2,14 @@
 //! go on with what they have.
 
 use super::classify::Rule;
+use super::document::Known;
 use super::plan::{BridgePlan, TablePlan};
-use corelane_table::{
-    self as table, AddressMap, BadLines, ListOptions, LoadError, Placement, Seed, SnapshotMemory,
-};
+use corelane_table::{AddressMap, BadLines, ListOptions, LoadError, Loaded, Placement, Seed, SnapshotMemory};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Why a table's file was not taken.
@@ -22,43 +22,10 @@ pub struct ListFileError {
     pub source: LoadError,
 }
 
-/// What is known of one table's file.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ListState {
-    pub(super) entries: u64,
-    pub(super) memory_bytes: u64,
-    /// Times that the file was read and taken.
-    pub(super) loads: u64,
-    /// Times that the file was refused, and the table before stayed.
-    pub(super) refused: u64,
-    pub(super) last_refusal: Option<String>,
-    /// Lines skipped in the file that is in use.
-    pub(super) skipped_lines: u64,
-    /// Seconds that reading the file in use took.
-    pub(super) load_s: f64,
-}
-
-/// What is known of all files, for whoever reports.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ListStates(Arc<Mutex<Vec<ListState>>>);
-
-impl ListStates {
-    pub(super) fn read(&self) -> Vec<ListState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn change(&self, list: usize, change: impl FnOnce(&mut ListState)) {
-        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = states.get_mut(list) {
-            change(state);
-        }
-    }
-}
-
 /// The tables of a bridge, in order.
 pub(super) struct Lists {
     lists: Vec<List>,
-    states: ListStates,
+    known: Known,
     skip_bad: bool,
 }
 
@@ -71,45 +38,29 @@ struct List {
     seen: Option<Stamp>,
 }
 
-/// What tells one content of a file from another, without reading it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
+/// What distinguishes one content of a file from another, without reading it: device, inode, length and time of the last change.
+type Stamp = (u64, u64, u64, i64, i64);
 
-impl Stamp {
-    fn of(path: &Path) -> Option<Stamp> {
-        let found = fs::metadata(path).ok()?;
-        Some(Stamp {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.len(),
-            modified: (found.mtime(), found.mtime_nsec()),
-        })
-    }
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = fs::metadata(path).ok()?;
+    let (seconds, nanoseconds) = (found.mtime(), found.mtime_nsec());
+    Some((found.dev(), found.ino(), found.len(), seconds, nanoseconds))
 }
 
 impl Lists {
     /// Reads all files; the first one that is wrong is refused.
-    pub(super) fn load(plan: &BridgePlan) -> Result<Lists, ListFileError> {
+    pub(super) fn load(plan: &BridgePlan, known: Known) -> Result<Lists, ListFileError> {
         let mut lists = Lists {
             lists: Vec::new(),
-            states: ListStates(Arc::new(Mutex::new(vec![
-                ListState::default();
-                plan.tables.len()
-            ]))),
+            known,
             skip_bad: plan.skip_bad,
         };
         for (number, table) in plan.tables.iter().enumerate() {
-            let used = Stamp::of(&table.file);
-            let loaded = load(&table.file, plan.skip_bad)?;
-            lists.note(number, &loaded);
+            let used = stamp(&table.file);
+            let map = lists.read(number, &table.file)?;
             lists.lists.push(List {
                 plan: table.clone(),
-                map: loaded.map,
+                map,
                 used,
                 seen: used,
             });
@@ -127,80 +78,75 @@ impl Lists {
         self.lists.iter().map(rule).collect()
     }
 
-    pub(super) fn states(&self) -> ListStates {
-        self.states.clone()
+    /// Refreshes them every so often and when `reload` asks for it, until `stop`.
+    pub(super) fn keep_fresh(mut self, stop: &AtomicBool, reload: &AtomicBool, every: Option<Duration>) {
+        /// How often the thread looks whether it is wanted.
+        const LOOK: Duration = Duration::from_millis(20);
+        let mut looked = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK);
+            let asked = reload.swap(false, Ordering::Relaxed);
+            if asked || every.is_some_and(|every| looked.elapsed() >= every) {
+                self.refresh(asked);
+                looked = Instant::now();
+            }
+        }
     }
 
     /// Reads the files that changed since, or all of them. A file that is being written is left until it rests: until two
     /// looks at it find the same. Files that are refused are counted, and the tables before stay.
-    pub(super) fn refresh(&mut self, all: bool) {
+    fn refresh(&mut self, all: bool) {
         for number in 0..self.lists.len() {
             let list = &mut self.lists[number];
             // Replaced tables live until no worker holds them.
             list.map.reclaim();
-            let now = Stamp::of(&list.plan.file);
+            let now = stamp(&list.plan.file);
             let rests = now == list.seen;
             list.seen = now;
             if !all && (!rests || now == list.used) {
                 continue;
             }
             list.used = now;
-            match load(&list.plan.file, self.skip_bad) {
-                Ok(loaded) => {
-                    self.note(number, &loaded);
-                    self.lists[number].map.replace(loaded.map);
+            let file = list.plan.file.clone();
+            match self.read(number, &file) {
+                Ok(map) => self.lists[number].map.replace(map),
+                Err(error) => {
+                    let table = &mut self.known.lock().tables[number];
+                    table.refused += 1;
+                    table.last_refusal = Some(error.to_string());
                 }
-                Err(error) => self.states.change(number, |state| {
-                    state.refused += 1;
-                    state.last_refusal = Some(error.to_string());
-                }),
             }
         }
     }
 
-    fn note(&self, number: usize, loaded: &Loaded) {
-        self.states.change(number, |state| {
-            state.entries = loaded.map.len() as u64;
-            state.memory_bytes = loaded.map.memory_bytes() as u64;
-            state.loads += 1;
-            state.skipped_lines = loaded.skipped;
-            state.load_s = loaded.took.as_secs_f64();
-        });
+    /// Reads a snapshot, or else a list, for a table.
+    fn read(&self, number: usize, path: &Path) -> Result<AddressMap, ListFileError> {
+        let started = Instant::now();
+        let refused = |source| ListFileError {
+            file: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(|error| refused(error.into()))?;
+        let options = ListOptions {
+            bad_lines: if self.skip_bad {
+                BadLines::Skip
+            } else {
+                BadLines::Refuse
+            },
+            ..ListOptions::default()
+        };
+        // Copied, because whoever replaces the file may cut it short under a mapping.
+        let memory = SnapshotMemory::Copied(Placement::default());
+        let (map, of) = AddressMap::load(&file, &options, Seed::default(), memory).map_err(refused)?;
+        let table = &mut self.known.lock().tables[number];
+        table.entries = map.len() as u64;
+        table.memory_bytes = map.memory_bytes() as u64;
+        table.loads += 1;
+        table.skipped_lines = match of {
+            Loaded::Snapshot => 0,
+            Loaded::List(summary) => summary.skipped,
+        };
+        table.load_s = started.elapsed().as_secs_f64();
+        Ok(map)
     }
-}
-
-/// A file that was read.
-struct Loaded {
-    map: AddressMap,
-    skipped: u64,
-    took: Duration,
-}
-
-/// Reads a snapshot, or else a list.
-fn load(path: &Path, skip_bad: bool) -> Result<Loaded, ListFileError> {
-    let started = Instant::now();
-    let refused = |source| ListFileError {
-        file: path.to_owned(),
-        source,
-    };
-    let file = File::open(path).map_err(|error| refused(error.into()))?;
-    let options = ListOptions {
-        bad_lines: if skip_bad {
-            BadLines::Skip
-        } else {
-            BadLines::Refuse
-        },
-        ..ListOptions::default()
-    };
-    // Copied, because whoever replaces the file may cut it short under a mapping.
-    let memory = SnapshotMemory::Copied(Placement::default());
-    let (map, of) = AddressMap::load(&file, &options, Seed::default(), memory).map_err(refused)?;
-    Ok(Loaded {
-        map,
-        skipped: match of {
-            table::Loaded::Snapshot => 0,
-            table::Loaded::List(summary) => summary.skipped,
-        },
-        took: started.elapsed(),
-    })
 }

@@ -1,22 +1,30 @@
-//! Tells Prometheus: counts enter, its text format leaves, over a Unix socket or a loopback port.
+//! Counts for Prometheus: a document enters, its text format leaves, over a Unix socket or a loopback port.
 //!
 //! One request at a time, each answered and closed; whatever is asked for, the counts are the answer.
 
 use super::document::{Bridged, LinkBridged, TableBridged};
+use corelane_measure::metric::{Better, Metric, Read, Sample, Show};
+use corelane_proto::http::answer;
+use corelane_proto::http::request::{self, Limits, Version};
+use corelane_report::exposition::{Labels, expose};
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read as _, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// How long a client may take for its request: counting goes on meanwhile, only other clients wait.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where counts are told.
+/// Clients that may wait for their turn.
+const BACKLOG: i32 = 128;
+
+/// Where counts are to be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetricsAddress {
     /// A Unix socket.
@@ -52,13 +60,8 @@ impl fmt::Display for MetricsAddress {
 /// Answers requests for counts. Dropping it removes its socket.
 #[derive(Debug)]
 pub struct Metrics {
-    listener: Listener,
-}
-
-#[derive(Debug)]
-enum Listener {
-    Unix(UnixListener, PathBuf),
-    Loopback(TcpListener),
+    listener: Socket,
+    address: MetricsAddress,
 }
 
 impl Metrics {
@@ -67,237 +70,175 @@ impl Metrics {
     /// # Errors
     /// When the address is taken or cannot be had.
     pub fn listen(address: &MetricsAddress) -> io::Result<Metrics> {
-        let listener = match address {
-            MetricsAddress::Unix(path) => Listener::Unix(listen_unix(path)?, path.clone()),
-            MetricsAddress::Loopback(address) => Listener::Loopback(TcpListener::bind(address)?),
+        let (domain, name) = match address {
+            MetricsAddress::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
+            MetricsAddress::Loopback(address) => (Domain::for_address(*address), (*address).into()),
         };
-        match &listener {
-            Listener::Unix(listener, _) => listener.set_nonblocking(true)?,
-            Listener::Loopback(listener) => listener.set_nonblocking(true)?,
+        let listener = Socket::new(domain, Type::STREAM, None)?;
+        listener.set_reuse_address(true)?;
+        match (listener.bind(&name), address) {
+            (Err(error), MetricsAddress::Unix(path))
+                if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err() =>
+            {
+                fs::remove_file(path)?;
+                listener.bind(&name)?;
+            }
+            (bound, _) => bound?,
         }
-        Ok(Metrics { listener })
-    }
-
-    /// Where it listens, with the port that the kernel chose for port 0.
-    ///
-    /// # Errors
-    /// When the kernel does not tell.
-    pub fn address(&self) -> io::Result<MetricsAddress> {
-        Ok(match &self.listener {
-            Listener::Unix(_, path) => MetricsAddress::Unix(path.clone()),
-            Listener::Loopback(listener) => MetricsAddress::Loopback(listener.local_addr()?),
+        listener.listen(BACKLOG)?;
+        listener.set_nonblocking(true)?;
+        let bound = listener.local_addr()?.as_socket();
+        Ok(Metrics {
+            listener,
+            address: bound.map_or_else(|| address.clone(), MetricsAddress::Loopback),
         })
     }
 
-    /// Answers who has asked since the last call, and says how many. A client that goes away is no error.
+    /// Where it listens, with the port that the kernel chose for port 0.
+    #[must_use]
+    pub fn address(&self) -> &MetricsAddress {
+        &self.address
+    }
+
+    /// Answers who has asked since the last call, and returns how many. A client that goes away is no error.
     pub fn answer(&self, counts: impl Fn() -> Bridged) -> usize {
         let mut answered = 0;
-        loop {
-            let outcome = match &self.listener {
-                Listener::Unix(listener, _) => listener.accept().map(|(stream, _)| {
-                    stream
-                        .set_nonblocking(false)
-                        .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
-                        .and_then(|()| reply(stream, &counts))
-                }),
-                Listener::Loopback(listener) => listener.accept().map(|(stream, _)| {
-                    stream
-                        .set_nonblocking(false)
-                        .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
-                        .and_then(|()| reply(stream, &counts))
-                }),
-            };
-            match outcome {
-                Ok(_) => answered += 1,
-                Err(_) => return answered,
-            }
+        while let Ok((stream, _)) = self.listener.accept() {
+            let _ = reply(stream, || exposition(&counts()));
+            answered += 1;
         }
+        answered
     }
 }
 
 impl Drop for Metrics {
     fn drop(&mut self) {
-        if let Listener::Unix(_, path) = &self.listener {
+        if let MetricsAddress::Unix(path) = &self.address {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-fn listen_unix(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err() => {
-            fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        bound => bound,
-    }
-}
-
-/// Reads a request to its blank line, and answers it (RFC 9112).
-fn reply(mut stream: impl Read + Write, counts: &impl Fn() -> Bridged) -> io::Result<()> {
-    /// Longer requests are answered without being read to their end.
-    const LONGEST: usize = 8192;
-    let mut request = Vec::new();
-    let mut part = [0; 1024];
-    while request.len() < LONGEST && !request.windows(4).any(|end| end == b"\r\n\r\n") {
+/// Reads a request, or what is none, and answers it.
+fn reply(mut stream: Socket, body: impl FnOnce() -> String) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let (mut request, mut part) = (Vec::new(), [0; 1024]);
+    while let Ok(None) = request::read(&request, &Limits::default()) {
         match stream.read(&mut part)? {
             0 => break,
             bytes => request.extend_from_slice(&part[..bytes]),
         }
     }
-    let body = exposition(&counts());
-    let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
+    let (body, mut head) = (body(), Vec::new());
+    answer::begin(&mut head, 200);
+    answer::field(&mut head, "Content-Type", b"text/plain; version=0.0.4");
+    answer::number(&mut head, "Content-Length", body.len() as u64);
+    answer::connection(&mut head, Version::Http11, false);
+    answer::end(&mut head);
+    stream.write_all(&head)?;
     stream.write_all(body.as_bytes())
 }
+
+/// A number of a bridge: what it is, and how what has it gives it.
+const fn count<T>(name: &'static str, about: &'static str, read: Read<T>) -> Metric<T> {
+    Metric::new(name, name, Show::Count, Better::Neither, about, read)
+}
+
+/// A number of what goes by names: what has it is the number itself.
+const fn named(name: &'static str, about: &'static str) -> Metric<u64> {
+    count(name, about, |number| sample(*number))
+}
+
+fn sample(number: u64) -> Option<Sample<'static>> {
+    Some(Sample::Number(number as f64))
+}
+
+static OF_LINKS: [Metric<LinkBridged>; 5] = [
+    count("frames_received_total", "Frames received from a link.", |link| {
+        sample(link.received)
+    }),
+    count("frames_sent_total", "Frames sent to a link.", |link| {
+        sample(link.sent)
+    }),
+    count(
+        "frames_receive_dropped_total",
+        "Frames that found a link's receive ring full.",
+        |link| sample(link.receive_dropped),
+    ),
+    count("link_up", "Whether a link is there.", |link| {
+        sample(u64::from(link.up))
+    }),
+    count("link_lost_total", "Times that a link was lost.", |link| {
+        sample(link.lost)
+    }),
+];
+static NOT_SENT: Metric<u64> = named(
+    "frames_not_sent_total",
+    "Frames that passed and were not sent to a link.",
+);
+static FAULTED: Metric<u64> = named(
+    "frames_faulted_total",
+    "Frames that a fault befell which a link was given.",
+);
+static DROPPED: Metric<u64> = named("frames_dropped_total", "Frames that were not allowed to pass.");
+static ENTRIES: Metric<TableBridged> = count("table_entries", "Entries of a table.", |table| {
+    sample(table.entries)
+});
+static LOADS: Metric<u64> = named(
+    "table_loads_total",
+    "Times that a table's file was taken or refused.",
+);
+static MATCHED: Metric<u64> = named(
+    "table_matched_total",
+    "Frames that matched an entry of this value.",
+);
 
 /// The counts in Prometheus's text format, version 0.0.4.
 #[must_use]
 pub fn exposition(bridged: &Bridged) -> String {
+    const PREFIX: &str = "corelane_bridge";
     let mut text = String::new();
-    for (name, kind, help, samples) in links(bridged).into_iter().chain(tables(bridged)) {
-        // Writing into a string does not fail.
-        let _ = writeln!(
-            text,
-            "# HELP corelane_bridge_{name} {help}\n# TYPE corelane_bridge_{name} {kind}"
-        );
-        for (labels, value) in samples {
-            let labels = labels
-                .iter()
-                .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)));
-            let labels: Vec<String> = labels.collect();
-            let _ = writeln!(text, "corelane_bridge_{name}{{{}}} {value}", labels.join(","));
-        }
+    let links = || bridged.links.iter();
+    let link = |link: &LinkBridged| ("link", link.link.clone());
+    for metric in &OF_LINKS {
+        let each = links().map(|of| (vec![link(of)], of));
+        expose(&mut text, PREFIX, metric, each);
     }
+    let not_sent = links().flat_map(|of| by_name(link(of), "reason", &of.not_sent));
+    expose(&mut text, PREFIX, &NOT_SENT, not_sent);
+    let faults = links().flat_map(|of| {
+        let faults = of
+            .faults
+            .iter()
+            .flat_map(|faults| by_name(link(of), "fault", faults));
+        // No count of what happened, but what is held back now.
+        faults.filter(|(labels, _)| labels.iter().all(|(_, name)| name != "held"))
+    });
+    expose(&mut text, PREFIX, &FAULTED, faults);
+    let dropped = bridged.dropped.iter();
+    let dropped = dropped.map(|(reason, count)| (vec![("reason", reason.clone())], count));
+    expose(&mut text, PREFIX, &DROPPED, dropped);
+
+    let tables = || bridged.tables.iter();
+    let file = |table: &TableBridged| ("table", table.file.display().to_string());
+    let entries = tables().map(|table| (vec![file(table)], table));
+    expose(&mut text, PREFIX, &ENTRIES, entries);
+    let loads = tables().flat_map(|table| {
+        [("taken", &table.loads), ("refused", &table.refused)]
+            .map(|(outcome, count)| (vec![file(table), ("outcome", outcome.to_owned())], count))
+    });
+    expose(&mut text, PREFIX, &LOADS, loads);
+    let matched = tables().flat_map(|table| by_name(file(table), "rule", &table.rules));
+    expose(&mut text, PREFIX, &MATCHED, matched);
     text
 }
 
-/// Name, kind, help and samples of a metric; a sample is its labels and its value.
-type Family = (&'static str, &'static str, &'static str, Vec<(Labels, u64)>);
-type Labels = Vec<(&'static str, String)>;
-
-fn links(bridged: &Bridged) -> Vec<Family> {
-    let each = |of: fn(&LinkBridged) -> u64| -> Vec<(Labels, u64)> {
-        let links = bridged.links.iter();
-        links
-            .map(|link| (vec![("link", link.link.clone())], of(link)))
-            .collect()
-    };
-    let not_sent = by_name(bridged, "reason", |link| Some(&link.not_sent));
-    let mut faults = by_name(bridged, "fault", |link| link.faults.as_ref());
-    // No count of what happened, but what is held back now.
-    faults.retain(|(labels, _)| labels.iter().all(|(_, name)| name != "held"));
-    let dropped = bridged.dropped.iter();
-    let dropped = dropped
-        .map(|(reason, count)| (vec![("reason", reason.clone())], *count))
-        .collect();
-    vec![
-        (
-            "frames_received_total",
-            "counter",
-            "Frames received from a link.",
-            each(|link| link.received),
-        ),
-        (
-            "frames_sent_total",
-            "counter",
-            "Frames sent to a link.",
-            each(|link| link.sent),
-        ),
-        (
-            "frames_not_sent_total",
-            "counter",
-            "Frames that passed and were not sent to a link.",
-            not_sent,
-        ),
-        (
-            "frames_receive_dropped_total",
-            "counter",
-            "Frames that found a link's receive ring full.",
-            each(|link| link.receive_dropped),
-        ),
-        (
-            "frames_faulted_total",
-            "counter",
-            "Frames that a fault befell which a link was given.",
-            faults,
-        ),
-        (
-            "link_up",
-            "gauge",
-            "Whether a link is there.",
-            each(|link| u64::from(link.up)),
-        ),
-        (
-            "link_lost_total",
-            "counter",
-            "Times that a link was lost.",
-            each(|link| link.lost),
-        ),
-        (
-            "frames_dropped_total",
-            "counter",
-            "Frames that were not allowed to pass.",
-            dropped,
-        ),
-    ]
-}
-
-/// Counts of each link that go by names, which `label` tells.
-fn by_name(
-    bridged: &Bridged,
+/// Counts of one thing that go by names: each with its name as a second label.
+fn by_name<'a, N: fmt::Display>(
+    of: (&'static str, String),
     label: &'static str,
-    of: fn(&LinkBridged) -> Option<&BTreeMap<String, u64>>,
-) -> Vec<(Labels, u64)> {
-    let sample = |link: &LinkBridged, name: &str, count: u64| {
-        (vec![("link", link.link.clone()), (label, name.to_owned())], count)
-    };
-    let links = bridged.links.iter();
-    links
-        .flat_map(|link| {
-            let counts = of(link).into_iter().flatten();
-            counts.map(move |(name, count)| sample(link, name, *count))
-        })
-        .collect()
-}
-
-fn tables(bridged: &Bridged) -> Vec<Family> {
-    let file = |table: &TableBridged| ("table", table.file.display().to_string());
-    let entries = bridged
-        .tables
-        .iter()
-        .map(|table| (vec![file(table)], table.entries));
-    let loads = bridged.tables.iter().flat_map(|table| {
-        [("taken", table.loads), ("refused", table.refused)]
-            .map(|(outcome, count)| (vec![file(table), ("outcome", outcome.to_owned())], count))
-    });
-    let matched = bridged.tables.iter().flat_map(|table| {
-        let rules = table.rules.iter();
-        rules.map(move |(rule, count)| (vec![file(table), ("rule", rule.to_string())], *count))
-    });
-    vec![
-        ("table_entries", "gauge", "Entries of a table.", entries.collect()),
-        (
-            "table_loads_total",
-            "counter",
-            "Times that a table's file was taken or refused.",
-            loads.collect(),
-        ),
-        (
-            "table_matched_total",
-            "counter",
-            "Frames that matched an entry of this value.",
-            matched.collect(),
-        ),
-    ]
-}
-
-fn escaped(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    counts: &'a BTreeMap<N, u64>,
+) -> impl Iterator<Item = (Labels, &'a u64)> {
+    let labels = move |name: &N| vec![of.clone(), (label, name.to_string())];
+    counts.iter().map(move |(name, count)| (labels(name), count))
 }

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Frames taken from a link at once: the post's burst ("Intel DDIO, LLC cache, buffer alignment, prefetching, shared locks
@@ -101,38 +100,14 @@ pub enum Verdict {
     Drop,
 }
 
-/// A word that is not among those that were to choose from.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{word}': give {expected}")]
-pub struct UnknownWord {
-    word: String,
-    expected: &'static str,
+impl fmt::Display for Sides {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(formatter)
+    }
 }
 
-/// Gives an enum of plain words its text, both ways.
-macro_rules! words {
-    ($kind:ty, $expected:literal, $($word:literal => $value:expr),+) => {
-        impl FromStr for $kind {
-            type Err = UnknownWord;
-
-            fn from_str(text: &str) -> Result<Self, UnknownWord> {
-                match text {
-                    $($word => Ok($value),)+
-                    _ => Err(UnknownWord { word: text.to_owned(), expected: $expected }),
-                }
-            }
-        }
-
-        impl fmt::Display for $kind {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let words = [$(($word, $value)),+];
-                let word = words.iter().find(|(_, value)| value == self);
-                formatter.write_str(word.map_or("", |(word, _)| word))
-            }
-        }
-    };
+impl fmt::Display for OnMatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(formatter)
+    }
 }
-
-words!(Sides, "src, dst or both", "src" => Sides::Src, "dst" => Sides::Dst, "both" => Sides::Both);
-words!(OnMatch, "drop, pass or count", "drop" => OnMatch::Drop, "pass" => OnMatch::Pass, "count" => OnMatch::Count);
-words!(Verdict, "pass or drop", "pass" => Verdict::Pass, "drop" => Verdict::Drop);

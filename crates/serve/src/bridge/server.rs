@@ -2,21 +2,20 @@
 
 use super::classify::Classifier;
 use super::counts::WorkerCounts;
-use super::document::{Bridged, bridged};
+use super::document::{Bridged, Known};
 use super::forward::{Forwarder, Queues};
-use super::links::{Keeper, LinkStates};
-use super::lists::{ListFileError, ListStates, Lists};
+use super::links::{Keeper, News, Order};
+use super::lists::{ListFileError, Lists};
 use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
 use crate::Server;
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError, share_out};
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, WorkerSettings};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// Why there is no bridge.
 #[derive(Debug, thiserror::Error)]
@@ -44,13 +43,12 @@ pub enum BridgeError {
 
 /// A running bridge. Dropping it stops it.
 pub struct Bridge {
-    plan: BridgePlan,
     started: Instant,
     reload: Arc<AtomicBool>,
     counts: Vec<Arc<CachePadded<WorkerCounts>>>,
-    links: LinkStates,
+    known: Known,
+    failure: Arc<OnceLock<String>>,
     openers: Vec<Opener>,
-    lists: ListStates,
     workers: Crew<()>,
     /// The threads that open links again and that read files.
     helpers: Crew<()>,
@@ -60,15 +58,11 @@ impl Bridge {
     /// The counts until now. Those of links are up to 50 ms old.
     #[must_use]
     pub fn bridged(&self) -> Bridged {
-        let duration_s = self.started.elapsed().as_secs_f64();
-        bridged(
-            &self.plan,
-            duration_s,
-            &self.counts,
-            &self.links.read(),
-            &self.openers.iter().map(Opener::injected).collect::<Vec<_>>(),
-            &self.lists.read(),
-        )
+        let injected = self.openers.iter().map(Opener::injected);
+        Bridged {
+            duration_s: self.started.elapsed().as_secs_f64(),
+            ..self.known.with(&self.counts, injected)
+        }
     }
 
     /// Reads all files again, soon.
@@ -78,16 +72,19 @@ impl Bridge {
 
     fn start_worker(
         &mut self,
-        number: usize,
+        plan: &BridgePlan,
         shares: Vec<Vec<AnyLink>>,
         lists: &Lists,
-        orders: Receiver<super::links::Order>,
-        news: Sender<super::links::News>,
+        orders: Receiver<Order>,
+        news: Sender<News>,
     ) -> Result<(), BridgeError> {
-        let counts = Arc::clone(&self.counts[number]);
-        let (rules, otherwise, not_ip) = (lists.rules(), self.plan.otherwise, self.plan.not_ip);
-        let (burst, stop) = (self.plan.burst, self.workers.stop_flag());
-        let settings = WorkerSettings::new(format!("bridge {number}"), self.plan.cpus[number]);
+        let number = self.counts.len();
+        let counts = WorkerCounts::new(plan.links.len(), plan.tables.len());
+        let counts = Arc::new(CachePadded::new(counts));
+        self.counts.push(Arc::clone(&counts));
+        let (rules, otherwise, not_ip) = (lists.rules(), plan.otherwise, plan.not_ip);
+        let (burst, stop) = (plan.burst, self.workers.stop_flag());
+        let settings = WorkerSettings::new(format!("bridge {number}"), plan.cpus[number]);
         let body = move || {
             let classifier = Classifier::new(rules, otherwise, not_ip, Arc::clone(&counts));
             let queues = shares.into_iter().map(Queues::new).collect();
@@ -101,43 +98,6 @@ impl Bridge {
             Ok(())
         };
         Ok(self.workers.spawn(settings, body)?)
-    }
-
-    fn start_keeper(
-        &mut self,
-        openers: Vec<Opener>,
-        news: Receiver<super::links::News>,
-        orders: Vec<Sender<super::links::Order>>,
-    ) -> Result<(), BridgeError> {
-        let keeper = Keeper {
-            openers,
-            states: self.links.clone(),
-            news,
-            orders,
-            stop: self.helpers.stop_flag(),
-        };
-        self.help("bridge links", move || keeper.run())
-    }
-
-    fn start_refresher(&mut self, mut lists: Lists) -> Result<(), BridgeError> {
-        /// How often the thread looks whether it is wanted.
-        const LOOK: Duration = Duration::from_millis(20);
-        let (stop, reload, every) = (
-            self.helpers.stop_flag(),
-            Arc::clone(&self.reload),
-            self.plan.reload_every,
-        );
-        self.help("bridge lists", move || {
-            let mut looked = Instant::now();
-            while !stop.load(Ordering::Relaxed) {
-                thread::sleep(LOOK);
-                let asked = reload.swap(false, Ordering::Relaxed);
-                if asked || every.is_some_and(|every| looked.elapsed() >= every) {
-                    lists.refresh(asked);
-                    looked = Instant::now();
-                }
-            }
-        })
     }
 
     fn help(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), BridgeError> {
@@ -170,40 +130,44 @@ impl Server for Bridge {
             return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
         }
         LinkSpec::check_captures(&specs)?;
+        let known = Known::new(&plan);
         // Before anything is put on a device, so that a wrong list touches none.
-        let lists = Lists::load(&plan)?;
+        let lists = Lists::load(&plan, known.clone())?;
         let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
         let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
         let workers = workers(&plan, &opened)?;
-        let links = LinkStates::new(opened.iter().map(Vec::len));
-        let counts: Vec<Arc<CachePadded<WorkerCounts>>> = (0..workers)
-            .map(|_| {
-                Arc::new(CachePadded::new(WorkerCounts::new(
-                    openers.len(),
-                    plan.tables.len(),
-                )))
-            })
-            .collect();
+        for (link, opened) in known.lock().links.iter_mut().zip(&opened) {
+            link.queues = opened.len();
+        }
         let mut bridge = Bridge {
             started: Instant::now(),
             reload: Arc::default(),
-            counts,
-            links,
+            counts: Vec::new(),
+            known: known.clone(),
+            failure: Arc::default(),
             openers: openers.clone(),
-            lists: lists.states(),
             workers: Crew::new(),
             helpers: Crew::new(),
-            plan,
         };
-        let (news, told) = mpsc::channel();
+        let (reports, news) = mpsc::channel();
         let mut orders = Vec::new();
-        for (worker, shares) in by_worker(opened, workers).into_iter().enumerate() {
+        for shares in by_worker(opened, workers) {
             let (order, ordered) = mpsc::channel();
             orders.push(order);
-            bridge.start_worker(worker, shares, &lists, ordered, news.clone())?;
+            bridge.start_worker(&plan, shares, &lists, ordered, reports.clone())?;
         }
-        bridge.start_keeper(openers, told, orders)?;
-        bridge.start_refresher(lists)?;
+        let keeper = Keeper {
+            openers,
+            known,
+            failure: Arc::clone(&bridge.failure),
+            news,
+            orders,
+            stop: bridge.helpers.stop_flag(),
+        };
+        bridge.help("bridge links", move || keeper.run())?;
+        let (stop, reload) = (bridge.helpers.stop_flag(), Arc::clone(&bridge.reload));
+        let refresher = move || lists.keep_fresh(&stop, &reload, plan.reload_every);
+        bridge.help("bridge lists", refresher)?;
         Ok(bridge)
     }
 
@@ -213,7 +177,7 @@ impl Server for Bridge {
 
     /// Files are read to their ends, or a link failed in a way that waiting does not fix.
     fn is_finished(&self) -> bool {
-        self.workers.is_finished() || self.links.failure().is_some()
+        self.workers.is_finished() || self.failure.get().is_some()
     }
 
     fn stop(mut self) -> Result<Bridged, BridgeError> {
@@ -221,8 +185,8 @@ impl Server for Bridge {
         self.workers.finish()?;
         self.helpers.stop();
         self.helpers.finish()?;
-        match self.links.failure() {
-            Some(why) => Err(BridgeError::Failed(why)),
+        match self.failure.get() {
+            Some(why) => Err(BridgeError::Failed(why.clone())),
             None => Ok(self.bridged()),
         }
     }

@@ -23,14 +23,14 @@ pub(super) struct BridgeWorker {
 }
 
 impl BridgeWorker {
-    /// Runs until it is told to stop, or no link can have another frame.
+    /// Runs until it is asked to stop, or no link can have another frame.
     pub(super) fn run(mut self) {
         let mut idle = 0;
         let mut rested = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
             self.follow_orders();
             let came = self.forwarder.turn();
-            self.tell_failures();
+            self.report_failures();
             if came > 0 {
                 idle = 0;
                 if rested.elapsed() > REST_EVERY {
@@ -55,7 +55,7 @@ impl BridgeWorker {
 
     fn rest(&mut self, rested: &mut Instant) {
         self.forwarder.rest();
-        self.tell_failures();
+        self.report_failures();
         *rested = Instant::now();
     }
 
@@ -71,14 +71,10 @@ impl BridgeWorker {
         }
     }
 
-    fn tell_failures(&mut self) {
+    fn report_failures(&mut self) {
         for failure in self.forwarder.failures() {
             // Who listens is gone only when the bridge stops.
-            let _ = self.news.send(News::Failed {
-                link: failure.link,
-                lost: failure.error.is_lost(),
-                why: failure.error.to_string(),
-            });
+            let _ = self.news.send(News::Failed(failure));
         }
     }
 

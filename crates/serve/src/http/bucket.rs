@@ -1,36 +1,36 @@
-//! The connections of one bucket: what the engine tells of them goes in, each goes on with its own part of it.
+//! The connections of one bucket: what the engine reports of them goes in, each goes on with its own part of it.
 
 use super::access::Lines;
 use super::connection::Connection;
-use super::context::{ConnectionContext, Parts};
-use super::counters::{Fault, HttpCounters};
-use super::exchange::Stamp;
+use super::context::{ConnectionContext, HttpCounters, Parts, Stamp};
 use super::files::Files;
-use super::output::Output;
+use super::output::{Output, Sealing};
 use super::plan::HttpPlan;
-use super::tls;
-use crate::listeners;
+use super::tls::{self, Session};
 use crate::service::Service;
+use crate::streams;
 use corelane_worker::engine::{Event, Handler, Id, Ops};
 use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Time};
-use rustls::{ServerConfig, ServerConnection};
-use std::io::{self, Read};
+use rustls::ServerConfig;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// One bucket.
-pub(super) struct Bucket {
+pub struct Bucket {
     slots: Vec<Option<Slot>>,
     parts: Parts,
+    /// None where connections are plain.
     tls: Option<Arc<ServerConfig>>,
+    sealing: Sealing,
 }
 
 /// A connection, and its session if it has one.
 struct Slot {
     connection: Connection,
-    session: Option<Box<ServerConnection>>,
+    session: Option<Box<Session>>,
 }
 
 impl Bucket {
@@ -53,6 +53,7 @@ impl Bucket {
                 log,
             },
             tls,
+            sealing: Sealing::default(),
         }
     }
 
@@ -64,12 +65,14 @@ impl Bucket {
         id: Id,
     ) -> Option<(&'a mut Connection, ConnectionContext<'a>)> {
         let slot = self.slots.get_mut(id.slot())?.as_mut()?;
-        let out = Output::new(ops, id, slot.session.as_deref_mut());
-        Some((&mut slot.connection, self.parts.context(out, now)))
+        let context = ConnectionContext {
+            parts: &mut self.parts,
+            now,
+            out: Output::new(ops, id, slot.session.as_deref_mut(), &mut self.sealing),
+        };
+        Some((&mut slot.connection, context))
     }
-}
 
-impl Bucket {
     fn opened(&mut self, ops: &mut Ops, id: Id, peer: SocketAddr) {
         let slot = id.slot();
         if let Some(log) = &mut self.parts.log {
@@ -81,7 +84,7 @@ impl Bucket {
         let session = match self.tls.as_ref().map(tls::session).transpose() {
             Ok(session) => session,
             Err(_) => {
-                self.parts.counters.count_fault(Fault::Tls);
+                self.parts.counters.count_fault("tls");
                 ops.abort(id);
                 None
             }
@@ -91,61 +94,53 @@ impl Bucket {
             session,
         });
     }
-}
 
-/// Feeds a connection through its session: what arrived is decrypted, and what was answered on the way handed on.
-fn decrypt(connection: &mut Connection, mut bytes: &[u8], context: &mut ConnectionContext<'_>) {
-    /// A record of TLS holds so much at most (RFC 8446 5.1).
-    const RECORD: usize = 16_384;
-    let mut plain = [0; RECORD];
-    while !bytes.is_empty() {
-        let Some(session) = context.out.session() else {
+    /// Feeds a connection through its session: what arrived is decrypted, what the session answers on the way is sent.
+    fn decrypt(&mut self, ops: &mut Ops, now: Time, id: Id, bytes: &[u8]) {
+        let slot = self.slots.get_mut(id.slot()).and_then(Option::as_mut);
+        let Some(session) = slot.and_then(|slot| slot.session.as_deref_mut()) else {
             return;
         };
-        let before = session.is_handshaking();
-        let fed = session.read_tls(&mut bytes).map(|_| ());
-        let taken = fed.is_ok().then(|| session.process_new_packets());
-        if before && !session.is_handshaking() {
-            context.counters.count_handshake(session.handshake_kind());
-        }
-        if !matches!(taken, Some(Ok(_))) {
-            // What the session has to say of it is still sent.
+        let received = session.receive(bytes, &mut self.sealing.buffers);
+        let mut plain = std::mem::take(&mut self.sealing.buffers.plain);
+        if let Some((connection, mut context)) = self.at_work(ops, now, id) {
             context.out.flush();
-            context.counters.count_fault(Fault::Tls);
-            context.out.close_at_once();
-            return;
-        }
-        loop {
-            let Some(session) = context.out.session() else {
-                return;
-            };
-            match session.reader().read(&mut plain) {
-                Ok(0) => {
-                    connection.peer_closed(context);
-                    context.out.flush();
-                    return;
+            match received {
+                Ok(news) => {
+                    if let Some(kind) = news.opened {
+                        context.parts.counters.count_handshake(kind);
+                    }
+                    if !plain.is_empty() {
+                        connection.receive(&plain, &mut context);
+                    }
+                    if news.ended {
+                        connection.peer_closed(&mut context);
+                    }
                 }
-                Ok(read) => connection.receive(&plain[..read], context),
-                Err(_) => break,
+                Err(_) => {
+                    context.parts.counters.count_fault("tls");
+                    context.out.close_at_once();
+                }
             }
+            context.add_to_line();
         }
+        plain.clear();
+        self.sealing.buffers.plain = plain;
     }
-    context.out.flush();
 }
 
 impl Handler for Bucket {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
-        if let Event::Opened { peer, .. } = event {
-            self.opened(ops, id, peer);
+        match event {
+            Event::Opened { peer, .. } => self.opened(ops, id, peer),
+            Event::Bytes(bytes) if self.tls.is_some() => return self.decrypt(ops, now, id, bytes),
+            _ => {}
         }
         let Some((connection, mut context)) = self.at_work(ops, now, id) else {
             return;
         };
         match event {
             Event::Opened { .. } => connection.open(&mut context),
-            Event::Bytes(bytes) if context.out.session().is_some() => {
-                decrypt(connection, bytes, &mut context);
-            }
             Event::Bytes(bytes) => connection.receive(bytes, &mut context),
             Event::Drained => connection.drained(&mut context),
             Event::PeerClosed => connection.peer_closed(&mut context),
@@ -162,11 +157,11 @@ impl Handler for Bucket {
 
 impl Service for Bucket {
     fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
-        listeners::register(ops, sockets)?;
+        streams::register(ops, sockets)?;
         self.parts.wheel = Wheel::new(now);
         self.parts.stamp = Stamp::new(now);
         if let Some(log) = &mut self.parts.log {
-            log.set_clock(self.parts.stamp.offset());
+            log.set_clock(self.parts.stamp.offset);
         }
         if let Some(root) = &self.parts.plan.root {
             // Here, as the worker may have a descriptor table of its own.
@@ -188,20 +183,18 @@ impl Service for Bucket {
                 context.add_to_line();
             }
         }
-        if let Some(log) = &mut self.parts.log {
-            log.hand_over();
-        }
     }
 
-    fn publish(&mut self, ops: &Ops, _last: bool) {
-        self.parts.counters.publish(&ops.counters());
+    fn publish(&mut self, ops: &Ops) {
+        self.parts.counters.connections.publish(&ops.counters());
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {
         for slot in self.slots.iter_mut().flatten() {
             let id = slot.connection.id;
             let session = slot.session.as_deref_mut();
-            slot.connection.shutdown(&mut Output::new(ops, id, session));
+            let mut out = Output::new(ops, id, session, &mut self.sealing);
+            slot.connection.shutdown(&mut out);
         }
     }
 }

@@ -1,16 +1,115 @@
 //! What a connection works with while an event of it is handled: what its bucket shares, the time, and where answers go.
 
 use super::access::Lines;
-use super::counters::HttpCounters;
-use super::exchange::Stamp;
 use super::files::Files;
 use super::output::Output;
 use super::plan::HttpPlan;
-use corelane_proto::http::request::{Head, Limits};
+use crate::streams::ConnectionCounters;
+use corelane_proto::http::request::{Head, Limits, Version};
+use corelane_proto::http::{answer, date};
 use corelane_worker::engine::Id;
 use corelane_worker::timers::Wheel;
-use corelane_worker::{CachePadded, Time};
-use std::sync::Arc;
+use corelane_worker::{CachePadded, Counter, Time};
+use rustls::HandshakeKind;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The first status that is counted.
+const FIRST_STATUS: u16 = 100;
+
+/// The counts of one bucket: written by its worker, read by anyone.
+#[derive(Debug, Default)]
+pub struct HttpCounters {
+    pub(super) connections: ConnectionCounters,
+    /// TLS handshakes that were complete: with a certificate, and those that resumed a session.
+    pub(super) handshakes_full: Counter,
+    pub(super) handshakes_resumed: Counter,
+    /// Heads that were read.
+    pub(super) requests: Counter,
+    /// Bodies of requests that were read to their end, and their bytes.
+    pub(super) bodies: Counter,
+    pub(super) body_bytes: Counter,
+    /// Of the bodies echoed, those that were the pattern.
+    pub(super) pattern_bodies: Counter,
+    pub(super) idle_closed: Counter,
+    /// Statuses from the first one on: 500 of them.
+    statuses: Box<[[Counter; 25]; 20]>,
+    /// By name, as they are rare.
+    faults: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl HttpCounters {
+    pub(super) fn count_status(&self, status: u16) {
+        let place = usize::from(status.wrapping_sub(FIRST_STATUS));
+        if let Some(counter) = self.statuses.as_flattened().get(place) {
+            counter.add(1);
+        }
+    }
+
+    /// Counts why a request was refused, or a connection ended without an answer.
+    pub(super) fn count_fault(&self, name: &'static str) {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        *faults.entry(name).or_default() += 1;
+    }
+
+    pub(super) fn count_handshake(&self, kind: HandshakeKind) {
+        match kind {
+            HandshakeKind::Resumed => self.handshakes_resumed.add(1),
+            _ => self.handshakes_full.add(1),
+        }
+    }
+
+    /// Answers by status, those that there were.
+    pub(super) fn statuses(&self) -> BTreeMap<u16, u64> {
+        let counted = (FIRST_STATUS..).zip(self.statuses.as_flattened());
+        counted
+            .map(|(status, counter)| (status, counter.get()))
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+
+    /// Refusals by cause.
+    pub(super) fn faults(&self) -> BTreeMap<String, u64> {
+        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect()
+    }
+}
+
+/// What every answer says of the server, and when.
+pub(super) struct Stamp {
+    /// Nanoseconds from the worker's clock to 1970.
+    pub(super) offset: u64,
+    second: u64,
+    fields: Vec<u8>,
+}
+
+impl Stamp {
+    /// The stamp of a worker whose clock shows `now`. The clocks are compared once: what the system's is set by
+    /// afterwards does not matter to a date in seconds.
+    pub(super) fn new(now: Time) -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            offset: (wall.as_nanos() as u64).wrapping_sub(now.nanoseconds()),
+            second: 0,
+            fields: Vec::new(),
+        }
+    }
+
+    fn fields(&mut self, now: Time) -> &[u8] {
+        let second = now.nanoseconds().wrapping_add(self.offset) / 1_000_000_000;
+        if second != self.second {
+            self.second = second;
+            self.fields.clear();
+            answer::field(&mut self.fields, "Server", b"corelane");
+            answer::field(&mut self.fields, "Date", date::write(second).as_bytes());
+        }
+        &self.fields
+    }
+}
 
 /// What all connections of a bucket use.
 pub(super) struct Parts {
@@ -19,50 +118,34 @@ pub(super) struct Parts {
     pub(super) counters: Arc<CachePadded<HttpCounters>>,
     pub(super) wheel: Wheel<Id>,
     pub(super) stamp: Stamp,
+    /// Where heads are put together.
     pub(super) scratch: Vec<u8>,
+    /// The folder that is served; none where objects are.
     pub(super) files: Option<Files>,
+    /// The access log; none where none is kept.
     pub(super) log: Option<Lines>,
 }
 
 /// What a connection has to do with while it is at work.
 pub(super) struct ConnectionContext<'a> {
-    pub(super) plan: &'a HttpPlan,
-    pub(super) head_limits: Limits,
-    pub(super) counters: &'a HttpCounters,
-    pub(super) wheel: &'a mut Wheel<Id>,
-    pub(super) stamp: &'a mut Stamp,
-    /// Where heads are put together.
-    pub(super) scratch: &'a mut Vec<u8>,
-    /// The folder that is served; none where objects are.
-    pub(super) files: Option<&'a mut Files>,
-    /// The access log; none where none is kept.
-    log: Option<&'a mut Lines>,
+    pub(super) parts: &'a mut Parts,
     pub(super) now: Time,
     pub(super) out: Output<'a>,
 }
 
 impl ConnectionContext<'_> {
-    /// Counts an answer by its status, which is what its line in the access log says.
-    pub(super) fn count_status(&mut self, status: u16) {
-        self.counters.count_status(status);
-        let slot = self.out.plain().id.slot();
-        if let Some(log) = &mut self.log {
-            log.status(slot, status, self.now);
-        }
-    }
-
     /// A request's head was read: its line in the access log begins.
     pub(super) fn begin_line(&mut self, head: &Head<'_>) {
-        let slot = self.out.plain().id.slot();
-        if let Some(log) = &mut self.log {
+        let slot = self.out.slot();
+        if let Some(log) = &mut self.parts.log {
             log.begin(slot, head, self.now);
         }
     }
 
     /// Adds what was queued of an answer's body to its line.
     pub(super) fn add_to_line(&mut self) {
-        let slot = self.out.plain().id.slot();
-        if let Some(log) = &mut self.log {
+        let slot = self.out.slot();
+        if let Some(log) = &mut self.parts.log {
             log.add(slot, self.out.take_body_bytes());
         }
     }
@@ -70,26 +153,31 @@ impl ConnectionContext<'_> {
     /// The answer or the connection has ended, and with it the line.
     pub(super) fn end_line(&mut self) {
         self.add_to_line();
-        let slot = self.out.plain().id.slot();
-        if let Some(log) = &mut self.log {
+        let slot = self.out.slot();
+        if let Some(log) = &mut self.parts.log {
             log.end(slot, self.now);
         }
     }
-}
 
-impl Parts {
-    pub(super) fn context<'a>(&'a mut self, out: Output<'a>, now: Time) -> ConnectionContext<'a> {
-        ConnectionContext {
-            plan: &self.plan,
-            head_limits: self.head_limits,
-            counters: &self.counters,
-            wheel: &mut self.wheel,
-            stamp: &mut self.stamp,
-            scratch: &mut self.scratch,
-            files: self.files.as_mut(),
-            log: self.log.as_mut(),
-            now,
-            out,
+    /// Begins the head of an answer, and counts it by its status, which is what its line in the access log says.
+    pub(super) fn begin_head(&mut self, status: u16, version: Version, keep_alive: bool) {
+        let (slot, parts) = (self.out.slot(), &mut *self.parts);
+        parts.counters.count_status(status);
+        if let Some(log) = &mut parts.log {
+            log.status(slot, status, self.now);
         }
+        parts.scratch.clear();
+        answer::begin(&mut parts.scratch, status);
+        parts.scratch.extend_from_slice(parts.stamp.fields(self.now));
+        answer::connection(&mut parts.scratch, version, keep_alive);
+    }
+
+    /// Ends the head that was begun, and queues it with what `body` puts behind it.
+    pub(super) fn end_head(&mut self, body: impl FnOnce(&mut Vec<u8>)) {
+        let scratch = &mut self.parts.scratch;
+        answer::end(scratch);
+        let head_bytes = scratch.len();
+        body(scratch);
+        self.out.write_head(scratch, head_bytes);
     }
 }

@@ -27,12 +27,8 @@ const MOST_KEPT: usize = 256;
 /// A folder that one worker serves.
 pub(super) struct Files {
     root: File,
-    kept: HashMap<Vec<u8>, Kept>,
-}
-
-struct Kept {
-    found: Arc<Found>,
-    until: Time,
+    /// Open files by path and query, and until when each is used.
+    kept: HashMap<Vec<u8>, (Arc<Found>, Time)>,
 }
 
 /// A file that is there.
@@ -61,20 +57,17 @@ impl Files {
 
     /// The file of a path and query; the status otherwise.
     pub(super) fn find(&mut self, path_and_query: &[u8], now: Time) -> Result<Arc<Found>, u16> {
-        if let Some(kept) = self.kept.get(path_and_query)
-            && now < kept.until
+        if let Some((found, until)) = self.kept.get(path_and_query)
+            && now < *until
         {
-            return Ok(Arc::clone(&kept.found));
+            return Ok(Arc::clone(found));
         }
         let found = Arc::new(self.look(path_and_query)?);
         if self.kept.len() >= MOST_KEPT {
-            self.kept.retain(|_, kept| now < kept.until);
+            self.kept.retain(|_, (_, until)| now < *until);
         }
         if self.kept.len() < MOST_KEPT {
-            let kept = Kept {
-                found: Arc::clone(&found),
-                until: now + FRESH,
-            };
+            let kept = (Arc::clone(&found), now + FRESH);
             self.kept.insert(path_and_query.to_vec(), kept);
         }
         Ok(found)

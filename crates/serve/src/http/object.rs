@@ -4,7 +4,7 @@ use corelane_measure::quantity;
 use std::time::Duration;
 
 /// What `GET /` answers.
-pub const INDEX: &str = "\
+pub(super) const INDEX: &str = "\
 /size/BYTES       that many bytes
 /delay/DURATION   nothing, after a while
 /chunks/N/SIZE    N chunks of SIZE bytes
@@ -25,24 +25,24 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
 
 /// What to answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Object {
+pub(super) struct Object {
     /// The status.
-    pub status: u16,
+    pub(super) status: u16,
     /// Bytes of the body; with chunks, of each.
-    pub size: u64,
+    pub(super) size: u64,
     /// In how many chunks the body comes; none for a body of known length.
-    pub chunks: Option<u32>,
+    pub(super) chunks: Option<u32>,
     /// Before the answer begins.
-    pub delay: Duration,
+    pub(super) delay: Duration,
     /// Fields beside the usual ones.
-    pub headers: u16,
+    pub(super) headers: u16,
     /// What the body is.
-    pub content: Content,
+    pub(super) content: Content,
 }
 
 /// What the body of an object is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Content {
+pub(super) enum Content {
     /// The pattern.
     Pattern,
     /// The request's body.
@@ -63,12 +63,12 @@ impl Object {
         content: Content::Pattern,
     };
 
-    /// An answer of that status, without a body. 405 says which methods there are, as it has to (RFC 9110 15.5.6).
-    pub(super) fn refusal(status: u16) -> Self {
-        let content = if status == 405 {
-            Content::Methods
-        } else {
-            Content::Pattern
+    /// An answer of that status, without a body. 405 says which methods there are, as it has to (RFC 9110 15.5.6), and so does
+    /// 204, which OPTIONS is answered.
+    pub(super) fn plain(status: u16) -> Self {
+        let content = match status {
+            204 | 405 => Content::Methods,
+            _ => Content::Pattern,
         };
         Self {
             status,
@@ -77,18 +77,8 @@ impl Object {
         }
     }
 
-    /// What OPTIONS is answered.
-    pub(super) fn options() -> Self {
-        Self {
-            status: 204,
-            content: Content::Methods,
-            ..Self::PLAIN
-        }
-    }
-
     /// Reads a path and query; none for what is not there.
-    #[must_use]
-    pub fn read(path_and_query: &[u8]) -> Option<Self> {
+    pub(super) fn read(path_and_query: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(path_and_query).ok()?;
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
         let mut object = Self::PLAIN;

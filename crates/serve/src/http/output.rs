@@ -1,9 +1,11 @@
 //! Where an answer goes: a connection of the engine, through its TLS session if it has one.
 
-use corelane_worker::engine::{self, Id, Ops, Output as _, Plain};
-use rustls::ServerConnection;
+use super::tls::Session;
+use corelane_worker::engine::{self, Id, Ops, Plain};
+use corelane_worker::tls::Encrypted;
+use rustls::server::UnbufferedServerConnection;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 
 /// Copied bodies and heads that one connection may have queued (`stream_queue_bytes` of the engine), and a good deal more
@@ -18,10 +20,18 @@ pub(super) const SMALL: u64 = 4_096;
 const WINDOW: u64 = 4 << 20;
 const TLS_WINDOW: u64 = 256 << 10;
 
+/// What the encrypted outputs of a worker use in turn.
+#[derive(Debug, Default)]
+pub(super) struct Sealing {
+    pub(super) buffers: corelane_worker::tls::Buffers,
+    /// Encrypted bytes; the engine counts them, too.
+    sent: u64,
+}
+
 /// Where the bytes of a connection go.
 enum Channel<'a> {
     Plain(Plain<'a>),
-    Encrypted(Encrypted<'a>),
+    Encrypted(Encrypted<'a, UnbufferedServerConnection>),
 }
 
 /// Writes answers to one connection.
@@ -34,12 +44,22 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(ops: &'a mut Ops, id: Id, session: Option<&'a mut ServerConnection>) -> Self {
+    pub(super) fn new(
+        ops: &'a mut Ops,
+        id: Id,
+        session: Option<&'a mut Session>,
+        sealing: &'a mut Sealing,
+    ) -> Self {
         let plain = Plain { ops, id };
         Self {
             channel: match session {
                 None => Channel::Plain(plain),
-                Some(session) => Channel::Encrypted(Encrypted { plain, session }),
+                Some(session) => Channel::Encrypted(Encrypted {
+                    plain,
+                    session,
+                    outgoing: &mut sealing.buffers.outgoing,
+                    sent: &mut sealing.sent,
+                }),
             },
             body_bytes: 0,
             overflowed: false,
@@ -54,18 +74,15 @@ impl<'a> Output<'a> {
     }
 
     /// The connection itself.
-    pub(super) fn plain(&mut self) -> &mut Plain<'a> {
+    fn plain(&mut self) -> &mut Plain<'a> {
         match &mut self.channel {
             Channel::Plain(plain) | Channel::Encrypted(Encrypted { plain, .. }) => plain,
         }
     }
 
-    /// The session, to be fed with what arrives.
-    pub(super) fn session(&mut self) -> Option<&mut ServerConnection> {
-        match &mut self.channel {
-            Channel::Plain(_) => None,
-            Channel::Encrypted(encrypted) => Some(encrypted.session),
-        }
+    /// The connection's place among those of its worker.
+    pub(super) fn slot(&mut self) -> usize {
+        self.plain().id.slot()
     }
 
     /// Bytes of answers' bodies queued since this was last asked.
@@ -116,7 +133,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Ends this side after what is queued. A client with TLS is told only of an answer that is whole.
+    /// Ends this side after what is queued. A client with TLS is notified only of an answer that is whole.
     pub(super) fn shutdown(&mut self, is_whole: bool) {
         if is_whole {
             self.notify_end();
@@ -165,55 +182,8 @@ impl<'a> Output<'a> {
 
     /// Queues what the session has to send of its own.
     pub(super) fn flush(&mut self) {
-        self.write(&[]);
-    }
-}
-
-/// A connection's bytes through its session.
-struct Encrypted<'a> {
-    plain: Plain<'a>,
-    session: &'a mut ServerConnection,
-}
-
-impl Encrypted<'_> {
-    fn flush(&mut self) -> io::Result<()> {
-        while self.session.wants_write() {
-            self.session.write_tls(&mut Records(&mut self.plain))?;
+        if let Channel::Encrypted(encrypted) = &mut self.channel {
+            self.overflowed |= encrypted.flush().is_err();
         }
-        Ok(())
-    }
-}
-
-impl engine::Output for Encrypted<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.session.writer().write_all(bytes)?;
-        self.flush()
-    }
-
-    fn end(&mut self) {
-        self.session.send_close_notify();
-        // Where there is no room for it, the end of the connection says the same.
-        let _ = self.flush();
-    }
-
-    fn queued(&self) -> u64 {
-        self.plain.queued()
-    }
-
-    fn notify_drained(&mut self) {
-        self.plain.notify_drained();
-    }
-}
-
-/// What the session writes its records to.
-struct Records<'a, 'b>(&'a mut Plain<'b>);
-
-impl Write for Records<'_, '_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map(|()| bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -1,38 +1,19 @@
 //! What an HTTP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
 
-use super::access::AccessLogError;
-use super::tls::TlsError;
 use super::tls::TlsPlan;
-use crate::listeners::ListenError;
+use crate::streams::Listening;
 use corelane_proto::http::request::Limits;
 use corelane_rss::Steering;
-use corelane_worker::crew::CrewError;
-use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
-use thiserror::Error;
 
 /// An HTTP server, fully decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HttpPlan {
-    /// Where to listen; port 0 lets the kernel choose.
-    pub address: SocketAddr,
-    /// Listens on an address that no device has, such as one of a prefix routed to this machine.
-    #[serde(default)]
-    pub free_bind: bool,
-    /// Key, table and CPUs: one worker for each of its buckets.
-    pub steering: Steering,
-    /// Leaves the choice among the listeners to the kernel's own hash: what exact steering is measured against.
-    #[serde(default)]
-    pub kernel_hash: bool,
-    /// The engine asked for; `None` takes io_uring where the kernel has what it needs to be faster, else epoll.
-    pub engine: Option<EngineKind>,
-    /// Connections that may wait at each listener.
-    pub backlog: u16,
-    /// Gives each worker a descriptor table of its own, so that the limit of open files holds for each alone.
-    pub own_descriptors: bool,
+    /// Where and how it listens.
+    #[serde(flatten)]
+    pub listening: Listening,
     /// The folder of files to serve; `None` serves objects made on demand.
     pub root: Option<PathBuf>,
     /// With which certificate connections are encrypted; `None` for plain ones.
@@ -43,7 +24,7 @@ pub struct HttpPlan {
     pub write_certificate: Option<PathBuf>,
     /// What requests and connections may take.
     pub limits: HttpLimits,
-    /// The file that each answer is told in, by one line; `-` is standard output. `None` keeps no log.
+    /// The file that gets a line for each answer; `-` is standard output. `None` keeps no log.
     #[serde(default)]
     pub access_log: Option<PathBuf>,
 }
@@ -103,13 +84,7 @@ impl HttpPlan {
     #[must_use]
     pub fn new(address: SocketAddr, steering: Steering) -> Self {
         Self {
-            address,
-            free_bind: false,
-            steering,
-            kernel_hash: false,
-            engine: None,
-            backlog: 4_096,
-            own_descriptors: true,
+            listening: Listening::new(address, steering),
             root: None,
             tls: None,
             write_certificate: None,
@@ -117,26 +92,4 @@ impl HttpPlan {
             access_log: None,
         }
     }
-}
-
-pub(super) fn milliseconds(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
-
-/// Why an HTTP server could not start or go on.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum HttpServeError {
-    /// There are no listeners.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// There is no TLS.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// There is no access log.
-    #[error(transparent)]
-    AccessLog(#[from] AccessLogError),
-    /// The threads could not start or go on.
-    #[error(transparent)]
-    Crew(#[from] CrewError),
 }

@@ -3,13 +3,12 @@
 
 use super::output::Output;
 use corelane_proto::http::chunked::{CHUNK_END, LAST_CHUNK, size_line};
-pub(super) use corelane_proto::http::pattern::piece as pattern;
-pub use corelane_proto::http::pattern::{PERIOD as PATTERN_PERIOD, byte as pattern_byte};
+use corelane_proto::http::pattern;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// What is left of a body.
+/// What is left of an answer's body.
 #[derive(Debug)]
 pub(super) enum Producer {
     /// The pattern from `offset` to `end`.
@@ -42,7 +41,7 @@ impl Producer {
             let before = out.queued();
             let complete = match self {
                 Self::Pattern { offset, end } => {
-                    let piece = pattern(*offset, *end - *offset);
+                    let piece = pattern::piece(*offset, *end - *offset);
                     out.write_static(piece);
                     *offset += piece.len() as u64;
                     offset == end
@@ -77,7 +76,7 @@ impl Chunks {
             self.end += self.size;
             out.write(size_line(self.size).as_ref());
         }
-        let piece = pattern(self.offset, self.end - self.offset);
+        let piece = pattern::piece(self.offset, self.end - self.offset);
         // A small chunk is copied, so that what goes around it is one piece with it.
         if piece.len() < 1_024 {
             out.write(piece);
@@ -89,25 +88,5 @@ impl Chunks {
             out.write(CHUNK_END);
         }
         false
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use corelane_proto::http::pattern::BLOCK;
-
-    #[test]
-    fn the_pattern_is_the_same_from_every_offset() {
-        for offset in [0, 1, 60, 61, 1_000_003] {
-            let piece = pattern(offset, 5_000);
-            assert_eq!(piece.len(), 5_000);
-            assert!(
-                (0..)
-                    .zip(piece)
-                    .all(|(index, byte)| *byte == pattern_byte(offset + index))
-            );
-        }
-        assert_eq!(pattern(7, u64::MAX).len(), BLOCK);
     }
 }

@@ -1,9 +1,10 @@
 //! TLS: a certificate and a key in, or none; what every connection's session is made from out.
 
+use rustls::ServerConfig;
 use rustls::crypto::ring::Ticketer;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::server::UnbufferedServerConnection;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
@@ -103,10 +104,11 @@ fn self_signed(
     Ok((vec![made.cert.der().clone()], key))
 }
 
+/// A server's session.
+pub(super) type Session = corelane_worker::tls::Session<UnbufferedServerConnection>;
+
 /// A session before its handshake.
-pub(super) fn session(configuration: &Arc<ServerConfig>) -> Result<Box<ServerConnection>, rustls::Error> {
-    let mut session = Box::new(ServerConnection::new(Arc::clone(configuration))?);
-    // What is written goes on to the engine at once, which has its own bound.
-    session.set_buffer_limit(None);
-    Ok(session)
+pub(super) fn session(configuration: &Arc<ServerConfig>) -> Result<Box<Session>, rustls::Error> {
+    let connection = UnbufferedServerConnection::new(Arc::clone(configuration))?;
+    Ok(Box::new(Session::new(connection)))
 }

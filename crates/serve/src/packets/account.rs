@@ -16,7 +16,7 @@ const ABSURD: Duration = Duration::from_secs(600);
 
 /// What one worker saw.
 ///
-/// Streams are told apart by their marks alone; a stream whose frames reach several workers is put together at the end,
+/// Streams are distinguished by their marks alone; a stream whose frames reach several workers is put together at the end,
 /// where the order between workers is not known: only loss and duplicates within each worker are.
 #[derive(Debug, Default)]
 pub(super) struct Account {
@@ -31,6 +31,12 @@ pub(super) struct Account {
     /// Marks whose time is in the future or long past.
     pub(super) other_clock: u64,
     pub(super) streams: BTreeMap<u16, Stream>,
+    /// Frames that found the link's receive ring full.
+    pub(super) receive_dropped: u64,
+    /// Whether the times of frames are those of a capture.
+    pub(super) is_capture: bool,
+    /// Why the link was lost, if that ended it.
+    pub(super) lost: Option<String>,
 }
 
 /// One stream as one worker saw it.
@@ -73,7 +79,7 @@ impl Stream {
     fn take(&mut self, number: u32) {
         let end = self.sequence.end();
         let ahead = number.wrapping_sub(end);
-        // Nobody tells what was sent: a number ahead of all others was, one behind was before.
+        // Nothing reports what was sent: a number ahead of all others was, one behind was before.
         let sent = if ahead <= u32::MAX / 2 {
             number.wrapping_add(1)
         } else {

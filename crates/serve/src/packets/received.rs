@@ -59,7 +59,7 @@ pub struct StreamReceived {
     pub duplicated: u64,
     /// Frames that were overtaken by a later one (counted in `received` too).
     pub reordered: u64,
-    /// Frames too far behind to be told from duplicates.
+    /// Frames too far behind to be distinguished from duplicates.
     pub too_late: u64,
 }
 

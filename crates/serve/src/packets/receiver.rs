@@ -48,16 +48,7 @@ pub struct Receiver {
     plan: ReceivePlan,
     link: Opener,
     received: Vec<Arc<CachePadded<Counter>>>,
-    crew: Crew<Counted>,
-}
-
-/// What one worker ends with.
-struct Counted {
-    account: Account,
-    receive_dropped: u64,
-    is_capture: bool,
-    /// Why the link was lost, if that ended it.
-    lost: Option<String>,
+    crew: Crew<Account>,
 }
 
 impl Server for Receiver {
@@ -115,46 +106,42 @@ impl Server for Receiver {
     }
 }
 
-/// What a worker runs, until it is told to stop and has taken what is there.
+/// What a worker runs, until it is asked to stop and has taken what is there.
 fn run(
     mut queues: Vec<AnyLink>,
     burst: usize,
     stop: &AtomicBool,
     received: &Counter,
-) -> Result<Counted, LinkError> {
-    let mut account = Account::default();
-    let is_capture = matches!(queues.first().map(AnyLink::bare), Some(BareLink::Capture(_)));
-    let ended = take_all(&mut queues, burst, stop, received, &mut account, is_capture);
-    // What is captured and cannot be written is told, too; the end of the link no longer matters.
+) -> Result<Account, LinkError> {
+    let mut account = Account {
+        is_capture: matches!(queues.first().map(AnyLink::bare), Some(BareLink::Capture(_))),
+        ..Account::default()
+    };
+    let ended = take_all(&mut queues, burst, stop, received, &mut account);
+    // What is captured and cannot be written is reported, too; the end of the link no longer matters.
     let ended = ended.and_then(|()| {
         let checked = queues.iter_mut().map(Link::check);
         checked
             .filter(|told| told.as_ref().is_err_and(|error| !error.is_lost()))
             .collect()
     });
-    let lost = match ended {
+    account.lost = match ended {
         Ok(()) => None,
-        // What came before is still told.
+        // What came before is still reported.
         Err(error) if error.is_lost() => Some(error.to_string()),
         Err(error) => return Err(error),
     };
-    let receive_dropped = queues.iter().map(|queue| queue.tally().receive_dropped).sum();
-    Ok(Counted {
-        account,
-        receive_dropped,
-        is_capture,
-        lost,
-    })
+    account.receive_dropped = queues.iter().map(|queue| queue.tally().receive_dropped).sum();
+    Ok(account)
 }
 
-/// Accounts for what comes until it is told to stop, and then for what is there still, or until nothing will ever come again.
+/// Accounts for what comes until it is asked to stop, and then for what is there still, or until nothing will ever come again.
 fn take_all(
     queues: &mut [AnyLink],
     burst: usize,
     stop: &AtomicBool,
     received: &Counter,
     account: &mut Account,
-    is_capture: bool,
 ) -> Result<(), LinkError> {
     let mut drain_until = None;
     loop {
@@ -170,7 +157,7 @@ fn take_all(
             for number in 0..burst.len() {
                 burst.prefetch(number + 8);
                 // Of a capture it matters when frames were captured, not when they are read.
-                let captured = burst.time(number).filter(|_| is_capture);
+                let captured = burst.time(number).filter(|_| account.is_capture);
                 account.take(burst.frame(number), captured.map_or(now, Time::from_nanoseconds));
             }
         }
@@ -196,15 +183,15 @@ fn take_all(
     }
 }
 
-fn received(plan: &ReceivePlan, counted: &[Counted], injected: Option<Injected>) -> Received {
-    let sum = |of: fn(&Account) -> u64| -> u64 { counted.iter().map(|one| of(&one.account)).sum() };
-    let first = counted.iter().filter_map(|one| one.account.first).min();
-    let last = counted.iter().filter_map(|one| one.account.last).max();
+fn received(plan: &ReceivePlan, counted: &[Account], injected: Option<Injected>) -> Received {
+    let sum = |of: fn(&Account) -> u64| -> u64 { counted.iter().map(of).sum() };
+    let first = counted.iter().filter_map(|one| one.first).min();
+    let last = counted.iter().filter_map(|one| one.last).max();
     let receiving_s = first
         .zip(last)
         .map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
     let mut latency = Histogram::new();
-    counted.iter().for_each(|one| latency.merge(&one.account.latency));
+    counted.iter().for_each(|one| latency.merge(&one.latency));
     let streams = streams(counted);
     let mut total = StreamReceived::default();
     streams.iter().for_each(|stream| total.add(stream));
@@ -228,7 +215,7 @@ fn received(plan: &ReceivePlan, counted: &[Counted], injected: Option<Injected>)
         marked,
         changed_or_foreign: sum(|account| account.changed_or_foreign),
         not_udp: sum(|account| account.not_udp),
-        receive_dropped: counted.iter().map(|one| one.receive_dropped).sum(),
+        receive_dropped: sum(|account| account.receive_dropped),
         faults: injected.map(|injected| injected.by_name()),
         total,
         streams,
@@ -240,10 +227,10 @@ fn received(plan: &ReceivePlan, counted: &[Counted], injected: Option<Injected>)
 }
 
 /// The streams, each put together from all workers that saw it.
-fn streams(counted: &[Counted]) -> Vec<StreamReceived> {
+fn streams(counted: &[Account]) -> Vec<StreamReceived> {
     let mut together: BTreeMap<u16, (StreamReceived, u64)> = BTreeMap::new();
     for one in counted {
-        for (number, stream) in &one.account.streams {
+        for (number, stream) in &one.streams {
             let (counts, newest) = together.entry(*number).or_default();
             counts.add(&stream.counts);
             *newest = stream.newest.max(*newest);
@@ -251,7 +238,7 @@ fn streams(counted: &[Counted]) -> Vec<StreamReceived> {
     }
     let put = |(number, (counts, newest)): (u16, (StreamReceived, u64))| StreamReceived {
         stream: Some(number),
-        // Frames too late to be told from duplicates came for the first time, most likely.
+        // Frames too late to be distinguished from duplicates came for the first time, most likely.
         lost: newest.saturating_sub(counts.received + counts.too_late),
         ..counts
     };

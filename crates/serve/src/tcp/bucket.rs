@@ -1,13 +1,13 @@
 //! The connections of one bucket: bytes are taken, sent or sent back; who makes no progress is counted.
 
-use super::counters::TcpCounters;
 use super::plan::{SOURCE_WRITE_BYTES, TcpMode, TcpPlan};
-use crate::listeners;
 use crate::service::Service;
+use crate::streams::{self, ConnectionCounters};
 use corelane_worker::engine::{Event, Handler, Id, Ops, StreamInformation};
 use corelane_worker::timers::{Timer, Wheel};
-use corelane_worker::{CachePadded, Time};
+use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -18,8 +18,28 @@ const ECHO_PAUSE: u64 = 256 << 10;
 /// What a source sends: zeros, as the measure is how many.
 static BLOCK: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; SOURCE_WRITE_BYTES as usize].into());
 
+/// The counts of one bucket: written by its worker, read by anyone.
+#[derive(Debug, Default)]
+pub struct TcpCounters {
+    pub(super) connections: ConnectionCounters,
+    /// Times that a connection began to stand still.
+    pub(super) stalls: Counter,
+    /// Connections that stand still now.
+    pub(super) stalled: Counter,
+    pub(super) out_of_order: Counter,
+    pub(super) retransmitted: Counter,
+}
+
+impl TcpCounters {
+    /// Counts a connection that stands still now or does not, and did before or did not.
+    fn set_stalled(&self, before: bool, now: bool) {
+        let others = self.stalled.get().saturating_sub(u64::from(before));
+        self.stalled.set(others + u64::from(now));
+    }
+}
+
 /// One bucket.
-pub(super) struct Bucket {
+pub struct Bucket {
     mode: TcpMode,
     /// What a source writes at once.
     block: &'static [u8],
@@ -38,7 +58,8 @@ struct Connection {
     progress: u64,
     last_progress: u64,
     stalled: bool,
-    told: StreamInformation,
+    /// What the kernel said of it last.
+    seen: StreamInformation,
 }
 
 impl Bucket {
@@ -64,7 +85,7 @@ impl Bucket {
             progress: 0,
             last_progress: 0,
             stalled: false,
-            told: StreamInformation::default(),
+            seen: StreamInformation::default(),
         });
         if self.mode == TcpMode::Source {
             self.feed(ops, id);
@@ -103,30 +124,20 @@ impl Bucket {
     /// Looks whether a connection made progress, and what the kernel has to say of it.
     fn look(&mut self, ops: &mut Ops, now: Time, id: Id) {
         self.sample(ops, id);
-        let timer = self.wheel.insert(now + self.stall, id);
         let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::as_mut) else {
-            self.wheel.cancel(timer);
             return;
         };
-        connection.timer = timer;
-        let sent = connection.progress.saturating_sub(ops.queued(id));
-        let progress = if self.mode == TcpMode::Source {
-            sent
-        } else {
-            connection.progress
+        connection.timer = self.wheel.insert(now + self.stall, id);
+        let unsent = match self.mode {
+            TcpMode::Source => ops.queued(id),
+            TcpMode::Sink | TcpMode::Echo => 0,
         };
+        let progress = connection.progress.saturating_sub(unsent);
         let stalled = progress == connection.last_progress;
         connection.last_progress = progress;
-        if stalled != connection.stalled {
-            connection.stalled = stalled;
-            let now_stalled = self.counters.stalled.get();
-            if stalled {
-                self.counters.stalls.add(1);
-                self.counters.stalled.set(now_stalled + 1);
-            } else {
-                self.counters.stalled.set(now_stalled.saturating_sub(1));
-            }
-        }
+        let (before, counters) = (mem::replace(&mut connection.stalled, stalled), &self.counters);
+        counters.stalls.add(u64::from(stalled && !before));
+        counters.set_stalled(before, stalled);
     }
 
     /// Counts what the kernel saw of a connection since the last time.
@@ -134,15 +145,18 @@ impl Bucket {
         let Some(connection) = self.connections.get_mut(id.slot()).and_then(Option::as_mut) else {
             return;
         };
-        let Some(told) = ops.information(id) else { return };
-        let before = std::mem::replace(&mut connection.told, told);
-        let grown = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
-        self.counters
-            .out_of_order
-            .add(grown(told.out_of_order, before.out_of_order));
-        self.counters
-            .retransmitted
-            .add(grown(told.retransmitted, before.retransmitted));
+        let Some(now) = ops.information(id) else { return };
+        let before = mem::replace(&mut connection.seen, now);
+        for (counter, now, before) in [
+            (&self.counters.out_of_order, now.out_of_order, before.out_of_order),
+            (
+                &self.counters.retransmitted,
+                now.retransmitted,
+                before.retransmitted,
+            ),
+        ] {
+            counter.add(u64::from(now.wrapping_sub(before)));
+        }
     }
 
     /// The client has ended its side: what the kernel has taken for it still goes, and of a source nothing more.
@@ -159,11 +173,7 @@ impl Bucket {
             return;
         };
         self.wheel.cancel(connection.timer);
-        if connection.stalled {
-            self.counters
-                .stalled
-                .set(self.counters.stalled.get().saturating_sub(1));
-        }
+        self.counters.set_stalled(connection.stalled, false);
     }
 }
 
@@ -183,7 +193,7 @@ impl Handler for Bucket {
 
 impl Service for Bucket {
     fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
-        listeners::register(ops, sockets)?;
+        streams::register(ops, sockets)?;
         self.wheel = Wheel::new(now);
         Ok(())
     }
@@ -198,15 +208,14 @@ impl Service for Bucket {
         }
     }
 
-    fn publish(&mut self, ops: &Ops, _last: bool) {
-        self.counters.publish(&ops.counters());
+    fn publish(&mut self, ops: &Ops) {
+        self.counters.connections.publish(&ops.counters());
     }
 
     fn shutdown(&mut self, ops: &mut Ops) {
-        for slot in 0..self.connections.len() {
-            if let Some(id) = self.connections[slot].as_ref().map(|connection| connection.id) {
-                self.sample(ops, id);
-            }
-        }
+        let open: Vec<Id> = (self.connections.iter().flatten())
+            .map(|connection| connection.id)
+            .collect();
+        open.into_iter().for_each(|id| self.sample(ops, id));
     }
 }

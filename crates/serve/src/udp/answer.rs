@@ -2,10 +2,10 @@
 //!
 //! The four ways to answer differ here, and in who chooses the transmit queue (see [`Answers`]).
 
-use super::current::Current;
 use super::plan::UdpPlan;
 use crate::udp::Answers;
-use corelane_rss::Tuple;
+use arc_swap::ArcSwap;
+use corelane_rss::{Steerer, Tuple};
 use corelane_worker::engine::{DatagramOptions, Id, Ops};
 use corelane_worker::group;
 use std::collections::HashMap;
@@ -21,13 +21,19 @@ const MOST_CONNECTED: usize = 1_024;
 pub(super) type Connected = (usize, UdpSocket);
 
 /// How a worker answers.
-pub(super) enum Answering {
-    /// Where it came, to whom it came from.
-    Same,
-    /// On the socket of the bucket that the flow's hash names.
-    Caller(Calling),
-    /// On the flow's own socket.
-    Connected(Connecting),
+pub(super) struct Answering {
+    pub(super) plan: Arc<UdpPlan>,
+    pub(super) address: SocketAddr,
+    pub(super) steerer: Arc<ArcSwap<Steerer>>,
+    pub(super) worker: usize,
+    /// Gets the sockets that are opened for one flow each.
+    pub(super) opened: mpsc::Sender<Connected>,
+    /// The worker's own socket, on which flows appear first; none before the engine has it.
+    pub(super) own: Option<Id>,
+    /// One socket per bucket, in order, where the worker's own hash chooses among them.
+    pub(super) by_bucket: Vec<Id>,
+    /// The sockets of flows that have one of their own.
+    pub(super) by_peer: HashMap<SocketAddr, Id>,
 }
 
 /// An answer's way out.
@@ -40,42 +46,6 @@ pub(super) struct Way {
 }
 
 impl Answering {
-    /// The way of the plan for worker `worker`; what it opens is told to `opened`.
-    pub(super) fn new(
-        plan: &Arc<UdpPlan>,
-        address: SocketAddr,
-        steerer: &Arc<Current>,
-        worker: usize,
-        opened: mpsc::Sender<Connected>,
-    ) -> Self {
-        match plan.answers {
-            Answers::PerSend | Answers::Received => Self::Same,
-            Answers::Caller => Self::Caller(Calling {
-                address,
-                steerer: Arc::clone(steerer),
-                sockets: Vec::new(),
-            }),
-            Answers::Connected => Self::Connected(Connecting {
-                plan: Arc::clone(plan),
-                address,
-                worker,
-                opened,
-                own: None,
-                by_peer: HashMap::new(),
-            }),
-        }
-    }
-
-    /// Takes the sockets that there are once the engine has them: the worker's own, and one of each bucket, in order, where
-    /// the way asks for them.
-    pub(super) fn begin(&mut self, own: Id, by_bucket: Vec<Id>) {
-        match self {
-            Self::Same => {}
-            Self::Caller(calling) => calling.sockets = by_bucket,
-            Self::Connected(connecting) => connecting.own = Some(own),
-        }
-    }
-
     /// How to answer what came on `socket` from `peer`.
     pub(super) fn way(&mut self, ops: &mut Ops, socket: Id, peer: SocketAddr) -> Way {
         let same = Way {
@@ -83,14 +53,14 @@ impl Answering {
             peer: Some(peer),
             unconnected: false,
         };
-        match self {
-            Self::Same => same,
-            Self::Caller(calling) => Way {
-                socket: calling.socket(peer).unwrap_or(socket),
+        match self.plan.answers {
+            Answers::PerSend | Answers::Received => same,
+            Answers::Caller => Way {
+                socket: self.of_bucket(peer).unwrap_or(socket),
                 ..same
             },
-            Self::Connected(connecting) if connecting.own != Some(socket) => Way { peer: None, ..same },
-            Self::Connected(connecting) => match connecting.socket(ops, peer) {
+            Answers::Connected if self.own != Some(socket) => Way { peer: None, ..same },
+            Answers::Connected => match self.of_flow(ops, peer) {
                 Some(socket) => Way {
                     socket,
                     peer: None,
@@ -104,42 +74,15 @@ impl Answering {
         }
     }
 
-    /// Forgets a socket that was closed.
-    pub(super) fn closed(&mut self, socket: Id) {
-        if let Self::Connected(connecting) = self {
-            connecting.by_peer.retain(|_, id| *id != socket);
-        }
-    }
-}
-
-/// Answering by a hash of the application's own.
-pub(super) struct Calling {
-    address: SocketAddr,
-    steerer: Arc<Current>,
-    /// One a bucket, in order.
-    sockets: Vec<Id>,
-}
-
-impl Calling {
-    fn socket(&self, peer: SocketAddr) -> Option<Id> {
+    /// The socket of the bucket that the flow's hash names.
+    fn of_bucket(&self, peer: SocketAddr) -> Option<Id> {
         let tuple = Tuple::new(peer, self.address).ok()?;
-        self.sockets.get(self.steerer.bucket_of(&tuple).index()).copied()
+        let bucket = self.steerer.load().bucket_of(&tuple);
+        self.by_bucket.get(bucket.index()).copied()
     }
-}
 
-/// Answering on a connected socket a flow.
-pub(super) struct Connecting {
-    plan: Arc<UdpPlan>,
-    address: SocketAddr,
-    worker: usize,
-    opened: mpsc::Sender<Connected>,
-    /// The bucket's socket, on which flows appear first.
-    own: Option<Id>,
-    by_peer: HashMap<SocketAddr, Id>,
-}
-
-impl Connecting {
-    fn socket(&mut self, ops: &mut Ops, peer: SocketAddr) -> Option<Id> {
+    /// The flow's own socket.
+    fn of_flow(&mut self, ops: &mut Ops, peer: SocketAddr) -> Option<Id> {
         if let Some(id) = self.by_peer.get(&peer) {
             return Some(*id);
         }
@@ -159,5 +102,10 @@ impl Connecting {
         // A server that is being stopped counts no more.
         let _ = self.opened.send((self.worker, counted));
         Ok(id)
+    }
+
+    /// Forgets a socket that was closed.
+    pub(super) fn closed(&mut self, socket: Id) {
+        self.by_peer.retain(|_, id| *id != socket);
     }
 }

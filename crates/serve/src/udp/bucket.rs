@@ -4,13 +4,14 @@
 //! worker's own block, sampled flows in a ring that the control thread empties.
 
 use super::answer::Answering;
-use super::current::Current;
 use super::describe::Describing;
 use super::plan::UdpPlan;
-use crate::udp::{Mode, Model};
-use corelane_rss::{Bucket, Tuple};
-use corelane_worker::engine::{Datagram, EngineCounters, Event, FailureCounts, Handler, Id, Ops};
-use corelane_worker::{Counter, Time};
+use crate::causes::CauseCounters;
+use crate::udp::Mode;
+use arc_swap::ArcSwap;
+use corelane_rss::{Bucket, Steerer, Tuple};
+use corelane_worker::engine::{Datagram, Event, Handler, Id, Ops};
+use corelane_worker::{CachePadded, Counter, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -36,8 +37,8 @@ pub(super) struct BucketCounters {
     pub(super) refused_port: Counter,
     pub(super) refused_peer: Counter,
     pub(super) truncated: Counter,
-    /// Answers that the kernel refused, in the order of [`FailureCounts::by_cause`].
-    pub(super) send_failed: [Counter; FailureCounts::CAUSES],
+    /// Answers that the kernel refused.
+    pub(super) send_failed: CauseCounters,
     pub(super) steering_samples: Counter,
     pub(super) steering_right: Counter,
 }
@@ -45,81 +46,30 @@ pub(super) struct BucketCounters {
 /// What one worker's engine calls.
 pub(super) struct BucketHandler {
     /// The bucket whose datagrams it should get; none where the model gives it those of all.
-    bucket: Option<Bucket>,
-    address: SocketAddr,
-    plan: Arc<UdpPlan>,
-    steerer: Arc<Current>,
-    counters: Arc<corelane_worker::CachePadded<BucketCounters>>,
-    sampled_flows: rtrb::Producer<SocketAddr>,
-    ways: Ways,
-    until_sample: u32,
-    samples: u32,
-}
-
-/// What a plan may have a worker do beyond the plain thing.
-pub(super) struct Ways {
+    pub(super) bucket: Option<Bucket>,
+    pub(super) address: SocketAddr,
+    pub(super) plan: Arc<UdpPlan>,
+    pub(super) steerer: Arc<ArcSwap<Steerer>>,
+    pub(super) counters: Arc<CachePadded<BucketCounters>>,
+    pub(super) sampled_flows: rtrb::Producer<SocketAddr>,
     pub(super) answering: Answering,
     /// None where nobody asked for the flows' metadata.
     pub(super) describing: Option<Describing>,
+    /// Datagrams up to the next sample; 1 at the start.
+    pub(super) until_sample: u32,
+    pub(super) samples: u32,
 }
 
 impl BucketHandler {
-    pub(super) fn new(
-        bucket: Bucket,
-        address: SocketAddr,
-        plan: Arc<UdpPlan>,
-        steerer: Arc<Current>,
-        counters: Arc<corelane_worker::CachePadded<BucketCounters>>,
-        sampled_flows: rtrb::Producer<SocketAddr>,
-        ways: Ways,
-    ) -> Self {
-        Self {
-            bucket: (plan.model != Model::Single).then_some(bucket),
-            address,
-            plan,
-            steerer,
-            counters,
-            sampled_flows,
-            ways,
-            until_sample: 1,
-            samples: 0,
-        }
-    }
-
-    /// Takes the sockets that there are once the engine has them; see [`Answering::begin`].
-    pub(super) fn begin_answering(&mut self, own: Id, by_bucket: Vec<Id>) {
-        self.ways.answering.begin(own, by_bucket);
-    }
-
-    /// Shows what the engine has sent so far, and the flows' counts to who asked for them; in any case at the `last` time.
-    pub(super) fn publish_counts(&mut self, engine: &EngineCounters, last: bool) {
-        if let Some(describing) = &mut self.ways.describing {
-            describing.tell(last);
-        }
-        self.counters.answered.set(engine.sent);
-        for (counter, (_, count)) in self
-            .counters
-            .send_failed
-            .iter()
-            .zip(engine.send_failed.by_cause())
-        {
-            counter.set(count);
-        }
-    }
-
     /// Takes one datagram from elsewhere, which it answers on the socket of `id` if the server answers.
     pub(super) fn take(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
-        if let Some(describing) = &mut self.ways.describing {
+        if let Some(describing) = &mut self.describing {
             describing.describe(std::iter::once(datagram.peer));
         }
-        self.serve(ops, id, 0, datagram);
+        self.serve(ops, id, datagram);
     }
 
-    /// Serves the `index`-th datagram of those described last.
-    fn serve(&mut self, ops: &mut Ops, id: Id, index: usize, datagram: &Datagram<'_>) {
-        if let Some(describing) = &mut self.ways.describing {
-            describing.take(index);
-        }
+    fn serve(&mut self, ops: &mut Ops, id: Id, datagram: &Datagram<'_>) {
         self.counters.seen.add(1);
         self.counters.seen_bytes.add(datagram.payload.len() as u64);
         self.sample(datagram.peer);
@@ -137,7 +87,7 @@ impl BucketHandler {
         } else if !self.plan.may_answer(datagram.peer.ip()) {
             self.counters.refused_peer.add(1);
         } else {
-            let way = self.ways.answering.way(ops, id, datagram.peer);
+            let way = self.answering.way(ops, id, datagram.peer);
             self.counters.answered_unconnected.add(u64::from(way.unconnected));
             let length = datagram.payload.len();
             let queued = ops.send_to(way.socket, way.peer, length, |out| {
@@ -170,7 +120,7 @@ impl BucketHandler {
             self.counters.steering_samples.add(1);
             self.counters
                 .steering_right
-                .add(u64::from(self.steerer.bucket_of(&tuple) == bucket));
+                .add(u64::from(self.steerer.load().bucket_of(&tuple) == bucket));
         }
         // A full ring loses a sample, not a datagram.
         let _ = self.sampled_flows.push(peer);
@@ -181,15 +131,15 @@ impl Handler for BucketHandler {
     fn event(&mut self, ops: &mut Ops, _now: Time, id: Id, event: Event<'_>) {
         match event {
             Event::Datagrams(datagrams) => {
-                if let Some(describing) = &mut self.ways.describing {
+                if let Some(describing) = &mut self.describing {
                     describing.describe(datagrams.clone().map(|datagram| datagram.peer));
                 }
-                for (index, datagram) in datagrams.enumerate() {
-                    self.serve(ops, id, index, &datagram);
+                for datagram in datagrams {
+                    self.serve(ops, id, &datagram);
                 }
             }
-            Event::Closed(_) => self.ways.answering.closed(id),
-            // Failures are counted by the engine, see `publish_counts`.
+            Event::Closed(_) => self.answering.closed(id),
+            // Failures are counted by the engine, see `publish`.
             _ => {}
         }
     }

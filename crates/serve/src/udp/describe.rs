@@ -1,20 +1,18 @@
 //! What a worker knows of each datagram's flow, and how often each came: datagrams in, hash, hash type and bucket of each out;
-//! the counts by them whenever the control thread asks, and at the end.
+//! the counts by them whenever the control thread asks.
 
-use super::current::Current;
-use corelane_rss::{FlowMetadata, Protocol, Tuple};
+use arc_swap::ArcSwap;
+use corelane_rss::{FlowMetadata, Protocol, Steerer, Tuple};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Different hashes that a worker counts; datagrams of more are counted together.
 const MOST_HASHES: usize = 65_536;
 
-/// How often one flow, as far as its hash tells flows apart, was seen.
+/// How often one flow, as far as its hash distinguishes flows, was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowCount {
     /// The hash, `0x` and eight hexadecimal digits.
@@ -45,137 +43,75 @@ pub(super) struct Counted {
     uncounted: u64,
 }
 
-/// How a worker is asked for its counts, and tells them.
-pub(super) struct Telling {
-    pub(super) worker: usize,
-    /// Grows by one each time that they are asked for.
-    pub(super) asked: Arc<AtomicU32>,
-    pub(super) told: mpsc::Sender<(usize, Counted)>,
-}
-
-/// The control thread's side: asks workers for their counts, and keeps what they told last.
-pub(super) struct Counting {
-    asked: Arc<AtomicU32>,
-    told: mpsc::Sender<(usize, Counted)>,
-    tells: mpsc::Receiver<(usize, Counted)>,
-    /// One a worker.
-    latest: Vec<Counted>,
-}
-
-impl Counting {
-    pub(super) fn new(workers: usize) -> Self {
-        let (told, tells) = mpsc::channel();
-        Self {
-            asked: Arc::default(),
-            told,
-            tells,
-            latest: vec![Counted::default(); workers],
-        }
-    }
-
-    /// The side of worker `worker`.
-    pub(super) fn telling(&self, worker: usize) -> Telling {
-        Telling {
-            worker,
-            asked: Arc::clone(&self.asked),
-            told: self.told.clone(),
-        }
-    }
-
-    /// Asks all workers, has them woken, and waits for what they tell: at most so long for each.
-    pub(super) fn ask(&mut self, wake: impl FnOnce(), longest: Duration) -> FlowCounts {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        wake();
-        for _ in 0..self.latest.len() {
-            match self.tells.recv_timeout(longest) {
-                Ok((worker, counted)) => self.latest[worker] = counted,
-                Err(_) => break,
-            }
-        }
-        FlowCounts::of(&self.latest)
-    }
-
-    /// What workers that have ended told last.
-    pub(super) fn last(&mut self) -> FlowCounts {
-        for (worker, counted) in self.tells.try_iter() {
-            self.latest[worker] = counted;
-        }
-        FlowCounts::of(&self.latest)
-    }
-}
+/// The counts of one worker, which it holds for the length of a batch.
+pub(super) type SharedCounts = Arc<Mutex<Counted>>;
 
 /// Describes the datagrams of one worker.
 pub(super) struct Describing {
     address: SocketAddr,
-    steerer: Arc<Current>,
+    steerer: Arc<ArcSwap<Steerer>>,
     tuples: Vec<Tuple>,
     described: Vec<FlowMetadata>,
-    counted: Counted,
     /// None where flows are described and not counted.
-    telling: Option<Telling>,
-    last_asked: u32,
+    counted: Option<SharedCounts>,
 }
 
 impl Describing {
-    pub(super) fn new(address: SocketAddr, steerer: Arc<Current>, telling: Option<Telling>) -> Self {
+    pub(super) fn new(
+        address: SocketAddr,
+        steerer: Arc<ArcSwap<Steerer>>,
+        counted: Option<SharedCounts>,
+    ) -> Self {
         Self {
             address,
             steerer,
             tuples: Vec::new(),
             described: Vec::new(),
-            counted: Counted::default(),
-            telling,
-            last_asked: 0,
+            counted,
         }
     }
 
-    /// Describes a batch of datagrams by their senders, all of the server's own address family.
+    /// Describes a batch of datagrams by their senders, all of the server's own address family, and counts them: this is the
+    /// application's part.
     pub(super) fn describe(&mut self, peers: impl Iterator<Item = SocketAddr>) {
         let address = self.address;
         self.tuples.clear();
         self.tuples
             .extend(peers.filter_map(|peer| Tuple::new(peer, address).ok()));
-        self.steerer
-            .describe(&self.tuples, Protocol::Udp, &mut self.described);
-    }
-
-    /// Takes one datagram with what is known of its flow, the `index`-th of the batch: this is the application's part.
-    pub(super) fn take(&mut self, index: usize) {
-        let Some(flow) = self.described.get(index) else {
+        let steerer = self.steerer.load();
+        steerer.describe(&self.tuples, Protocol::Udp, &mut self.described);
+        let Some(counted) = &self.counted else {
+            // Nobody counts: the application has it, and that is all.
+            std::hint::black_box(&self.described);
             return;
         };
-        if self.telling.is_none() {
-            // Nobody counts: the application has it, and that is all.
-            std::hint::black_box(flow);
-            return;
-        }
-        let room = self.counted.flows.len() < MOST_HASHES;
-        match self.counted.flows.entry(*flow) {
-            Entry::Occupied(mut count) => *count.get_mut() += 1,
-            Entry::Vacant(place) if room => *place.insert(0) += 1,
-            Entry::Vacant(_) => self.counted.uncounted += 1,
-        }
-    }
-
-    /// Tells the counts if they were asked for since the last time, or in any case when `last`.
-    pub(super) fn tell(&mut self, last: bool) {
-        let Some(telling) = &self.telling else { return };
-        let asked = telling.asked.load(Ordering::Relaxed);
-        if last || asked != self.last_asked {
-            self.last_asked = asked;
-            // A server that is gone asks for nothing.
-            let _ = telling.told.send((telling.worker, self.counted.clone()));
+        let Counted { flows, uncounted } = &mut *lock(counted);
+        for flow in &self.described {
+            let room = flows.len() < MOST_HASHES;
+            match flows.entry(*flow) {
+                Entry::Occupied(mut count) => *count.get_mut() += 1,
+                Entry::Vacant(place) if room => *place.insert(0) += 1,
+                Entry::Vacant(_) => *uncounted += 1,
+            }
         }
     }
 }
 
 impl FlowCounts {
     /// Puts the counts of workers together, in their order.
-    pub(super) fn of(workers: &[Counted]) -> Self {
+    pub(super) fn of(workers: &[SharedCounts]) -> Self {
         let mut all = Self::default();
         for (worker, counted) in workers.iter().enumerate() {
+            // Copied, so that the worker waits no longer than that takes.
+            let counted = lock(counted).clone();
             let mut own: Vec<FlowCount> = (counted.flows.iter())
-                .map(|(flow, count)| told(*flow, worker, *count))
+                .map(|(FlowMetadata { hash, bucket }, count)| FlowCount {
+                    hash: hash.to_string(),
+                    hash_type: hash.hash_type.to_string(),
+                    bucket: bucket.index() as u16,
+                    worker: worker as u16,
+                    count: *count,
+                })
                 .collect();
             own.sort_by(|one, other| (other.count, &one.hash).cmp(&(one.count, &other.hash)));
             all.flows.append(&mut own);
@@ -185,14 +121,8 @@ impl FlowCounts {
     }
 }
 
-fn told(FlowMetadata { hash, bucket }: FlowMetadata, worker: usize, count: u64) -> FlowCount {
-    FlowCount {
-        hash: hash.to_string(),
-        hash_type: hash.hash_type().to_string(),
-        bucket: bucket.index() as u16,
-        worker: worker as u16,
-        count,
-    }
+fn lock(counted: &SharedCounts) -> MutexGuard<'_, Counted> {
+    counted.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -201,7 +131,7 @@ mod tests {
     use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 
     #[test]
-    fn flows_are_counted_by_hash_and_told_when_asked_and_at_the_end() {
+    fn flows_are_counted_by_hash_and_those_with_the_most_datagrams_come_first() {
         let steering = Steering {
             key: Key::VERIFICATION,
             hash_fields: HashFields::FourTuple,
@@ -209,18 +139,15 @@ mod tests {
             cpus: vec![0, 1],
             generation: 0,
         };
-        let mut counting = Counting::new(2);
+        let counted = [SharedCounts::default(), SharedCounts::default()];
         // The verification suite's first tuple, and its neighbour.
         let server = "161.142.100.80:1766".parse().unwrap();
         let (often, once) = ("66.9.149.187:2794", "66.9.149.187:2795");
-        let steerer = Arc::new(Current::new(&steering));
-        let mut describing = Describing::new(server, steerer, Some(counting.telling(1)));
-        let peers = [often, once, often].map(|peer| peer.parse().unwrap());
-        describing.describe(peers.into_iter());
-        (0..3).for_each(|index| describing.take(index));
-        describing.tell(false);
-        assert_eq!(counting.last(), FlowCounts::default(), "nobody asked");
-        let counts = counting.ask(|| describing.tell(false), Duration::ZERO);
+        let steerer = Arc::new(ArcSwap::from_pointee(steering.steerer()));
+        let mut describing = Describing::new(server, steerer, Some(Arc::clone(&counted[1])));
+        assert_eq!(FlowCounts::of(&counted), FlowCounts::default());
+        describing.describe([often, once, often].map(|peer| peer.parse().unwrap()).into_iter());
+        let counts = FlowCounts::of(&counted);
         let expected = FlowCount {
             hash: "0x51ccc178".to_owned(),
             hash_type: "UDP_IPV4".to_owned(),
@@ -230,10 +157,7 @@ mod tests {
         };
         assert_eq!((counts.flows.len(), &counts.flows[0]), (2, &expected));
         assert_eq!(counts.flows[1].count, 1);
-        describing.take(0);
-        describing.tell(false);
-        assert_eq!(counting.last(), counts, "it was told once, as it was asked once");
-        describing.tell(true);
-        assert_eq!(counting.last().flows[0].count, 3, "and the last time unasked");
+        describing.describe([often.parse().unwrap()].into_iter());
+        assert_eq!(FlowCounts::of(&counted).flows[0].count, 3);
     }
 }

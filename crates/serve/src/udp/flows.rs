@@ -13,29 +13,20 @@ use std::net::SocketAddr;
 /// Flows remembered; with more, the first ones seen stand for the rest.
 const MOST_FLOWS: usize = 65_536;
 
-/// How often each of a few numbers (workers, CPUs) came up.
-#[derive(Default)]
-struct Tally(Vec<(u32, u64)>);
-
-impl Tally {
-    fn add(&mut self, number: u32) {
-        match self.0.iter_mut().find(|(known, _)| *known == number) {
-            Some((_, count)) => *count += 1,
-            None => self.0.push((number, 1)),
-        }
-    }
-
-    fn total(&self) -> u64 {
-        self.0.iter().map(|(_, count)| count).sum()
-    }
-}
+/// How often each of a few values (workers, CPUs) came up.
+struct Tally<K>(Vec<(K, u64)>);
 
 /// Tallies by flow.
-type ByFlow = HashMap<SocketAddr, Tally>;
+type ByFlow<K> = HashMap<SocketAddr, Tally<K>>;
 
-fn note(flows: &mut ByFlow, source: SocketAddr, number: u32) {
-    if flows.len() < MOST_FLOWS || flows.contains_key(&source) {
-        flows.entry(source).or_default().add(number);
+fn note<K: PartialEq>(flows: &mut ByFlow<K>, source: SocketAddr, value: K) {
+    if flows.len() >= MOST_FLOWS && !flows.contains_key(&source) {
+        return;
+    }
+    let Tally(counts) = flows.entry(source).or_insert(Tally(Vec::new()));
+    match counts.iter_mut().find(|(known, _)| *known == value) {
+        Some((_, count)) => *count += 1,
+        None => counts.push((value, 1)),
     }
 }
 
@@ -44,19 +35,6 @@ fn note(flows: &mut ByFlow, source: SocketAddr, number: u32) {
 struct Departure {
     cpu: u32,
     queue: u16,
-}
-
-impl Departure {
-    fn to_number(self) -> u32 {
-        self.cpu << 16 | u32::from(self.queue)
-    }
-
-    fn from_number(number: u32) -> Self {
-        Self {
-            cpu: number >> 16,
-            queue: number as u16,
-        }
-    }
 }
 
 /// Of one worker's answers, how many were seen leaving, and how many of them where they should.
@@ -69,28 +47,24 @@ pub(super) struct Departed {
     pub(super) right: u64,
 }
 
-/// What watches the device.
-#[derive(Default)]
-pub(super) struct Taps {
-    pub(super) received: Option<Observer>,
-    pub(super) sent: Option<Observer>,
-}
-
 /// The samples.
 pub(super) struct Flows {
-    taps: Taps,
-    seen_by_workers: Vec<rtrb::Consumer<SocketAddr>>,
-    workers: ByFlow,
-    receiving_cpus: ByFlow,
+    /// The taps of what the device receives and sends.
+    received: Option<Observer>,
+    sent: Option<Observer>,
+    pub(super) seen_by_workers: Vec<rtrb::Consumer<SocketAddr>>,
+    workers: ByFlow<usize>,
+    receiving_cpus: ByFlow<u32>,
     /// By the peer that was answered.
-    departures: ByFlow,
+    departures: ByFlow<Departure>,
 }
 
 impl Flows {
-    pub(super) fn new(taps: Taps, seen_by_workers: Vec<rtrb::Consumer<SocketAddr>>) -> Self {
+    pub(super) fn new(received: Option<Observer>, sent: Option<Observer>) -> Self {
         Self {
-            taps,
-            seen_by_workers,
+            received,
+            sent,
+            seen_by_workers: Vec::new(),
             workers: HashMap::new(),
             receiving_cpus: HashMap::new(),
             departures: HashMap::new(),
@@ -101,22 +75,19 @@ impl Flows {
     pub(super) fn collect(&mut self) {
         for (worker, flows) in self.seen_by_workers.iter_mut().enumerate() {
             while let Ok(source) = flows.pop() {
-                note(&mut self.workers, source, worker as u32);
+                note(&mut self.workers, source, worker);
             }
         }
         let receiving_cpus = &mut self.receiving_cpus;
-        watch(&mut self.taps.received, |sighting| {
+        watch(&mut self.received, |sighting| {
             note(receiving_cpus, sighting.source, sighting.cpu);
         });
         let departures = &mut self.departures;
-        watch(&mut self.taps.sent, |sighting| {
+        watch(&mut self.sent, |sighting| {
             // A frame too short to tell its queue is no sample.
             if let Some(queue) = sighting.queue {
-                let departure = Departure {
-                    cpu: sighting.cpu,
-                    queue,
-                };
-                note(departures, sighting.destination, departure.to_number());
+                let cpu = sighting.cpu;
+                note(departures, sighting.destination, Departure { cpu, queue });
             }
         });
     }
@@ -124,22 +95,22 @@ impl Flows {
     /// For each worker of these CPUs: tapped datagrams of its flows, and those of them received on its CPU.
     pub(super) fn locality(&self, cpus: &[u32]) -> Vec<(u64, u64)> {
         let count =
-            |counts: &dyn Fn(usize, u32) -> bool| self.joined(&self.receiving_cpus, cpus.len(), counts);
+            |counts: &dyn Fn(usize, &u32) -> bool| self.joined(&self.receiving_cpus, cpus.len(), counts);
         let all = count(&|_, _| true);
-        let local = count(&|worker, cpu| cpu == cpus[worker]);
+        let local = count(&|worker, cpu| *cpu == cpus[worker]);
         all.into_iter().zip(local).collect()
     }
 
     /// For each worker of these CPUs, the bucket's queue being its number modulo `queues`: where its answers left.
     pub(super) fn departed(&self, cpus: &[u32], queues: u32) -> Vec<Departed> {
-        let on_cpu = |worker: usize, number| Departure::from_number(number).cpu == cpus[worker];
-        let on_queue = |worker: usize, number| {
-            u32::from(Departure::from_number(number).queue) == worker as u32 % queues.max(1)
-        };
-        let count = |counts: &dyn Fn(usize, u32) -> bool| self.joined(&self.departures, cpus.len(), counts);
+        let on_cpu = |worker: usize, left: &Departure| left.cpu == cpus[worker];
+        let on_queue =
+            |worker: usize, left: &Departure| u32::from(left.queue) == worker as u32 % queues.max(1);
+        let count =
+            |counts: &dyn Fn(usize, &Departure) -> bool| self.joined(&self.departures, cpus.len(), counts);
         let samples = count(&|_, _| true);
         let (cpu, queue) = (count(&on_cpu), count(&on_queue));
-        let right = count(&|worker, number| on_cpu(worker, number) && on_queue(worker, number));
+        let right = count(&|worker, left| on_cpu(worker, left) && on_queue(worker, left));
         let departed = |worker| Departed {
             samples: samples[worker],
             on_cpu: cpu[worker],
@@ -149,19 +120,18 @@ impl Flows {
         (0..cpus.len()).map(departed).collect()
     }
 
-    /// For each of so many workers, tapped datagrams of its flows for which `counts` is true, given worker and number.
-    fn joined(&self, tapped: &ByFlow, workers: usize, counts: &dyn Fn(usize, u32) -> bool) -> Vec<u64> {
+    /// For each of so many workers, tapped datagrams of its flows for which `counts` is true, given worker and value.
+    fn joined<K>(&self, tapped: &ByFlow<K>, workers: usize, counts: &dyn Fn(usize, &K) -> bool) -> Vec<u64> {
         let mut sums = vec![0.0; workers];
         for (source, tapped) in tapped {
-            let Some(seen) = self.workers.get(source) else {
+            let Some(Tally(seen)) = self.workers.get(source) else {
                 continue;
             };
-            let all = seen.total() as f64;
-            for (worker, count) in &seen.0 {
-                let worker = *worker as usize;
-                let counted = tapped.0.iter().filter(|(number, _)| counts(worker, *number));
+            let all: u64 = seen.iter().map(|(_, count)| count).sum();
+            for (worker, count) in seen {
+                let counted = tapped.0.iter().filter(|(value, _)| counts(*worker, value));
                 let counted: u64 = counted.map(|(_, count)| count).sum();
-                sums[worker] += counted as f64 * *count as f64 / all;
+                sums[*worker] += counted as f64 * *count as f64 / all as f64;
             }
         }
         sums.into_iter().map(|sum| sum.round() as u64).collect()
@@ -185,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_two_workers_share_is_local_as_often_as_its_cpus_worker_saw_it() {
-        let mut flows = Flows::new(Taps::default(), Vec::new());
+        let mut flows = Flows::new(None, None);
         let (shared, own) = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:1".parse().unwrap());
         for worker in [0, 0, 0, 1] {
             note(&mut flows.workers, shared, worker);
@@ -202,13 +172,11 @@ mod tests {
 
     #[test]
     fn an_answer_is_right_on_its_buckets_cpu_and_queue_together() {
-        let mut flows = Flows::new(Taps::default(), Vec::new());
+        let mut flows = Flows::new(None, None);
         let peer = "10.0.0.1:1".parse().unwrap();
         note(&mut flows.workers, peer, 1);
         for (cpu, queue) in [(5, 1), (5, 1), (5, 0), (4, 1), (4, 0)] {
-            let departure = Departure { cpu, queue };
-            assert_eq!(Departure::from_number(departure.to_number()), departure);
-            note(&mut flows.departures, peer, departure.to_number());
+            note(&mut flows.departures, peer, Departure { cpu, queue });
         }
         let expected = Departed {
             samples: 5,

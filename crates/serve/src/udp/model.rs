@@ -4,8 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::str::FromStr;
-use thiserror::Error;
 
 /// How a datagram finds its worker. All but the last are rivals that exact steering is measured against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,19 +34,6 @@ impl Model {
         Self::Exact,
     ];
 
-    /// The name in documents and flags.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Shared => "shared",
-            Self::Farm => "farm",
-            Self::Reuseport => "reuseport",
-            Self::IncomingCpu => "incoming_cpu",
-            Self::Exact => "exact",
-        }
-    }
-
     /// The model in words.
     #[must_use]
     pub const fn words(self) -> &'static str {
@@ -69,25 +54,9 @@ impl Model {
     }
 }
 
-/// A name that is no model's.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no model '{0}': give single, shared, farm, reuseport, incoming_cpu or exact")]
-pub struct UnknownModel(String);
-
-impl FromStr for Model {
-    type Err = UnknownModel;
-
-    fn from_str(text: &str) -> Result<Self, UnknownModel> {
-        Self::ALL
-            .into_iter()
-            .find(|model| model.name() == text)
-            .ok_or_else(|| UnknownModel(text.to_owned()))
-    }
-}
-
 impl fmt::Display for Model {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
+        self.serialize(formatter)
     }
 }
 
@@ -112,29 +81,9 @@ impl Mode {
     }
 }
 
-/// A name that is no mode's.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no mode '{0}': give echo or sink")]
-pub struct UnknownMode(String);
-
-impl FromStr for Mode {
-    type Err = UnknownMode;
-
-    fn from_str(text: &str) -> Result<Self, UnknownMode> {
-        match text {
-            "echo" => Ok(Self::Echo),
-            "sink" => Ok(Self::Sink),
-            other => Err(UnknownMode(other.to_owned())),
-        }
-    }
-}
-
 impl fmt::Display for Mode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Echo => "echo",
-            Self::Sink => "sink",
-        })
+        self.serialize(formatter)
     }
 }
 
@@ -167,42 +116,24 @@ impl Answers {
     }
 }
 
-/// Text that is no way to answer.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is no way to answer: write per_send, received, caller or connected")]
-pub struct UnknownAnswers(String);
-
-impl FromStr for Answers {
-    type Err = UnknownAnswers;
-
-    fn from_str(text: &str) -> Result<Self, UnknownAnswers> {
-        let named = Self::ALL.into_iter().find(|answers| answers.to_string() == text);
-        named.ok_or_else(|| UnknownAnswers(text.to_owned()))
-    }
-}
-
 impl fmt::Display for Answers {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::PerSend => "per_send",
-            Self::Received => "received",
-            Self::Caller => "caller",
-            Self::Connected => "connected",
-        })
+        self.serialize(formatter)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::read_word;
 
     #[test]
     fn flags_and_documents_spell_a_model_alike() {
         for model in Model::ALL {
-            assert_eq!(model.name().parse(), Ok(model));
-            assert_eq!(serde_json::to_value(model).unwrap(), model.name());
+            assert_eq!(read_word(&model.to_string()), Ok(model));
+            assert_eq!(serde_json::to_value(model).unwrap(), model.to_string());
         }
-        let unknown = "steered".parse::<Model>().unwrap_err().to_string();
+        let unknown = read_word::<Model>("steered").unwrap_err().to_string();
         assert!(
             unknown.contains("'steered'") && unknown.contains("incoming_cpu"),
             "{unknown}"
@@ -212,17 +143,16 @@ mod tests {
     #[test]
     fn modes_and_answers_are_read_as_they_are_written() {
         for mode in [Mode::Echo, Mode::Sink] {
-            assert_eq!(mode.to_string().parse(), Ok(mode));
+            assert_eq!(read_word(&mode.to_string()), Ok(mode));
         }
         assert!(
-            "tee"
-                .parse::<Mode>()
+            read_word::<Mode>("tee")
                 .unwrap_err()
                 .to_string()
                 .contains("echo or sink")
         );
         for answers in Answers::ALL {
-            assert_eq!(answers.to_string().parse(), Ok(answers));
+            assert_eq!(read_word(&answers.to_string()), Ok(answers));
             assert_eq!(serde_json::to_value(answers).unwrap(), answers.to_string());
         }
     }

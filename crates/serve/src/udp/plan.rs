@@ -1,17 +1,14 @@
 //! What a UDP server is to do: serialisable, so that it can be printed, handed to a child process and put in a report.
 
-use crate::server::TableError;
+use crate::server::ServeError;
+use crate::service;
 use crate::udp::{Answers, Mode, Model};
 use corelane_host::memory::MemoryPolicy;
 use corelane_rss::Steering;
-use corelane_rss::steer::{Families, SteerError};
-use corelane_worker::crew::CrewError;
 use corelane_worker::engine::{EngineKind, EngineSettings};
-use corelane_worker::group::{GroupError, GroupSettings};
+use corelane_worker::group::GroupSettings;
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use thiserror::Error;
 
 /// A UDP server, fully decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -85,29 +82,17 @@ impl UdpPlan {
         }
     }
 
-    /// Which packets reach its sockets.
-    pub(super) fn families(&self) -> Families {
-        if self.address.is_ipv4() {
-            Families::V4
-        } else {
-            Families::V6
-        }
-    }
-
     /// Refuses what cannot go together.
-    pub(super) fn check(&self) -> Result<(), UdpServeError> {
-        let (buckets, cpus) = (self.steering.table.buckets(), self.steering.cpus.len());
-        if cpus != buckets {
-            return Err(UdpServeError::Cpus { buckets, cpus });
-        }
+    pub(super) fn check(&self) -> Result<(), ServeError> {
+        service::buckets(&self.steering)?;
         let (answers, model) = (self.answers, self.model);
         let by_bucket = matches!(answers, Answers::Caller | Answers::Connected);
         if by_bucket && model != Model::Exact {
-            return Err(UdpServeError::Answers { answers, model });
+            return Err(ServeError::Answers { answers, model });
         }
         let hashes = self.metadata || self.flows || answers == Answers::Caller;
         if hashes && self.address.ip().is_unspecified() {
-            return Err(UdpServeError::NoTuple {
+            return Err(ServeError::NoTuple {
                 address: self.address,
             });
         }
@@ -125,8 +110,7 @@ impl UdpPlan {
     }
 
     /// How many workers there are; a reader that farms out is none of them.
-    #[must_use]
-    pub fn workers(&self) -> usize {
+    pub(super) fn workers(&self) -> usize {
         match self.model {
             Model::Single => 1,
             _ => self.steering.table.buckets(),
@@ -134,8 +118,7 @@ impl UdpPlan {
     }
 
     /// The engine settings that this plan asks for.
-    #[must_use]
-    pub fn engine_settings(&self) -> EngineSettings {
+    pub(super) fn engine_settings(&self) -> EngineSettings {
         EngineSettings {
             datagram_batch: self.batch,
             coalesce: self.coalesce,
@@ -147,8 +130,7 @@ impl UdpPlan {
 
     /// Whether an answer to `peer` stays where the plan allows: anywhere when the plan names an address, loopback and
     /// private networks when it listens on all of them.
-    #[must_use]
-    pub fn may_answer(&self, peer: IpAddr) -> bool {
+    pub(super) fn may_answer(&self, peer: IpAddr) -> bool {
         !self.address.ip().is_unspecified() || is_local(peer)
     }
 }
@@ -161,57 +143,6 @@ fn is_local(address: IpAddr) -> bool {
             address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
         }
     }
-}
-
-/// Why a UDP server could not start or go on.
-#[derive(Debug, Error)]
-pub enum UdpServeError {
-    /// The sockets of the group could not be had.
-    #[error(transparent)]
-    Group(#[from] GroupError),
-    /// No steering program for this table.
-    #[error(transparent)]
-    Steer(#[from] SteerError),
-    /// A thread (`bucket 3`, or `reader`) could not start or go on.
-    #[error(transparent)]
-    Crew(#[from] CrewError),
-    /// A socket that was opened would not be used as the model needs it.
-    #[error("cannot {what}: {error}")]
-    Socket {
-        /// What was tried.
-        what: &'static str,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// A way to answer that takes a socket of the bucket's own.
-    #[error(
-        "answers by {answers} take exact steering, not the model {model}: give another way to answer, or --model exact"
-    )]
-    Answers {
-        /// The way asked for.
-        answers: Answers,
-        /// The model asked for.
-        model: Model,
-    },
-    /// The table could not be changed later.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// A socket on all addresses does not know which of them a datagram was for.
-    #[error(
-        "the hash of a datagram takes the address that it was sent to: listen on one address, not on {address}"
-    )]
-    NoTuple {
-        /// The address asked for.
-        address: SocketAddr,
-    },
-    /// Buckets without a CPU each.
-    #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU a bucket")]
-    Cpus {
-        /// Buckets of the table.
-        buckets: usize,
-        /// CPUs of the document.
-        cpus: usize,
-    },
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub struct BucketServed {
     pub steering_samples: u64,
     /// Those whose hash names this bucket.
     pub steering_right: u64,
-    /// Datagrams of this bucket's flows for which the device tap told the receiving CPU.
+    /// Datagrams of this bucket's flows for which the device tap saw the receiving CPU.
     pub locality_samples: u64,
     /// Those received on this worker's CPU.
     pub locality_right: u64,
@@ -113,13 +113,13 @@ impl UdpServed {
     /// Datagrams received by all buckets.
     #[must_use]
     pub fn seen(&self) -> u64 {
-        self.buckets.iter().map(|bucket| bucket.seen).sum()
+        self.sum(|bucket| bucket.seen)
     }
 
     /// Datagrams answered by all buckets.
     #[must_use]
     pub fn answered(&self) -> u64 {
-        self.buckets.iter().map(|bucket| bucket.answered).sum()
+        self.sum(|bucket| bucket.answered)
     }
 
     /// Share of all sampled datagrams whose hash names the bucket that got them.
@@ -137,15 +137,6 @@ impl UdpServed {
         share(
             self.sum(|bucket| bucket.locality_right),
             self.sum(|bucket| bucket.locality_samples),
-        )
-    }
-
-    /// Share of all sampled answers that left on their worker's CPU and their bucket's queue.
-    #[must_use]
-    pub fn tx_locality(&self) -> Option<f64> {
-        share(
-            self.sum(|bucket| bucket.tx_right),
-            self.sum(|bucket| bucket.tx_samples),
         )
     }
 

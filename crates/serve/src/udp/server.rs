@@ -1,29 +1,29 @@
-//! The running UDP server: starts the threads of its model, tells their counts, stops them.
+//! The running UDP server: starts the threads of its model, sums up their counts, stops them.
 
 use super::answer::{Answering, Connected};
-use super::bucket::{BucketCounters, BucketHandler, Ways};
-use super::current::Current;
-use super::describe::{Counting, Describing, FlowCounts};
-use super::flows::{Departed, Flows, Taps};
+use super::bucket::{BucketCounters, BucketHandler};
+use super::describe::{Describing, FlowCounts, SharedCounts};
+use super::flows::{Departed, Flows};
 use super::mailbox;
-use super::plan::{UdpPlan, UdpServeError};
+use super::plan::UdpPlan;
 use super::served::{BucketServed, UdpServed};
 use super::sockets::{Opened, SocketDrops};
 use super::worker::{Farmed, Farming, Post};
+use crate::causes;
+use crate::server::{ServeError, Server};
 use crate::service::{self, Service};
 use crate::udp::{Mode, Model};
-use crate::{Server, TableError};
-use corelane_rss::{Bucket, Steering};
+use arc_swap::ArcSwap;
+use corelane_rss::{Bucket, Steerer, Steering};
 use corelane_worker::crew::{Crew, ReadyCell};
-use corelane_worker::engine::{Chosen, FailureCounts, choose};
+use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::locality::{Direction, Observer, ObserverSettings};
 use corelane_worker::steered::SteeredGroup;
 use corelane_worker::{CachePadded, Counter, WorkerSettings};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 /// Sampled flows in flight from a worker to the control thread.
 const SAMPLE_RING: usize = 1024;
@@ -31,16 +31,13 @@ const SAMPLE_RING: usize = 1024;
 /// The tap takes one datagram in so many, at random: a trial of 200 ms on a busy machine still gives some hundred samples.
 const TAP_INTERVAL: u32 = 64;
 
-/// How long a worker may take to tell its flows: it looks every 20 ms, and its CPU may be busy.
-const FLOWS_WITHIN: Duration = Duration::from_secs(1);
-
 /// A UDP server that is running. Dropping it stops it.
 pub struct UdpServer {
     plan: Arc<UdpPlan>,
-    steerer: Arc<Current>,
+    steerer: Arc<ArcSwap<Steerer>>,
     address: SocketAddr,
     engine: Chosen,
-    /// One block a worker.
+    /// One block per worker.
     counters: Vec<Arc<CachePadded<BucketCounters>>>,
     /// Of each worker, where its memory is.
     ready: Vec<ReadyCell>,
@@ -49,8 +46,8 @@ pub struct UdpServer {
     drops: SocketDrops,
     /// Sockets that workers opened for one flow each, and where those come in.
     connected: (mpsc::Sender<Connected>, mpsc::Receiver<Connected>),
-    /// None where flows are not counted.
-    counting: Option<Counting>,
+    /// One per worker, where flows are counted.
+    counted: Vec<SharedCounts>,
     flows: Flows,
     locality_unknown: Option<String>,
     tx_locality_unknown: Option<String>,
@@ -60,88 +57,82 @@ pub struct UdpServer {
 }
 
 impl UdpServer {
-    fn start_threads(&mut self, opened: Opened) -> Result<Vec<rtrb::Consumer<SocketAddr>>, UdpServeError> {
-        let mut sampled = Vec::new();
-        let mut for_answers = opened.for_answers(&self.plan)?.into_iter();
-        match opened {
-            Opened::Own(sockets) | Opened::Shared(sockets) => {
-                for (index, socket) in sockets.into_iter().enumerate() {
-                    let (handler, samples) = self.handler(index);
-                    sampled.push(samples);
-                    let by_bucket = for_answers.next().unwrap_or_default();
-                    let sockets = [socket].into_iter().chain(by_bucket).collect();
-                    self.start_worker(index, sockets, handler)?;
-                }
-            }
-            Opened::Farmed { reader, answering } => {
-                let mut posts = Vec::new();
-                for (index, socket) in answering.into_iter().enumerate() {
-                    let (handler, samples) = self.handler(index);
-                    sampled.push(samples);
-                    posts.push(self.start_farmed(index, socket, handler)?);
-                }
-                let farming = Farming::new(self.address, Arc::clone(&self.steerer), posts);
-                self.start_thread("reader".to_owned(), 0, vec![reader], farming)?;
-            }
+    fn start_threads(&mut self, opened: Opened) -> Result<(), ServeError> {
+        let by_bucket: Vec<Vec<UdpSocket>> = (0..opened.workers.len())
+            .map(|_| opened.for_answers(&self.plan))
+            .collect::<Result<_, _>>()?;
+        let mut posts = Vec::new();
+        for (index, (socket, by_bucket)) in opened.workers.into_iter().zip(by_bucket).enumerate() {
+            let handler = self.handler(index);
+            let sockets = [socket].into_iter().chain(by_bucket).collect();
+            let name = format!("bucket {index}");
+            let ready = if self.plan.model == Model::Farm {
+                let (outbox, inbox) = mailbox::new();
+                let farmed = Farmed {
+                    inbox,
+                    handler,
+                    socket: None,
+                };
+                let worker = self.start_thread(name, index, sockets, farmed)?;
+                let full = Arc::<CachePadded<Counter>>::default();
+                self.mailbox_full.push(Arc::clone(&full));
+                posts.push(Post {
+                    outbox,
+                    worker: Arc::clone(&worker),
+                    full,
+                    posted: false,
+                });
+                worker
+            } else {
+                self.start_thread(name, index, sockets, handler)?
+            };
+            self.ready.push(ready);
+        }
+        if let (Model::Farm, Some(reader)) = (self.plan.model, opened.shared) {
+            let farming = Farming {
+                address: self.address,
+                steerer: Arc::clone(&self.steerer),
+                posts,
+            };
+            self.start_thread("reader".to_owned(), 0, vec![reader], farming)?;
         }
         self.crew.begin_when_ready()?;
-        Ok(sampled)
+        Ok(())
     }
 
-    /// The handler of worker `index`, and where what it samples comes out.
-    fn handler(&mut self, index: usize) -> (BucketHandler, rtrb::Consumer<SocketAddr>) {
+    /// The handler of worker `index`.
+    fn handler(&mut self, index: usize) -> BucketHandler {
         let (producer, consumer) = rtrb::RingBuffer::new(SAMPLE_RING);
+        self.flows.seen_by_workers.push(consumer);
         let counters = Arc::<CachePadded<BucketCounters>>::default();
         self.counters.push(Arc::clone(&counters));
-        let (plan, opened) = (&self.plan, self.connected.0.clone());
+        if self.plan.flows {
+            self.counted.push(SharedCounts::default());
+        }
+        let (plan, steerer) = (&self.plan, || Arc::clone(&self.steerer));
         let describes = plan.metadata || plan.flows;
-        let ways = Ways {
-            answering: Answering::new(plan, self.address, &self.steerer, index, opened),
-            describing: describes.then(|| {
-                let telling = self.counting.as_ref().map(|counting| counting.telling(index));
-                Describing::new(self.address, Arc::clone(&self.steerer), telling)
-            }),
-        };
-        let handler = BucketHandler::new(
-            Bucket::new(index as u16),
-            self.address,
-            Arc::clone(&self.plan),
-            Arc::clone(&self.steerer),
+        BucketHandler {
+            bucket: (plan.model != Model::Single).then(|| Bucket::new(index as u16)),
+            address: self.address,
+            plan: Arc::clone(plan),
+            steerer: steerer(),
             counters,
-            producer,
-            ways,
-        );
-        (handler, consumer)
-    }
-
-    /// Starts a worker behind a mailbox, and returns the reader's way to it.
-    fn start_farmed(
-        &mut self,
-        index: usize,
-        socket: UdpSocket,
-        handler: BucketHandler,
-    ) -> Result<Post, UdpServeError> {
-        let (outbox, inbox) = mailbox::new();
-        let farmed = Farmed {
-            inbox,
-            handler,
-            socket: None,
-        };
-        let worker = self.start_worker(index, vec![socket], farmed)?;
-        let full = Arc::<CachePadded<Counter>>::default();
-        self.mailbox_full.push(Arc::clone(&full));
-        Ok(Post { outbox, worker, full })
-    }
-
-    fn start_worker<S: Service + Send + 'static>(
-        &mut self,
-        index: usize,
-        sockets: Vec<UdpSocket>,
-        service: S,
-    ) -> Result<ReadyCell, UdpServeError> {
-        let ready = self.start_thread(format!("bucket {index}"), index, sockets, service)?;
-        self.ready.push(Arc::clone(&ready));
-        Ok(ready)
+            sampled_flows: producer,
+            answering: Answering {
+                plan: Arc::clone(plan),
+                address: self.address,
+                steerer: steerer(),
+                worker: index,
+                opened: self.connected.0.clone(),
+                own: None,
+                by_bucket: Vec::new(),
+                by_peer: HashMap::new(),
+            },
+            describing: describes
+                .then(|| Describing::new(self.address, steerer(), self.counted.get(index).cloned())),
+            until_sample: 1,
+            samples: 0,
+        }
     }
 
     /// Starts a thread on the CPU of a bucket.
@@ -151,7 +142,7 @@ impl UdpServer {
         bucket: usize,
         sockets: Vec<UdpSocket>,
         service: S,
-    ) -> Result<ReadyCell, UdpServeError> {
+    ) -> Result<ReadyCell, ServeError> {
         let thread = WorkerSettings {
             memory: self.plan.memory,
             ..WorkerSettings::new(name, self.plan.steering.cpus[bucket])
@@ -159,22 +150,6 @@ impl UdpServer {
         let sockets = sockets.into_iter().map(OwnedFd::from).collect();
         let engine = (self.engine.kind, self.plan.engine_settings());
         Ok(service::start(&mut self.crew, thread, engine, sockets, service)?)
-    }
-
-    /// The group of sockets, where a program chooses among several.
-    fn steered(&self, opened: &Opened) -> Result<Option<SteeredGroup>, UdpServeError> {
-        let Opened::Own(sockets) = opened else {
-            return Ok(None);
-        };
-        if self.plan.model != Model::Exact || sockets.len() < 2 {
-            return Ok(None);
-        }
-        let (families, steering) = (self.plan.families(), self.plan.steering.clone());
-        let group = SteeredGroup::new(&sockets[0], sockets.len(), families, steering);
-        let mut group = group.map_err(TableError::Duplicate)?;
-        let current = Arc::clone(&self.steerer);
-        group.on_move(move |moved| current.exchange(moved.steering));
-        Ok(Some(group))
     }
 
     /// The steering in force.
@@ -195,7 +170,7 @@ impl UdpServer {
     fn collect_samples(&mut self) {
         self.flows.collect();
         for (worker, socket) in self.connected.1.try_iter() {
-            self.drops.add(worker, socket);
+            self.drops.add(Some(worker), socket);
         }
         self.drops.look();
     }
@@ -208,28 +183,22 @@ impl UdpServer {
     ) -> BucketServed {
         let counters = &self.counters[index];
         let mailbox_full = self.mailbox_full.get(index).map_or(0, |full| full.get());
-        let mut causes = vec![
-            ("full_buffers", self.drops.of_worker(index)),
+        let causes = [
+            ("full_buffers", self.drops.of(Some(index))),
             ("mailbox_full", mailbox_full),
             ("queue_full", counters.queue_full.get()),
             ("refused_port", counters.refused_port.get()),
             ("refused_peer", counters.refused_peer.get()),
             ("truncated", counters.truncated.get()),
         ];
-        let names = FailureCounts::default().by_cause();
-        causes.extend(
-            names
-                .iter()
-                .zip(&counters.send_failed)
-                .map(|((cause, _), count)| (*cause, count.get())),
-        );
+        let send_failed = counters.send_failed.by_cause();
         BucketServed {
             bucket: index as u16,
             cpu: self.plan.steering.cpus[index],
             seen: counters.seen.get(),
             seen_bytes: counters.seen_bytes.get(),
             answered: counters.answered.get(),
-            dropped: by_cause(causes.into_iter()),
+            dropped: causes::named(causes.into_iter().chain(send_failed)),
             steering_samples: counters.steering_samples.get(),
             steering_right: counters.steering_right.get(),
             locality_samples,
@@ -248,18 +217,27 @@ impl UdpServer {
 impl Server for UdpServer {
     type Plan = UdpPlan;
     type Served = UdpServed;
-    type Error = UdpServeError;
+    type Error = ServeError;
     const KIND: &'static str = "udp_server";
 
-    fn start(plan: Self::Plan) -> Result<Self, UdpServeError> {
+    fn start(plan: UdpPlan) -> Result<Self, ServeError> {
         plan.check()?;
         let opened = Opened::of(&plan)?;
         let (drops, address) = (opened.watch()?, opened.address()?);
-        let (received, locality_unknown) = told(observe(&plan, address));
-        let (sent, tx_locality_unknown) = told(observe_answers(&plan, address));
+        let steerer = Arc::new(ArcSwap::from_pointee(plan.steering.steerer()));
+        let mut group = match plan.model {
+            Model::Exact => service::steered(&opened.workers, address, &plan.steering)?,
+            _ => None,
+        };
+        if let Some(group) = &mut group {
+            let steerer = Arc::clone(&steerer);
+            group.on_move(move |moved| steerer.store(Arc::new(moved.steering.steerer())));
+        }
+        let received = observe(&plan, address);
+        let sent = observe_answers(&plan, address);
         let mut server = Self {
             engine: choose(plan.engine),
-            steerer: Arc::new(Current::new(&plan.steering)),
+            steerer,
             plan: Arc::new(plan),
             address,
             counters: Vec::new(),
@@ -267,17 +245,14 @@ impl Server for UdpServer {
             mailbox_full: Vec::new(),
             drops,
             connected: mpsc::channel(),
-            counting: None,
-            flows: Flows::new(Taps::default(), Vec::new()),
-            locality_unknown,
-            tx_locality_unknown,
+            counted: Vec::new(),
+            locality_unknown: received.as_ref().err().cloned(),
+            tx_locality_unknown: sent.as_ref().err().cloned(),
+            flows: Flows::new(received.ok(), sent.ok()),
             crew: Crew::new(),
-            group: None,
+            group,
         };
-        server.group = server.steered(&opened)?;
-        server.counting = server.plan.flows.then(|| Counting::new(server.plan.workers()));
-        let sampled = server.start_threads(opened)?;
-        server.flows = Flows::new(Taps { received, sent }, sampled);
+        server.start_threads(opened)?;
         Ok(server)
     }
 
@@ -287,7 +262,6 @@ impl Server for UdpServer {
         let cpus = &self.plan.steering.cpus[..workers];
         let locality = self.flows.locality(cpus);
         let departed = self.flows.departed(cpus, self.plan.transmit_queues.unwrap_or(1));
-        let shared = [("full_buffers", self.drops.shared())];
         UdpServed {
             schema: "corelane/served-udp/1".to_owned(),
             address: self.address,
@@ -299,7 +273,7 @@ impl Server for UdpServer {
             buckets: (locality.into_iter().zip(departed).enumerate())
                 .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed))
                 .collect(),
-            shared_dropped: by_cause(shared.into_iter()),
+            shared_dropped: causes::named([("full_buffers", self.drops.of(None))]),
             locality_unknown: self.locality_unknown.clone(),
             tx_locality_unknown: self.tx_locality_unknown.clone(),
             flows: None,
@@ -307,7 +281,7 @@ impl Server for UdpServer {
         }
     }
 
-    fn poll(&mut self) -> Result<(), UdpServeError> {
+    fn poll(&mut self) -> Result<(), ServeError> {
         self.collect_samples();
         Ok(())
     }
@@ -321,28 +295,22 @@ impl Server for UdpServer {
     }
 
     fn flows(&mut self) -> Option<FlowCounts> {
-        let crew = &self.crew;
-        Some(self.counting.as_mut()?.ask(|| crew.wake(), FLOWS_WITHIN))
+        self.plan.flows.then(|| FlowCounts::of(&self.counted))
     }
 
-    fn stop(mut self) -> Result<UdpServed, UdpServeError> {
+    fn stop(mut self) -> Result<UdpServed, ServeError> {
         self.crew.stop();
         self.crew.finish()?;
-        let mut served = self.served();
-        if let Some(counting) = &mut self.counting {
-            let counts = counting.last();
-            (served.flows, served.flows_uncounted) = (Some(counts.flows), Some(counts.uncounted));
-        }
-        Ok(served)
+        let (flows, uncounted) = self
+            .flows()
+            .map(|counts| (counts.flows, counts.uncounted))
+            .unzip();
+        Ok(UdpServed {
+            flows,
+            flows_uncounted: uncounted,
+            ..self.served()
+        })
     }
-}
-
-/// The causes that took any.
-fn by_cause<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
-    counts
-        .filter(|(_, count)| *count > 0)
-        .map(|(cause, count)| (cause.to_owned(), count))
-        .collect()
 }
 
 /// The tap of what the device receives, or why there is none.
@@ -370,12 +338,4 @@ fn tap(device: &str, direction: Direction, address: SocketAddr) -> Result<Observ
         one_in: TAP_INTERVAL,
     };
     Observer::new(&settings).map_err(|error| error.to_string())
-}
-
-/// What there is, and why there is not.
-fn told<T>(result: Result<T, String>) -> (Option<T>, Option<String>) {
-    match result {
-        Ok(there) => (Some(there), None),
-        Err(why) => (None, Some(why)),
-    }
 }

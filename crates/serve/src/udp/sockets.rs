@@ -1,7 +1,8 @@
 //! The sockets of a model: a plan in, one socket for each worker out (its own, or a duplicate of the one that all share),
 //! and a count of what the kernel dropped at each.
 
-use super::plan::{UdpPlan, UdpServeError};
+use super::plan::UdpPlan;
+use crate::server::ServeError;
 use crate::udp::{Answers, Model};
 use corelane_rss::steer;
 use corelane_worker::group;
@@ -9,194 +10,129 @@ use socket2::SockRef;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-/// The sockets of a server, in the order of its workers.
-pub(super) enum Opened {
-    /// Each worker has its own.
-    Own(Vec<UdpSocket>),
-    /// Each worker has a duplicate of one socket, and takes from it what it can get.
-    Shared(Vec<UdpSocket>),
-    /// A reader has the socket; workers answer on duplicates of it.
-    Farmed {
-        /// The reader's.
-        reader: UdpSocket,
-        /// The workers'.
-        answering: Vec<UdpSocket>,
-    },
+/// The sockets of a server.
+pub(super) struct Opened {
+    /// In the order of the workers.
+    pub(super) workers: Vec<UdpSocket>,
+    /// The one socket that those of the workers are duplicates of, where it is one. With a reader, they only answer on them.
+    pub(super) shared: Option<UdpSocket>,
 }
 
 impl Opened {
-    /// Duplicates of every bucket's socket for each worker, in bucket order, where answers take them; else nothing.
-    pub(super) fn for_answers(&self, plan: &UdpPlan) -> Result<Vec<Vec<UdpSocket>>, UdpServeError> {
-        let Self::Own(sockets) = self else {
-            return Ok(Vec::new());
-        };
-        if plan.answers != Answers::Caller {
-            return Ok(Vec::new());
-        }
-        let all = || {
-            sockets
-                .iter()
-                .map(UdpSocket::try_clone)
-                .collect::<io::Result<_>>()
-        };
-        let by_worker: io::Result<_> = sockets.iter().map(|_| all()).collect();
-        by_worker.map_err(|error| socket_error("duplicate the socket", error))
-    }
-
     /// Opens what the plan's model takes.
-    pub(super) fn of(plan: &UdpPlan) -> Result<Self, UdpServeError> {
-        let workers = plan.workers();
-        let duplicates = |socket: &UdpSocket| -> Result<Vec<UdpSocket>, UdpServeError> {
-            let all: io::Result<_> = (0..workers).map(|_| socket.try_clone()).collect();
-            all.map_err(|error| socket_error("duplicate the socket", error))
-        };
+    pub(super) fn of(plan: &UdpPlan) -> Result<Self, ServeError> {
+        let (workers, settings) = (plan.workers(), plan.socket_settings());
+        let group = |sockets, program: Option<&_>| group::udp(plan.address, sockets, program, &settings);
         Ok(match plan.model {
             Model::Exact => {
-                let program = steer::program(&plan.steering, plan.families())?;
-                Self::Own(group(plan, workers, Some(&program))?)
+                let program = steer::program(&plan.steering, crate::service::families(plan.address))?;
+                Self {
+                    workers: group(workers, Some(&program))?,
+                    shared: None,
+                }
             }
-            Model::Single | Model::Reuseport => Self::Own(group(plan, workers, None)?),
-            Model::IncomingCpu => {
-                let sockets = group(plan, workers, None)?;
+            Model::Single | Model::Reuseport | Model::IncomingCpu => {
+                let sockets = group(workers, None)?;
                 for (socket, cpu) in sockets.iter().zip(&plan.steering.cpus) {
+                    if plan.model != Model::IncomingCpu {
+                        break;
+                    }
                     // A member is chosen when its CPU runs the receive path; without one, the kernel's hash chooses.
                     // Linux 4.6 to 6.1 ignored this in a group ("soreuseport: Fix socket selection for SO_INCOMING_CPU").
                     SockRef::from(socket)
                         .set_cpu_affinity(*cpu as usize)
-                        .map_err(|error| socket_error("set SO_INCOMING_CPU", error))?;
+                        .map_err(socket_error("set SO_INCOMING_CPU"))?;
                 }
-                Self::Own(sockets)
+                Self {
+                    workers: sockets,
+                    shared: None,
+                }
             }
-            Model::Shared => Self::Shared(duplicates(&one(plan)?)?),
-            Model::Farm => {
-                let reader = one(plan)?;
-                let answering = duplicates(&reader)?;
-                Self::Farmed { reader, answering }
+            Model::Shared | Model::Farm => {
+                // A group of one is a plain socket.
+                let one = group(1, None)?.remove(0);
+                Self {
+                    workers: (0..workers).map(|_| duplicate(&one)).collect::<Result<_, _>>()?,
+                    shared: Some(one),
+                }
             }
         })
     }
 
     /// Where the server listens.
-    pub(super) fn address(&self) -> Result<SocketAddr, UdpServeError> {
-        let first = match self {
-            Self::Own(sockets) | Self::Shared(sockets) => &sockets[0],
-            Self::Farmed { reader, .. } => reader,
-        };
-        first
+    pub(super) fn address(&self) -> Result<SocketAddr, ServeError> {
+        self.workers[0]
             .local_addr()
-            .map_err(|error| socket_error("read the port", error))
+            .map_err(socket_error("read the port"))
+    }
+
+    /// Duplicates of every bucket's socket for a worker, in bucket order, where answers take them; else nothing.
+    pub(super) fn for_answers(&self, plan: &UdpPlan) -> Result<Vec<UdpSocket>, ServeError> {
+        match plan.answers {
+            Answers::Caller => self.workers.iter().map(duplicate).collect(),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Begins to count what the kernel drops at these sockets.
-    pub(super) fn watch(&self) -> Result<SocketDrops, UdpServeError> {
-        let watch = |socket: &UdpSocket| {
-            Watched::new(socket).map_err(|error| socket_error("duplicate the socket", error))
-        };
-        Ok(match self {
-            Self::Own(sockets) => SocketDrops {
-                own: sockets.iter().map(watch).collect::<Result<_, _>>()?,
-                connected: Vec::new(),
-                shared: None,
-            },
-            Self::Shared(sockets) => SocketDrops {
-                own: Vec::new(),
-                connected: Vec::new(),
-                shared: Some(watch(&sockets[0])?),
-            },
-            Self::Farmed { reader, .. } => SocketDrops {
-                own: Vec::new(),
-                connected: Vec::new(),
-                shared: Some(watch(reader)?),
-            },
-        })
+    pub(super) fn watch(&self) -> Result<SocketDrops, ServeError> {
+        let mut drops = SocketDrops(Vec::new());
+        match &self.shared {
+            Some(socket) => drops.add(None, duplicate(socket)?),
+            None => {
+                for (worker, socket) in self.workers.iter().enumerate() {
+                    drops.add(Some(worker), duplicate(socket)?);
+                }
+            }
+        }
+        Ok(drops)
     }
 }
 
-fn socket_error(what: &'static str, error: io::Error) -> UdpServeError {
-    UdpServeError::Socket { what, error }
+fn socket_error(what: &'static str) -> impl Fn(io::Error) -> ServeError {
+    move |error| ServeError::Socket { what, error }
 }
 
-/// A group of one, which is a plain socket.
-fn one(plan: &UdpPlan) -> Result<UdpSocket, UdpServeError> {
-    let mut sockets = group(plan, 1, None)?;
-    Ok(sockets.pop().expect("a group of one holds one socket"))
-}
-
-fn group(
-    plan: &UdpPlan,
-    sockets: usize,
-    program: Option<&steer::Program>,
-) -> Result<Vec<UdpSocket>, UdpServeError> {
-    Ok(group::udp(
-        plan.address,
-        sockets,
-        program,
-        &plan.socket_settings(),
-    )?)
+fn duplicate(socket: &UdpSocket) -> Result<UdpSocket, ServeError> {
+    socket.try_clone().map_err(socket_error("duplicate the socket"))
 }
 
 /// What the kernel dropped at each socket before a worker read it.
-pub(super) struct SocketDrops {
-    own: Vec<Watched>,
-    /// Sockets that workers opened for one flow each, with the worker's number.
-    connected: Vec<(usize, Watched)>,
-    shared: Option<Watched>,
-}
-
-impl SocketDrops {
-    /// Takes in what was dropped since the last time.
-    pub(super) fn look(&mut self) {
-        let connected = self.connected.iter_mut().map(|(_, watched)| watched);
-        self.own
-            .iter_mut()
-            .chain(connected)
-            .chain(&mut self.shared)
-            .for_each(Watched::look);
-    }
-
-    /// Counts a socket that a worker opened for one flow.
-    pub(super) fn add(&mut self, worker: usize, socket: UdpSocket) {
-        self.connected.push((worker, Watched::of(socket)));
-    }
-
-    /// Dropped at the worker's own sockets; 0 where it has none.
-    pub(super) fn of_worker(&self, worker: usize) -> u64 {
-        let connected = self.connected.iter().filter(|(of, _)| *of == worker);
-        let connected: u64 = connected.map(|(_, watched)| watched.dropped).sum();
-        self.own.get(worker).map_or(0, |watched| watched.dropped) + connected
-    }
-
-    /// Dropped at the socket that all workers share.
-    pub(super) fn shared(&self) -> u64 {
-        self.shared.as_ref().map_or(0, |watched| watched.dropped)
-    }
-}
+pub(super) struct SocketDrops(Vec<Watched>);
 
 struct Watched {
+    /// Whose socket it is; none where all workers share it.
+    worker: Option<usize>,
     socket: UdpSocket,
     last: u32,
     dropped: u64,
 }
 
-impl Watched {
-    fn new(socket: &UdpSocket) -> io::Result<Self> {
-        Ok(Self::of(socket.try_clone()?))
-    }
-
-    fn of(socket: UdpSocket) -> Self {
-        Self {
+impl SocketDrops {
+    /// Counts a socket of a worker, or of all.
+    pub(super) fn add(&mut self, worker: Option<usize>, socket: UdpSocket) {
+        self.0.push(Watched {
+            worker,
             socket,
             last: 0,
             dropped: 0,
+        });
+    }
+
+    /// Takes in what was dropped since the last time.
+    pub(super) fn look(&mut self) {
+        for watched in &mut self.0 {
+            // A kernel that does not say leaves the count where it is. Its own wraps.
+            if let Ok(now) = group::dropped(&watched.socket) {
+                watched.dropped += u64::from(now.wrapping_sub(watched.last));
+                watched.last = now;
+            }
         }
     }
 
-    /// Adds what the kernel's count, which wraps, has grown by.
-    fn look(&mut self) {
-        // A kernel that does not tell leaves the count where it is.
-        if let Ok(now) = group::dropped(&self.socket) {
-            self.dropped += u64::from(now.wrapping_sub(self.last));
-            self.last = now;
-        }
+    /// Dropped at the sockets of a worker, or at that of all.
+    pub(super) fn of(&self, worker: Option<usize>) -> u64 {
+        let own = self.0.iter().filter(|watched| watched.worker == worker);
+        own.map(|watched| watched.dropped).sum()
     }
 }

@@ -5,10 +5,10 @@
 //! its mailbox is empty.
 
 use super::bucket::BucketHandler;
-use super::current::Current;
 use super::mailbox::{Inbox, Outbox};
 use crate::service::Service;
-use corelane_rss::{Bucket, Tuple};
+use arc_swap::ArcSwap;
+use corelane_rss::{Bucket, Steerer, Tuple};
 use corelane_worker::crew::ReadyCell;
 use corelane_worker::engine::{DatagramOptions, Datagrams, Event, Handler, Id, Ops};
 use corelane_worker::{CachePadded, Counter, Time};
@@ -27,15 +27,17 @@ impl Service for BucketHandler {
         let mut sockets = sockets.into_iter().map(UdpSocket::from);
         let own = sockets.next().expect("a worker has a socket");
         let own = ops.datagrams(own, DatagramOptions::default())?;
-        let by_bucket: io::Result<Vec<Id>> = sockets
-            .map(|socket| ops.datagrams(socket, DatagramOptions::without_receiving()))
-            .collect();
-        self.begin_answering(own, by_bucket?);
+        self.answering.own = Some(own);
+        self.answering.by_bucket = sockets
+            .map(|socket| ops.datagrams(socket, DatagramOptions { receive: false }))
+            .collect::<io::Result<_>>()?;
         Ok(())
     }
 
-    fn publish(&mut self, ops: &Ops, last: bool) {
-        self.publish_counts(&ops.counters(), last);
+    fn publish(&mut self, ops: &Ops) {
+        let engine = ops.counters();
+        self.counters.answered.set(engine.sent);
+        self.counters.send_failed.set(&engine.send_failed);
     }
 }
 
@@ -56,7 +58,7 @@ impl Handler for Farmed {
 impl Service for Farmed {
     fn begin(&mut self, ops: &mut Ops, _now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
         for socket in sockets.into_iter().map(UdpSocket::from) {
-            self.socket = Some(ops.datagrams(socket, DatagramOptions::without_receiving())?);
+            self.socket = Some(ops.datagrams(socket, DatagramOptions { receive: false })?);
         }
         Ok(())
     }
@@ -78,8 +80,8 @@ impl Service for Farmed {
         }
     }
 
-    fn publish(&mut self, ops: &Ops, last: bool) {
-        self.handler.publish(ops, last);
+    fn publish(&mut self, ops: &Ops) {
+        self.handler.publish(ops);
     }
 
     fn is_done(&self, _stopping: bool) -> bool {
@@ -93,42 +95,33 @@ pub(super) struct Post {
     pub(super) worker: ReadyCell,
     /// Datagrams that the mailbox had no room for.
     pub(super) full: Arc<CachePadded<Counter>>,
+    /// Whether the worker got something of the batch at hand.
+    pub(super) posted: bool,
 }
 
 /// Reads the one socket of a farm, and hands each datagram to the worker of the bucket that its hash names, so that a flow
 /// stays in order.
 pub(super) struct Farming {
-    address: SocketAddr,
-    steerer: Arc<Current>,
-    posts: Vec<Post>,
-    /// Which workers got something of the batch at hand.
-    posted: Vec<bool>,
+    pub(super) address: SocketAddr,
+    pub(super) steerer: Arc<ArcSwap<Steerer>>,
+    /// One per bucket, in order.
+    pub(super) posts: Vec<Post>,
 }
 
 impl Farming {
-    /// `posts` has one entry a bucket, in order.
-    pub(super) fn new(address: SocketAddr, steerer: Arc<Current>, posts: Vec<Post>) -> Self {
-        Self {
-            address,
-            steerer,
-            posted: vec![false; posts.len()],
-            posts,
-        }
-    }
-
     fn farm_out(&mut self, datagrams: Datagrams<'_>) {
         for datagram in datagrams {
             let tuple = Tuple::new(datagram.peer, self.address);
-            let bucket = tuple.map_or(Bucket::new(0), |tuple| self.steerer.bucket_of(&tuple));
-            let worker = bucket.index();
-            match self.posts[worker].outbox.post(&datagram) {
-                Ok(()) => self.posted[worker] = true,
-                Err(_) => self.posts[worker].full.add(1),
+            let bucket = tuple.map_or(Bucket::new(0), |tuple| self.steerer.load().bucket_of(&tuple));
+            let post = &mut self.posts[bucket.index()];
+            match post.outbox.post(&datagram) {
+                Ok(()) => post.posted = true,
+                Err(_) => post.full.add(1),
             }
         }
-        for (post, posted) in self.posts.iter().zip(&mut self.posted) {
+        for post in &mut self.posts {
             // A worker that is not ready yet looks into its mailbox before it waits.
-            if std::mem::take(posted)
+            if std::mem::take(&mut post.posted)
                 && let Some(ready) = post.worker.get()
             {
                 ready.waker.wake();

@@ -2,7 +2,7 @@
 
 use super::frames::{datagram, number_of};
 use corelane_host::bed::{Bed, BedError, BedPlan, Side};
-use corelane_link::{AnyLink, Link, LinkError, LinkSpec, open};
+use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener};
 use corelane_serve::Server;
 use corelane_serve::bridge::{Bridge, BridgeError, BridgePlan, OnMatch, Sides, TablePlan, exposition};
 use std::fs;
@@ -67,7 +67,10 @@ pub fn start(bed: &Bed, plan: BridgePlan) -> Option<Bridge> {
 
 pub fn open_in_server(bed: &Bed, spec: &str) -> AnyLink {
     let spec: LinkSpec = spec.parse().unwrap();
-    bed.server.run(move || open(&spec)).unwrap().remove(0)
+    bed.server
+        .run(move || Opener::new(spec).open())
+        .unwrap()
+        .remove(0)
 }
 
 pub fn open_in_client(bed: &Bed, spec: &str) -> AnyLink {
@@ -75,7 +78,10 @@ pub fn open_in_client(bed: &Bed, spec: &str) -> AnyLink {
         wait_until_up(&bed.client, device);
     }
     let spec: LinkSpec = spec.parse().unwrap();
-    bed.client.run(move || open(&spec)).unwrap().remove(0)
+    bed.client
+        .run(move || Opener::new(spec).open())
+        .unwrap()
+        .remove(0)
 }
 
 /// Waits until the kernel sends on a device: it learns in its own time that the other end of a pair was switched on, and drops

@@ -1,6 +1,7 @@
 //! What the tests of servers share: a server of few buckets on CPUs that there are, and a plain client.
 
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_serve::http::HttpPlan;
 use corelane_worker::engine::{EngineKind, choose};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -33,6 +34,13 @@ pub fn engines() -> Vec<EngineKind> {
 
 pub fn anywhere() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
+}
+
+/// A server of objects with so many buckets, on that engine.
+pub fn http_plan(engine: EngineKind, buckets: usize) -> HttpPlan {
+    let mut plan = HttpPlan::new(anywhere(), steering(buckets));
+    plan.listening.engine = Some(engine);
+    plan
 }
 
 /// A connection that gives up rather than wait for ever.

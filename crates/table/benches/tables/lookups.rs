@@ -4,7 +4,7 @@ use crate::ENTRIES;
 use crate::keys;
 use crate::rounds::{self, Way, print};
 use corelane_table::limit::RandomLines;
-use corelane_table::post::{PostLock, PostOrder, PostPrefetch, PostTable};
+use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{
     Address, ExactMap, FlowKey, FlowMap, Lookup, Placement, Prefetch, PrefixMap, Seed, Value,
 };
@@ -123,7 +123,16 @@ fn exact_ipv4(random: &mut fastrand::Rng) {
                 let mut present = 0;
                 for keys in piece(queries, number).chunks(answers.len()) {
                     let answers = &mut answers[..keys.len()];
-                    post.lookup(keys, order, PostLock::None, answers);
+                    match order {
+                        PostOrder::Batches { batch, prefetch } => {
+                            for (keys, answers) in keys.chunks(batch).zip(answers.chunks_mut(batch)) {
+                                post.lookup_batch(keys, prefetch, PostLock::None, answers);
+                            }
+                        }
+                        PostOrder::Rolling { distance } => {
+                            post.lookup_rolling(keys, distance, PostLock::None, answers);
+                        }
+                    }
                     present += answers.iter().filter(|answer| answer.is_some()).count();
                 }
                 present as u64
@@ -154,6 +163,13 @@ fn exact_ipv4(random: &mut fastrand::Rng) {
         best("exact") / posts("batch"),
         best("exact") / posts("rolling"),
     );
+}
+
+/// How the lookups of a call follow each other.
+#[derive(Clone, Copy)]
+enum PostOrder {
+    Batches { batch: usize, prefetch: PostPrefetch },
+    Rolling { distance: usize },
 }
 
 fn describe(order: PostOrder) -> String {

@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 /// What readers see of one family of an [`AddressMap`](super::AddressMap).
 pub struct FamilyTable<A: Address> {
-    hosts: Option<Arc<ExactTable<A>>>,
-    prefixes: Option<Arc<PrefixTable<A>>>,
+    /// The single addresses, unless there never were any.
+    pub hosts: Option<Arc<ExactTable<A>>>,
+    /// The prefixes of more than one address, unless there never were any.
+    pub prefixes: Option<Arc<PrefixTable<A>>>,
 }
 
 impl<A: Address> Default for FamilyTable<A> {
     fn default() -> FamilyTable<A> {
-        FamilyTable {
-            hosts: None,
-            prefixes: None,
-        }
+        let (hosts, prefixes) = (None, None);
+        FamilyTable { hosts, prefixes }
     }
 }
 
@@ -32,18 +32,6 @@ impl<A: Address> FamilyTable<A> {
     pub fn get(&self, address: A) -> Option<Value> {
         let host = self.hosts.as_ref().and_then(|hosts| hosts.get(address));
         host.or_else(|| self.prefixes.as_ref()?.get(address))
-    }
-
-    /// The single addresses, unless there never were any.
-    #[must_use]
-    pub fn hosts(&self) -> Option<&ExactTable<A>> {
-        self.hosts.as_deref()
-    }
-
-    /// The prefixes of more than one address, unless there never were any.
-    #[must_use]
-    pub fn prefixes(&self) -> Option<&PrefixTable<A>> {
-        self.prefixes.as_deref()
     }
 }
 
@@ -81,8 +69,8 @@ impl<A: Address> Lookup for FamilyTable<A> {
 pub(super) struct FamilyWriter<A: Address> {
     pub(super) hosts: Option<ExactWriter<A>>,
     pub(super) prefixes: Option<PrefixWriter<A>>,
-    seed: Seed,
-    placement: Placement,
+    pub(super) seed: Seed,
+    pub(super) placement: Placement,
 }
 
 impl<A: Address> FamilyWriter<A> {
@@ -95,44 +83,36 @@ impl<A: Address> FamilyWriter<A> {
         }
     }
 
-    pub(super) fn seed(&self) -> Seed {
-        self.seed
+    fn hosts(&mut self, capacity: usize) -> Result<&mut ExactWriter<A>, MemoryError> {
+        Ok(match &mut self.hosts {
+            Some(hosts) => hosts,
+            none => none.insert(ExactWriter::with_capacity(capacity, self.seed, self.placement)?),
+        })
     }
 
-    /// Makes the tables for these entries, of which there are as many as can be told now.
-    pub(super) fn fill(
-        &mut self,
-        hosts: &[(A, Value)],
-        prefixes: &[(Prefix<A>, Value)],
-    ) -> Result<(), MemoryError> {
-        if !hosts.is_empty() {
-            let mut writer = ExactWriter::with_capacity(hosts.len(), self.seed, self.placement)?;
-            writer.insert_all(hosts)?;
-            self.hosts = Some(writer);
+    fn prefixes(&mut self, capacity: usize) -> Result<&mut PrefixWriter<A>, MemoryError> {
+        Ok(match &mut self.prefixes {
+            Some(prefixes) => prefixes,
+            none => none.insert(PrefixWriter::with_capacity(capacity, self.placement)?),
+        })
+    }
+
+    /// Makes the tables for these entries, in their size.
+    pub(super) fn fill(&mut self, entries: &Entries<A>) -> Result<(), MemoryError> {
+        if !entries.hosts.is_empty() {
+            self.hosts(entries.hosts.len())?.insert_all(&entries.hosts)?;
         }
-        if !prefixes.is_empty() {
-            let mut writer = PrefixWriter::with_capacity(prefixes.len(), self.placement)?;
-            for (prefix, value) in prefixes {
-                writer.insert(*prefix, *value)?;
-            }
-            self.prefixes = Some(writer);
+        for (prefix, value) in &entries.prefixes {
+            self.prefixes(entries.prefixes.len())?.insert(*prefix, *value)?;
         }
         Ok(())
     }
 
     pub(super) fn insert(&mut self, prefix: Prefix<A>, value: Value) -> Result<Option<Value>, MemoryError> {
         if prefix.is_host() {
-            let hosts = match &mut self.hosts {
-                Some(hosts) => hosts,
-                none => none.insert(ExactWriter::with_capacity(0, self.seed, self.placement)?),
-            };
-            hosts.insert(prefix.address(), value)
+            self.hosts(0)?.insert(prefix.address(), value)
         } else {
-            let prefixes = match &mut self.prefixes {
-                Some(prefixes) => prefixes,
-                none => none.insert(PrefixWriter::with_capacity(0, self.placement)?),
-            };
-            prefixes.insert(prefix, value)
+            self.prefixes(0)?.insert(prefix, value)
         }
     }
 
@@ -145,8 +125,8 @@ impl<A: Address> FamilyWriter<A> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Prefix<A>, Value)> {
-        let hosts = self.hosts.iter().flat_map(|hosts| hosts.table().iter());
-        let prefixes = self.prefixes.iter().flat_map(PrefixWriter::iter);
+        let hosts = self.hosts.iter().flat_map(Writer::iter);
+        let prefixes = self.prefixes.iter().flat_map(Writer::iter);
         hosts
             .map(|(address, value)| (Prefix::host(address), value))
             .chain(prefixes)
@@ -161,21 +141,43 @@ impl<A: Address> FamilyWriter<A> {
         hosts + self.prefixes.as_ref().map_or(0, Writer::memory_bytes)
     }
 
-    /// The tables of now: those given, if they still are.
-    pub(super) fn table(&self, published: &Arc<FamilyTable<A>>) -> Arc<FamilyTable<A>> {
-        let hosts = self.hosts.as_ref().map(Writer::table);
-        let prefixes = self.prefixes.as_ref().map(Writer::table);
-        if same(hosts, published.hosts.as_ref()) && same(prefixes, published.prefixes.as_ref()) {
-            return Arc::clone(published);
+    /// Whether `table` has the tables of now.
+    pub(super) fn is_current(&self, table: &FamilyTable<A>) -> bool {
+        same(self.hosts.as_ref().map(Writer::table), table.hosts.as_ref())
+            && same(self.prefixes.as_ref().map(Writer::table), table.prefixes.as_ref())
+    }
+
+    /// The tables of now.
+    pub(super) fn table(&self) -> FamilyTable<A> {
+        FamilyTable {
+            hosts: self.hosts.as_ref().map(Writer::table).cloned(),
+            prefixes: self.prefixes.as_ref().map(Writer::table).cloned(),
         }
-        Arc::new(FamilyTable {
-            hosts: hosts.cloned(),
-            prefixes: prefixes.cloned(),
-        })
     }
 }
 
 /// Whether both are the same table, or none.
 fn same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
     one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
+}
+
+/// The entries of one family in a list.
+pub(super) struct Entries<A> {
+    hosts: Vec<(A, Value)>,
+    prefixes: Vec<(Prefix<A>, Value)>,
+}
+
+impl<A: Address> Entries<A> {
+    pub(super) const NONE: Entries<A> = Entries {
+        hosts: Vec::new(),
+        prefixes: Vec::new(),
+    };
+
+    pub(super) fn push(&mut self, prefix: Prefix<A>, value: Value) {
+        if prefix.is_host() {
+            self.hosts.push((prefix.address(), value));
+        } else {
+            self.prefixes.push((prefix, value));
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 use super::{AddressMap, SnapshotError, SnapshotMemory};
 use crate::list::{ListError, ListOptions, ListSummary};
-use crate::memory::Placement;
 use crate::mix::Seed;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -48,14 +47,10 @@ impl AddressMap {
             Err(SnapshotError::NotASnapshot) => {}
             Err(error) => return Err(error.into()),
         }
-        let placement = match memory {
-            SnapshotMemory::Mapped => Placement::default(),
-            SnapshotMemory::Copied(placement) => placement,
-        };
         let mut text = Vec::new();
         file.seek(SeekFrom::Start(0))?;
         file.read_to_end(&mut text)?;
-        let (map, summary) = AddressMap::from_list(&text, options, seed, placement)?;
+        let (map, summary) = AddressMap::from_list(&text, options, seed, memory.placement())?;
         Ok((map, Loaded::List(summary)))
     }
 }

@@ -14,14 +14,12 @@ pub use load::{LoadError, Loaded};
 pub use snapshot::{SnapshotError, SnapshotMemory};
 pub use writer::AddressWriter;
 
-use crate::list::{IpPrefix, ListError, ListOptions, ListSummary};
+use crate::list::{IpPrefix, ListError, ListOptions, ListSummary, read_list};
 use crate::map::Map;
-use crate::memory::{MemoryError, Placement};
+use crate::memory::Placement;
 use crate::mix::Seed;
-use crate::value::Value;
-use std::fs::File;
+use family::Entries;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 
 /// A map from addresses and prefixes of both families to values, looked up by longest match: what a block list or an
 /// allow list becomes.
@@ -34,22 +32,10 @@ pub type AddressMap = Map<AddressWriter>;
 /// What readers of an [`AddressMap`] see: a table for each family.
 #[derive(Default)]
 pub struct AddressTables {
-    v4: Arc<FamilyTable<Ipv4Addr>>,
-    v6: Arc<FamilyTable<Ipv6Addr>>,
-}
-
-impl AddressTables {
     /// The IPv4 table.
-    #[must_use]
-    pub fn v4(&self) -> &FamilyTable<Ipv4Addr> {
-        &self.v4
-    }
-
+    pub v4: FamilyTable<Ipv4Addr>,
     /// The IPv6 table.
-    #[must_use]
-    pub fn v6(&self) -> &FamilyTable<Ipv6Addr> {
-        &self.v6
-    }
+    pub v6: FamilyTable<Ipv6Addr>,
 }
 
 impl AddressMap {
@@ -69,45 +55,19 @@ impl AddressMap {
         seed: Seed,
         placement: Placement,
     ) -> Result<(AddressMap, ListSummary), ListError> {
-        let (writer, summary) = AddressWriter::from_list(text, options, seed, placement)?;
+        // Entries are collected first, so that each table is made once, in its size.
+        let (mut v4, mut v6) = (Entries::NONE, Entries::NONE);
+        let summary = read_list(text, options, |prefix, value| {
+            match prefix {
+                IpPrefix::V4(prefix) => v4.push(prefix, value),
+                IpPrefix::V6(prefix) => v6.push(prefix, value),
+            }
+            Ok(())
+        })?;
+        let mut writer = AddressWriter::new(seed, placement);
+        writer.v4.fill(&v4)?;
+        writer.v6.fill(&v6)?;
+        writer.collect();
         Ok((Map::of_writer(writer), summary))
-    }
-
-    /// Writes the map to an empty file, in this machine's byte order, for [`AddressMap::open`]. A file that somebody may
-    /// have opened must not be written again: write a new one and rename it.
-    ///
-    /// # Errors
-    /// What writing the file fails with.
-    pub fn save(&self, file: &File) -> Result<(), SnapshotError> {
-        snapshot::save(self.writer(), file)
-    }
-
-    /// The map of a file that [`AddressMap::save`] wrote. Its checksums are checked, and that no part points outside.
-    ///
-    /// The entries of a mapped file are the page cache's until they are changed: a file that is cut short while it is
-    /// mapped ends the process (`SIGBUS`), one that is overwritten gives wrong answers.
-    ///
-    /// # Errors
-    /// When it is no snapshot, one of another version or byte order, or damaged; no memory.
-    pub fn open(file: &File, memory: SnapshotMemory) -> Result<AddressMap, SnapshotError> {
-        Ok(Map::of_writer(snapshot::open(file, memory)?))
-    }
-
-    /// Maps a prefix to a value, and gives the one that it mapped to before.
-    ///
-    /// # Errors
-    /// When a table must grow and there is no memory for it; the map is then as it was.
-    pub fn insert(&mut self, prefix: IpPrefix, value: Value) -> Result<Option<Value>, MemoryError> {
-        self.change(|writer| writer.insert(prefix, value))
-    }
-
-    /// Removes a prefix, and gives what it mapped to. Its addresses map to what the prefix around it says.
-    pub fn remove(&mut self, prefix: IpPrefix) -> Option<Value> {
-        self.change(|writer| Ok(writer.remove(prefix))).ok().flatten()
-    }
-
-    /// Every prefix and its value, in no order that means anything.
-    pub fn iter(&self) -> impl Iterator<Item = (IpPrefix, Value)> {
-        self.writer().iter()
     }
 }

@@ -6,7 +6,8 @@
 mod header;
 mod parts;
 
-use super::AddressWriter;
+use super::{AddressMap, AddressWriter};
+use crate::map::Map;
 use crate::memory::{MemoryError, Placement};
 use header::Header;
 use parts::{SectionReader, SectionWriter};
@@ -22,6 +23,16 @@ pub enum SnapshotMemory {
     Mapped,
     /// In memory of their own: huge pages and the node of one's choice, for the time of a copy.
     Copied(Placement),
+}
+
+impl SnapshotMemory {
+    /// Where tables that the map makes later live.
+    pub(super) fn placement(self) -> Placement {
+        match self {
+            SnapshotMemory::Mapped => Placement::default(),
+            SnapshotMemory::Copied(placement) => placement,
+        }
+    }
 }
 
 /// A snapshot was not written or not opened.
@@ -66,29 +77,38 @@ pub enum SnapshotError {
     Memory(#[from] MemoryError),
 }
 
-/// Writes all tables to an empty file.
-pub(super) fn save(writer: &AddressWriter, file: &File) -> Result<(), SnapshotError> {
-    let mut sections = SectionWriter::new(file)?;
-    sections.write_family(&writer.v4)?;
-    sections.write_family(&writer.v6)?;
-    sections.finish()
+fn damaged(what: &'static str) -> SnapshotError {
+    SnapshotError::Damaged { what }
 }
 
-/// The writer of the tables in a file.
-pub(super) fn open(file: &File, memory: SnapshotMemory) -> Result<AddressWriter, SnapshotError> {
-    let header = Header::read(file)?;
-    let placement = match memory {
-        SnapshotMemory::Mapped => Placement::default(),
-        SnapshotMemory::Copied(placement) => placement,
-    };
-    let sections = SectionReader {
-        file,
-        memory,
-        header: &header,
-    };
-    let mut writer = AddressWriter::new(header.seed, placement);
-    sections.read_family(&mut writer.v4, placement)?;
-    sections.read_family(&mut writer.v6, placement)?;
-    writer.collect();
-    Ok(writer)
+impl AddressMap {
+    /// Writes the map to an empty file, in this machine's byte order, for [`AddressMap::open`]. A file that somebody may
+    /// have opened must not be written again: write a new one and rename it.
+    ///
+    /// # Errors
+    /// What writing the file fails with.
+    pub fn save(&self, file: &File) -> Result<(), SnapshotError> {
+        let writer = &self.writer;
+        let mut sections = SectionWriter::new(file, writer.v4.seed)?;
+        sections.write_family(&writer.v4)?;
+        sections.write_family(&writer.v6)?;
+        sections.finish()
+    }
+
+    /// The map of a file that [`AddressMap::save`] wrote. Its checksums are checked, and that no part points outside.
+    ///
+    /// The entries of a mapped file are the page cache's until they are changed: a file that is cut short while it is
+    /// mapped ends the process (`SIGBUS`), one that is overwritten gives wrong answers.
+    ///
+    /// # Errors
+    /// When it is no snapshot, one of another version or byte order, or damaged; no memory.
+    pub fn open(file: &File, memory: SnapshotMemory) -> Result<AddressMap, SnapshotError> {
+        let header = Header::read(file)?;
+        let mut writer = AddressWriter::new(header.seed, memory.placement());
+        let sections = SectionReader { file, memory, header };
+        sections.read_family(&mut writer.v4)?;
+        sections.read_family(&mut writer.v6)?;
+        writer.collect();
+        Ok(Map::of_writer(writer))
+    }
 }

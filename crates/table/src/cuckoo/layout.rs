@@ -8,13 +8,13 @@ use super::bounds::Place;
 use crate::memory::{Lanes, Line, WORDS_PER_LINE, Word};
 use crate::value::Value;
 
-/// Which of its two lines an entry is in.
+/// Which of its two lines an entry is in: the state of its control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The line where every lookup begins.
-    Home,
+    Home = 1,
     /// The line where a lookup goes on when home has no vacant slot.
-    Partner,
+    Partner = 2,
 }
 
 /// What a slot holds.
@@ -30,13 +30,23 @@ pub struct Entry {
     pub payload: u32,
 }
 
+impl Place {
+    /// The key's entry in one of its lines.
+    pub fn entry(&self, side: Side, payload: u32) -> Entry {
+        Entry {
+            side,
+            remainder: self.remainder,
+            rest: self.rest,
+            payload,
+        }
+    }
+}
+
 /// Bits of the state.
 const STATE_BITS: u32 = 2;
 const STATE: u64 = (1 << STATE_BITS) - 1;
 /// Nothing was ever here, or no lookup needs to go on because of it. The whole control is zero.
 const VACANT: u64 = 0;
-const AT_HOME: u64 = 1;
-const AT_PARTNER: u64 = 2;
 /// Free, but lookups must go on to the partner line. Its other bits are all ones, so that no half of it is zero; no
 /// lookup matches it, because none asks for this state.
 const BURIED: u64 = 3;
@@ -61,20 +71,32 @@ pub trait Layout {
     fn scan<V: Lanes>(lanes: V, place: &Place, side: Side) -> Scan;
 
     /// The control of the first slot of a scan that matched; any when none did.
-    fn matched<V: Lanes>(lanes: V, matching: u32) -> u64;
+    #[inline(always)]
+    fn matched<V: Lanes>(lanes: V, matching: u32) -> u64 {
+        lanes.word_at(matching)
+    }
 
-    /// The control of a slot, in the low bits.
-    fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64;
+    /// The control of a slot, in the low bits: by default a word, controls first.
+    #[inline(always)]
+    fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
+        words[slot % Self::SLOTS]
+    }
 
     /// The rest of a slot; zero where there is none.
-    fn rest(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64;
+    fn rest(_words: &[u64; WORDS_PER_LINE], _slot: usize) -> u64 {
+        0
+    }
 
     /// Stores the control of a slot, at once.
-    fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64);
+    fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64) {
+        line.0[slot].set(control);
+    }
 
     /// Stores an entry into a free or outdated slot so that a reader sees what was there or the entry, given that it
     /// looks at the count that `announce` raises: a reader that mixed the two sees it risen.
-    fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, announce: impl FnOnce());
+    fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, _announce: impl FnOnce()) {
+        Self::store_control(line, slot, Self::encode(entry));
+    }
 
     /// Stores what an entry maps to, at once.
     fn store_payload<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, payload: u32) {
@@ -105,13 +127,9 @@ pub trait Layout {
     /// The entry in a slot that is not free.
     fn entry(words: &[u64; WORDS_PER_LINE], slot: usize) -> Option<Entry> {
         let control = Self::control(words, slot);
-        let side = match control & STATE {
-            AT_HOME => Side::Home,
-            AT_PARTNER => Side::Partner,
-            _ => return None,
-        };
+        let sides = [Side::Home, Side::Partner];
         Some(Entry {
-            side,
+            side: sides.into_iter().find(|side| control & STATE == *side as u64)?,
             remainder: control >> STATE_BITS & ((1 << Self::REMAINDER_BITS) - 1),
             rest: Self::rest(words, slot),
             payload: Self::payload(control),
@@ -128,11 +146,7 @@ pub trait Layout {
 /// The control without its payload.
 #[inline(always)]
 fn wanted(remainder: u64, side: Side) -> u64 {
-    let state = match side {
-        Side::Home => AT_HOME,
-        Side::Partner => AT_PARTNER,
-    };
-    remainder << STATE_BITS | state
+    remainder << STATE_BITS | side as u64
 }
 
 /// Sixteen slots of 32 bits: the address is the line's number and an 18-bit remainder.
@@ -161,18 +175,10 @@ impl Layout for V4Slots {
         u64::from((words[slot / 2 % WORDS_PER_LINE] >> (slot % 2 * 32)) as u32)
     }
 
-    fn rest(_words: &[u64; WORDS_PER_LINE], _slot: usize) -> u64 {
-        0
-    }
-
     fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64) {
         let (word, shift) = (&line.0[slot / 2], slot % 2 * 32);
         let other = word.get() & !(u64::from(u32::MAX) << shift);
         word.set(other | u64::from(control as u32) << shift);
-    }
-
-    fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, _announce: impl FnOnce()) {
-        Self::store_control(line, slot, Self::encode(entry));
     }
 }
 
@@ -195,22 +201,8 @@ impl Layout for V6Slots {
         }
     }
 
-    #[inline(always)]
-    fn matched<V: Lanes>(lanes: V, matching: u32) -> u64 {
-        lanes.word_at(matching)
-    }
-
-    #[inline(always)]
-    fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
-        words[slot % Self::SLOTS]
-    }
-
     fn rest(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
         words[Self::SLOTS + slot]
-    }
-
-    fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64) {
-        line.0[slot].set(control);
     }
 
     fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, announce: impl FnOnce()) {
@@ -237,27 +229,5 @@ impl Layout for FlowSlots {
             matching: lanes.words_equal([mask; 2], [wanted; 2]),
             vacant: lanes.words_equal([u64::MAX; 2], [VACANT; 2]) != 0,
         }
-    }
-
-    #[inline(always)]
-    fn matched<V: Lanes>(lanes: V, matching: u32) -> u64 {
-        lanes.word_at(matching)
-    }
-
-    #[inline(always)]
-    fn control(words: &[u64; WORDS_PER_LINE], slot: usize) -> u64 {
-        words[slot % WORDS_PER_LINE]
-    }
-
-    fn rest(_words: &[u64; WORDS_PER_LINE], _slot: usize) -> u64 {
-        0
-    }
-
-    fn store_control<W: Word>(line: &Line<W>, slot: usize, control: u64) {
-        line.0[slot].set(control);
-    }
-
-    fn store<W: Word>(line: &Line<W>, slot: usize, entry: &Entry, _announce: impl FnOnce()) {
-        Self::store_control(line, slot, Self::encode(entry));
     }
 }

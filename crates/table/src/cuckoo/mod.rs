@@ -7,11 +7,13 @@
 mod bounds;
 mod layout;
 #[cfg(test)]
-pub(crate) mod model;
+mod model;
 #[cfg(test)]
 mod oracle;
 mod protocol;
 
 pub use bounds::{Bounds, FEWEST_LINES, Place};
 pub use layout::{FlowSlots, Layout, V4Slots, V6Slots};
-pub(crate) use protocol::{Cuckoo, Glance, Location, NoRoom, Overflowed};
+#[cfg(test)]
+pub(crate) use model::{ModelWord, Table as ModelTable, key as model_key};
+pub(crate) use protocol::{Cuckoo, Glance, Location, Moves, NoRoom, Overflowed};

@@ -69,11 +69,11 @@ fn equals_a_btree_map<L: Layout>(changes: &[(u32, bool)], payloads: u32) {
         match (cuckoo.locate(&place(*key), |_| true), insert) {
             (Some(location), true) => {
                 cuckoo.set_payload(&location, payload);
-                assert_eq!(oracle.insert(*key, payload), Some(location.payload()));
+                assert_eq!(oracle.insert(*key, payload), Some(location.entry.payload));
             }
             (Some(location), false) => {
                 cuckoo.remove(&mut overflowed, &location);
-                assert_eq!(oracle.remove(key), Some(location.payload()));
+                assert_eq!(oracle.remove(key), Some(location.entry.payload));
             }
             (None, true) => match cuckoo.insert(&mut overflowed, &place(*key), payload) {
                 Ok(()) => assert_eq!(oracle.insert(*key, payload), None),

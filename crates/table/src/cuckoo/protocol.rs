@@ -16,6 +16,7 @@ use super::layout::{Entry, Layout, Side};
 use crate::memory::{Baseline, Lanes, Line, Word};
 use std::hint;
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicU64;
 
 /// The lines of a table with all that a lookup needs.
 pub(crate) struct Cuckoo<'a, L, W> {
@@ -33,19 +34,17 @@ impl<L, W> Clone for Cuckoo<'_, L, W> {
 
 impl<L, W> Copy for Cuckoo<'_, L, W> {}
 
+/// A count of moves, on a line pair of its own: the writer's stores to it disturb no other field.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Moves(pub(crate) AtomicU64);
+
 /// Where an entry was found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location {
     line: u32,
     slot: usize,
-    entry: Entry,
-}
-
-impl Location {
-    /// What the key maps to.
-    pub(crate) fn payload(&self) -> u32 {
-        self.entry.payload
-    }
+    pub(crate) entry: Entry,
 }
 
 /// Neither line of a key has a free slot, nor an entry that could go to its other line.
@@ -83,10 +82,10 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
         &self.lines[line as usize]
     }
 
-    /// The key's other line.
+    /// The number of the key's other line.
     #[inline(always)]
-    pub(crate) fn partner(&self, place: &Place) -> &'a Line<W> {
-        self.line(self.bounds.partner(place.home, place.remainder))
+    pub(crate) fn partner(&self, place: &Place) -> u32 {
+        self.bounds.partner(place.home, place.remainder)
     }
 
     /// The count of moves, for [`Cuckoo::glance`].
@@ -120,22 +119,27 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
             let before = self.moves.get();
             let found = self.look(place, &accept);
             if self.moves.get() == before {
-                return found;
+                return found.map(|(_, found)| found);
             }
             hint::spin_loop();
         }
     }
 
-    fn look<T>(&self, place: &Place, accept: &impl Fn(u32) -> Option<T>) -> Option<T> {
-        let look_in = |line: &Line<W>, side| {
-            let lanes: Baseline = W::read(line);
+    /// Looks once through the key's lines for the entry that `accept` recognises by its payload.
+    fn look<T>(&self, place: &Place, accept: impl Fn(u32) -> Option<T>) -> Option<(Location, T)> {
+        let look_in = |line: u32, side| {
+            let lanes: Baseline = W::read(self.line(line));
             let scan = L::scan(lanes, place, side);
             let words = lanes.words();
             let mut slots = (0..L::SLOTS).filter(|slot| scan.matching >> slot & 1 != 0);
-            let found = slots.find_map(|slot| accept(L::payload(L::control(&words, slot))));
+            let found = slots.find_map(|slot| {
+                let payload = L::payload(L::control(&words, slot));
+                let entry = place.entry(side, payload);
+                Some((Location { line, slot, entry }, accept(payload)?))
+            });
             (found, scan.vacant)
         };
-        match look_in(self.line(place.home), Side::Home) {
+        match look_in(place.home, Side::Home) {
             (None, false) => look_in(self.partner(place), Side::Partner).0,
             (found, _) => found,
         }
@@ -146,22 +150,8 @@ impl<'a, L: Layout, W: Word> Cuckoo<'a, L, W> {
 impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
     /// Where the entry is that `accept` recognises by its payload.
     pub(crate) fn locate(&self, place: &Place, accept: impl Fn(u32) -> bool) -> Option<Location> {
-        let locate_in = |line, side| {
-            let lanes: Baseline = W::read(self.line(line));
-            let scan = L::scan(lanes, place, side);
-            let words = lanes.words();
-            let slots = (0..L::SLOTS).filter(|slot| scan.matching >> slot & 1 != 0);
-            let mut entries = slots.filter_map(|slot| Some((slot, L::entry(&words, slot)?)));
-            let found = entries.find(|(_, entry)| accept(entry.payload));
-            (
-                found.map(|(slot, entry)| Location { line, slot, entry }),
-                scan.vacant,
-            )
-        };
-        match locate_in(place.home, Side::Home) {
-            (None, false) => locate_in(self.bounds.partner(place.home, place.remainder), Side::Partner).0,
-            (found, _) => found,
-        }
+        let (location, ()) = self.look(place, |payload| accept(payload).then_some(()))?;
+        Some(location)
     }
 
     /// Changes what an entry maps to.
@@ -176,27 +166,17 @@ impl<'a, L: Layout + 'a, W: Word> Cuckoo<'a, L, W> {
         place: &Place,
         payload: u32,
     ) -> Result<(), NoRoom> {
-        let entry = |side| Entry {
-            side,
-            remainder: place.remainder,
-            rest: place.rest,
-            payload,
-        };
-        if let Some(slot) = self.free_slot(place.home) {
-            self.store(place.home, slot, &entry(Side::Home));
-            return Ok(());
-        }
-        let partner = self.bounds.partner(place.home, place.remainder);
-        if let Some(slot) = self.free_slot(partner) {
-            self.store(partner, slot, &entry(Side::Partner));
+        let lines = [(place.home, Side::Home), (self.partner(place), Side::Partner)];
+        let free = lines
+            .into_iter()
+            .find_map(|(line, side)| Some((line, side, self.free_slot(line)?)));
+        let mut made = lines
+            .into_iter()
+            .filter_map(|(line, side)| Some((line, side, self.make_room(overflowed, line, None)?)));
+        let (line, side, slot) = free.or_else(|| made.next()).ok_or(NoRoom)?;
+        self.store(line, slot, &place.entry(side, payload));
+        if side == Side::Partner {
             one_more(overflowed, place.home);
-        } else if let Some(slot) = self.make_room(overflowed, place.home, None) {
-            self.store(place.home, slot, &entry(Side::Home));
-        } else if let Some(slot) = self.make_room(overflowed, partner, None) {
-            self.store(partner, slot, &entry(Side::Partner));
-            one_more(overflowed, place.home);
-        } else {
-            return Err(NoRoom);
         }
         Ok(())
     }

@@ -9,7 +9,6 @@ mod writer;
 
 pub use placing::Placing;
 pub use table::ExactTable;
-pub(crate) use table::Moves;
 pub use writer::ExactWriter;
 
 use crate::address::Address;
@@ -41,35 +40,15 @@ impl<A: Address> ExactMap<A> {
         seed: Seed,
         placement: Placement,
     ) -> Result<ExactMap<A>, MemoryError> {
-        Ok(Map::of_writer(ExactWriter::with_capacity(
-            entries, seed, placement,
-        )?))
-    }
-
-    /// Maps an address to a value, and gives the one that it mapped to before.
-    ///
-    /// # Errors
-    /// When the map must grow and there is no memory for it; it is then as it was.
-    pub fn insert(&mut self, address: A, value: Value) -> Result<Option<Value>, MemoryError> {
-        self.change(|writer| writer.insert(address, value))
+        ExactWriter::with_capacity(entries, seed, placement).map(Map::of_writer)
     }
 
     /// Maps many addresses, asking for memory ahead: the way to load a list. Of two entries for one address the later
     /// one counts.
     ///
     /// # Errors
-    /// As [`ExactMap::insert`]; the entries before the one that failed are in the map.
+    /// As [`Map::insert`]; the entries before the one that failed are in the map.
     pub fn insert_all(&mut self, entries: &[(A, Value)]) -> Result<(), MemoryError> {
         self.change(|writer| writer.insert_all(entries))
-    }
-
-    /// Removes an address, and gives what it mapped to.
-    pub fn remove(&mut self, address: A) -> Option<Value> {
-        self.change(|writer| Ok(writer.remove(address))).ok().flatten()
-    }
-
-    /// Every address and its value, in no order that means anything.
-    pub fn iter(&self) -> impl Iterator<Item = (A, Value)> {
-        self.table().iter()
     }
 }

@@ -52,15 +52,12 @@ pub trait Placing: Copy {
     /// How a line is divided into slots.
     type Slots: Layout;
     /// The mix of a table.
-    type Mix: Copy + Send + Sync;
+    type Mix: Copy + Send + Sync + From<Seed>;
     /// Significant bits of the upper part of a mixed address.
     const UPPER_BITS: u32;
     /// Entries a line that a new table is made for. At 8 of 16 slots, 0.4 % of the home lines overflow (Poisson) and an
     /// entry takes 8 bytes; at 2 of 4, 5 % and 32 bytes.
     const ENTRIES_A_LINE: f64;
-
-    /// The mix of this seed.
-    fn mixer(seed: Seed) -> Self::Mix;
 
     /// The upper part, in the highest bits, and the rest.
     fn mix(self, mix: Self::Mix) -> (u64, u64);
@@ -82,10 +79,6 @@ impl Placing for Ipv4Addr {
     const UPPER_BITS: u32 = 32;
     const ENTRIES_A_LINE: f64 = 8.0;
 
-    fn mixer(seed: Seed) -> Mix32 {
-        Mix32::new(seed)
-    }
-
     #[inline(always)]
     fn mix(self, mix: Mix32) -> (u64, u64) {
         (u64::from(mix.mix(self.to_bits())) << 32, 0)
@@ -106,10 +99,6 @@ impl Placing for Ipv6Addr {
     type Mix = Mix128;
     const UPPER_BITS: u32 = 64;
     const ENTRIES_A_LINE: f64 = 2.0;
-
-    fn mixer(seed: Seed) -> Mix128 {
-        Mix128::new(seed)
-    }
 
     #[inline(always)]
     fn mix(self, mix: Mix128) -> (u64, u64) {

@@ -2,43 +2,30 @@
 
 use super::placing::Places;
 use crate::address::Address;
-use crate::batch::{BLOCK, Lookup, Prefetch, Row};
-use crate::cuckoo::{Bounds, Cuckoo, Layout, Place};
-use crate::memory::{
-    GrantedPages, Kernel, Lanes, Line, MemoryError, Placement, Region, prefetch, with_widest_vectors,
-};
+use crate::batch::{BLOCK, Lookup, Prefetch, blocks};
+use crate::cuckoo::{Bounds, Cuckoo, Layout, Moves, Place};
+use crate::memory::{GrantedPages, Kernel, Lanes, Line, Region, prefetch, with_widest_vectors};
 use crate::mix::Seed;
 use crate::value::Value;
 use std::sync::atomic::AtomicU64;
 
 /// The lines of an exact map, shared by its readers. See [`ExactMap`](super::ExactMap).
 pub struct ExactTable<A: Address> {
-    lines: Region<Line>,
-    bounds: Bounds,
+    pub(crate) lines: Region<Line>,
+    pub(crate) bounds: Bounds,
     mix: A::Mix,
-    seed: Seed,
+    pub(crate) seed: Seed,
     moves: Moves,
 }
 
-/// The count of moves, on a line pair of its own: the writer's stores to it disturb no other field.
-#[derive(Default)]
-#[repr(align(128))]
-pub(crate) struct Moves(pub(crate) AtomicU64);
-
 impl<A: Address> ExactTable<A> {
-    /// An empty table.
-    pub(crate) fn new(lines: u32, seed: Seed, placement: Placement) -> Result<ExactTable<A>, MemoryError> {
-        let memory = Region::zeroed(lines as usize, placement)?;
-        Ok(ExactTable::of_lines(memory, seed))
-    }
-
     /// The table in these lines, of which there are fewer than 2^32, written under this seed.
     pub(crate) fn of_lines(lines: Region<Line>, seed: Seed) -> ExactTable<A> {
         let bounds = Bounds::new(lines.len() as u32, A::UPPER_BITS, A::Slots::REMAINDER_BITS);
         ExactTable {
             lines,
             bounds,
-            mix: A::mixer(seed),
+            mix: A::Mix::from(seed),
             seed,
             moves: Moves::default(),
         }
@@ -82,18 +69,6 @@ impl<A: Address> ExactTable<A> {
         Cuckoo::new(&self.lines, &self.moves.0, self.bounds)
     }
 
-    pub(crate) fn lines(&self) -> &Region<Line> {
-        &self.lines
-    }
-
-    pub(crate) fn seed(&self) -> Seed {
-        self.seed
-    }
-
-    pub(crate) fn bounds(&self) -> Bounds {
-        self.bounds
-    }
-
     #[inline(always)]
     pub(crate) fn place(&self, address: A) -> Place {
         address.place(self.mix, self.bounds)
@@ -121,11 +96,11 @@ impl<A: Address> Lookup for ExactTable<A> {
 
     fn lookup_then(&self, keys: &[A], upcoming: &[A], ahead: Prefetch, answers: &mut [Option<Value>]) {
         assert_eq!(keys.len(), answers.len(), "an answer for each key");
-        let row = Row::new(keys, upcoming, ahead);
         with_widest_vectors(Batch {
             table: self,
-            row,
             keys,
+            upcoming,
+            ahead,
             answers,
         });
     }
@@ -134,8 +109,9 @@ impl<A: Address> Lookup for ExactTable<A> {
 /// One call of [`Lookup::lookup_then`].
 struct Batch<'a, A: Address> {
     table: &'a ExactTable<A>,
-    row: Row<'a, A>,
     keys: &'a [A],
+    upcoming: &'a [A],
+    ahead: Prefetch,
     answers: &'a mut [Option<Value>],
 }
 
@@ -148,7 +124,7 @@ impl<A: Address> Kernel for Batch<'_, A> {
         let mut moves = cuckoo.moves();
         let (mut places, mut ahead) = (Places::new(), Places::new());
         let mut before = Uncertain::default();
-        for block in self.row.blocks() {
+        for block in blocks(self.keys, self.upcoming, self.ahead) {
             let [ahead_here, ahead_later] = block.ahead;
             places.set(0, block.keys, mix, bounds);
             ahead.set(0, ahead_here, mix, bounds);
@@ -169,7 +145,7 @@ impl<A: Address> Kernel for Batch<'_, A> {
                 let glance = cuckoo.glance::<V>(&place, &mut moves);
                 *answer = Value::from_successor(glance.successor as u16);
                 if !glance.certain {
-                    prefetch(cuckoo.partner(&place));
+                    prefetch(cuckoo.line(cuckoo.partner(&place)));
                     uncertain.bits |= 1 << index;
                 }
             }

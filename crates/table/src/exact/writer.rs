@@ -2,7 +2,7 @@
 
 use super::ExactTable;
 use crate::address::Address;
-use crate::cuckoo::{FEWEST_LINES, Layout, NoRoom};
+use crate::cuckoo::{FEWEST_LINES, Layout, NoRoom, Place};
 use crate::map::Writer;
 use crate::memory::{MemoryError, Placement, Region, prefetch};
 use crate::mix::Seed;
@@ -11,14 +11,16 @@ use std::sync::Arc;
 
 /// The one writer of a table, and the next table when it outgrows this one.
 pub struct ExactWriter<A: Address> {
-    table: Arc<ExactTable<A>>,
-    overflowed: Region<u8>,
-    len: usize,
-    placement: Placement,
+    pub(crate) table: Arc<ExactTable<A>>,
+    pub(crate) overflowed: Region<u8>,
+    pub(crate) len: usize,
+    pub(crate) placement: Placement,
 }
 
 impl<A: Address> Writer for ExactWriter<A> {
     type Table = ExactTable<A>;
+    type Key = A;
+    type Value = Value;
 
     fn table(&self) -> &Arc<ExactTable<A>> {
         &self.table
@@ -30,6 +32,33 @@ impl<A: Address> Writer for ExactWriter<A> {
 
     fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.overflowed.bytes()
+    }
+
+    fn insert(&mut self, address: A, value: Value) -> Result<Option<Value>, MemoryError> {
+        let cuckoo = self.table.cuckoo();
+        if let Some(location) = cuckoo.locate(&self.table.place(address), |_| true) {
+            cuckoo.set_payload(&location, u32::from(value.get()));
+            return Ok(Some(Value::from_low_bits(location.entry.payload)));
+        }
+        if self.len >= self.limit() {
+            self.grow()?;
+        }
+        while self.add(self.table.place(address), value).is_err() {
+            self.grow()?;
+        }
+        Ok(None)
+    }
+
+    fn remove(&mut self, address: A) -> Option<Value> {
+        let cuckoo = self.table.cuckoo();
+        let location = cuckoo.locate(&self.table.place(address), |_| true)?;
+        cuckoo.remove(&mut self.overflowed, &location);
+        self.len = self.len.saturating_sub(1);
+        Some(Value::from_low_bits(location.entry.payload))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (A, Value)> {
+        self.table.iter()
     }
 }
 
@@ -52,55 +81,14 @@ impl<A: Address> ExactWriter<A> {
         ExactWriter::empty((lines as u32).max(FEWEST_LINES), seed, placement)
     }
 
-    /// The writer of a table that holds entries already.
-    pub(crate) fn of_table(
-        table: ExactTable<A>,
-        overflowed: Region<u8>,
-        len: usize,
-        placement: Placement,
-    ) -> ExactWriter<A> {
-        ExactWriter {
-            table: Arc::new(table),
-            overflowed,
-            len,
-            placement,
-        }
-    }
-
     fn empty(lines: u32, seed: Seed, placement: Placement) -> Result<ExactWriter<A>, MemoryError> {
+        let memory = Region::zeroed(lines as usize, placement)?;
         Ok(ExactWriter {
-            table: Arc::new(ExactTable::new(lines, seed, placement)?),
+            table: Arc::new(ExactTable::of_lines(memory, seed)),
             overflowed: Region::zeroed(lines as usize, placement)?,
             len: 0,
             placement,
         })
-    }
-
-    pub(crate) fn overflowed(&self) -> &Region<u8> {
-        &self.overflowed
-    }
-
-    /// Maps an address to a value; see [`super::ExactMap::insert`].
-    pub(crate) fn insert(&mut self, address: A, value: Value) -> Result<Option<Value>, MemoryError> {
-        let place = self.table.place(address);
-        let cuckoo = self.table.cuckoo();
-        let payload = u32::from(value.get());
-        if let Some(location) = cuckoo.locate(&place, |_| true) {
-            cuckoo.set_payload(&location, payload);
-            return Ok(Some(Value::from_low_bits(location.payload())));
-        }
-        if self.len >= self.limit() {
-            self.grow()?;
-        }
-        loop {
-            let place = self.table.place(address);
-            match self.table.cuckoo().insert(&mut self.overflowed, &place, payload) {
-                Ok(()) => break,
-                Err(NoRoom) => self.grow()?,
-            }
-        }
-        self.len += 1;
-        Ok(None)
     }
 
     /// Maps many addresses; see [`super::ExactMap::insert_all`].
@@ -114,26 +102,27 @@ impl<A: Address> ExactWriter<A> {
         Ok(())
     }
 
-    /// Removes an address, and gives what it mapped to.
-    pub(crate) fn remove(&mut self, address: A) -> Option<Value> {
-        let cuckoo = self.table.cuckoo();
-        let location = cuckoo.locate(&self.table.place(address), |_| true)?;
-        cuckoo.remove(&mut self.overflowed, &location);
-        self.len = self.len.saturating_sub(1);
-        Some(Value::from_low_bits(location.payload()))
+    /// Adds an address that is not there.
+    fn add(&mut self, place: Place, value: Value) -> Result<(), NoRoom> {
+        let payload = u32::from(value.get());
+        self.table
+            .cuckoo()
+            .insert(&mut self.overflowed, &place, payload)?;
+        self.len += 1;
+        Ok(())
     }
 
     /// How many entries the table takes before it grows.
     fn limit(&self) -> usize {
-        (self.table.lines().len() as f64 * A::Slots::SLOTS as f64 * FULLEST) as usize
+        (self.table.lines.len() as f64 * A::Slots::SLOTS as f64 * FULLEST) as usize
     }
 
     /// Goes on with a table of half as many lines again. Where a table that is not full has no room for a key, somebody
     /// knows the seed or it was an unlucky one: then under another seed too.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
-        let mut lines = self.table.bounds().lines();
-        let mut seed = self.table.seed();
+        let mut lines = self.table.bounds.lines();
+        let mut seed = self.table.seed;
         loop {
             lines = lines
                 .checked_add(lines / 2)
@@ -151,22 +140,13 @@ impl<A: Address> ExactWriter<A> {
 
     /// Adds all entries of another table to this one, which has none of them.
     fn take(&mut self, other: &ExactTable<A>) -> Result<(), NoRoom> {
-        let table = &self.table;
-        let mut add = |place, value: Value| {
-            self.len += 1;
-            table
-                .cuckoo()
-                .insert(&mut self.overflowed, &place, u32::from(value.get()))
-        };
-        if other.seed() == table.seed() {
+        if other.seed == self.table.seed {
             // Both tables order the mixed addresses alike, so this reads and writes memory from end to end.
-            other
-                .mixed_entries()
-                .try_for_each(|(upper, rest, value)| add(table.bounds().place(upper, rest), value))
+            let mut entries = other.mixed_entries();
+            entries.try_for_each(|(upper, rest, value)| self.add(self.table.bounds.place(upper, rest), value))
         } else {
-            other
-                .iter()
-                .try_for_each(|(address, value)| add(table.place(address), value))
+            let mut entries = other.iter();
+            entries.try_for_each(|(address, value)| self.add(self.table.place(address), value))
         }
     }
 }

@@ -40,24 +40,6 @@ impl<const WORDS: usize> FlowMap<WORDS> {
         seed: Seed,
         placement: Placement,
     ) -> Result<FlowMap<WORDS>, MemoryError> {
-        Ok(Map::of_writer(FlowWriter::with_capacity(flows, seed, placement)?))
-    }
-
-    /// Maps a flow to a value, and gives the one that it mapped to before.
-    ///
-    /// # Errors
-    /// When the map must grow and there is no memory for it; it is then as it was.
-    pub fn insert(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<Option<u32>, MemoryError> {
-        self.change(|writer| writer.insert(key, value))
-    }
-
-    /// Removes a flow, and gives what it mapped to.
-    pub fn remove(&mut self, key: FlowKey<WORDS>) -> Option<u32> {
-        self.change(|writer| Ok(writer.remove(key))).ok().flatten()
-    }
-
-    /// Every flow and its value, in no order that means anything.
-    pub fn iter(&self) -> impl Iterator<Item = (FlowKey<WORDS>, u32)> {
-        self.table().iter()
+        FlowWriter::with_capacity(flows, seed, placement).map(Map::of_writer)
     }
 }

@@ -3,8 +3,7 @@
 
 use super::FlowKey;
 use super::protocol::Flows;
-use crate::cuckoo::Place;
-use crate::cuckoo::model::{ModelWord, Table, key as place_of};
+use crate::cuckoo::{ModelTable, ModelWord, Place, model_key};
 use crate::memory::Baseline;
 use loom::sync::Arc;
 use loom::thread;
@@ -12,23 +11,26 @@ use loom::thread;
 type ModelFlows<'a> = Flows<'a, ModelWord, 2>;
 
 struct Memory {
-    index: Table,
+    index: ModelTable,
     records: Vec<ModelWord>,
 }
 
 impl Memory {
     fn flows(&self) -> ModelFlows<'_> {
-        Flows::new(self.index.cuckoo(), &self.records)
+        Flows {
+            index: self.index.cuckoo(),
+            records: &self.records,
+        }
     }
 }
 
 fn place(number: usize) -> Place {
-    place_of(0, 1, number)
+    model_key(0, 1, number)
 }
 
 fn remove(flows: &ModelFlows<'_>, overflowed: &mut [u8], number: usize, key: FlowKey<2>) {
     let (location, _) = flows.locate(&place(number), &key).unwrap();
-    flows.index().remove(overflowed, &location);
+    flows.index.remove(overflowed, &location);
 }
 
 /// One flow is there; `write` changes the table while another thread looks up `asked`, as a batch does, at the place of
@@ -43,7 +45,7 @@ fn check(
     model.check(move || {
         let words = (0..2 * ModelFlows::STRIDE).map(|_| ModelWord::new(0)).collect();
         let memory = Arc::new(Memory {
-            index: Table::new(),
+            index: ModelTable::new(),
             records: words,
         });
         let mut overflowed = [0; 2];
@@ -55,7 +57,7 @@ fn check(
             let memory = Arc::clone(&memory);
             thread::spawn(move || {
                 let flows = memory.flows();
-                let before = flows.index().moves();
+                let before = flows.index.moves();
                 let first = flows.look_first::<Baseline>(&place(number), before);
                 let answer = flows.look_again(&place(number), &asked, first, before);
                 assert!(right(answer), "{answer:?}");

@@ -11,8 +11,9 @@ use crate::memory::{Lanes, Word, prefetch};
 
 /// The index and the records of flows.
 pub(crate) struct Flows<'a, W, const WORDS: usize> {
-    index: Cuckoo<'a, FlowSlots, W>,
-    records: &'a [W],
+    pub(crate) index: Cuckoo<'a, FlowSlots, W>,
+    /// Number 0 is not used.
+    pub(crate) records: &'a [W],
 }
 
 /// The first look at a key, which went no further than the index.
@@ -22,18 +23,6 @@ pub(crate) struct First(Option<Glance>);
 impl<'a, W: Word, const WORDS: usize> Flows<'a, W, WORDS> {
     /// Words of a record: the key, the value, and what keeps records from straddling more lines than they must.
     pub(crate) const STRIDE: usize = (WORDS + 1).next_power_of_two();
-
-    /// The flows in these records, of which number 0 is not used.
-    #[inline(always)]
-    pub(crate) fn new(index: Cuckoo<'a, FlowSlots, W>, records: &'a [W]) -> Flows<'a, W, WORDS> {
-        Flows { index, records }
-    }
-
-    /// The index.
-    #[inline(always)]
-    pub(crate) fn index(&self) -> &Cuckoo<'a, FlowSlots, W> {
-        &self.index
-    }
 
     /// What a flow maps to.
     pub(crate) fn get(&self, place: &Place, key: &FlowKey<WORDS>) -> Option<u32> {
@@ -59,21 +48,17 @@ impl<'a, W: Word, const WORDS: usize> Flows<'a, W, WORDS> {
         first: First,
         before: u64,
     ) -> Option<u32> {
-        match first.0 {
-            Some(Glance {
-                certain: true,
-                successor: 0,
-            }) => None,
-            Some(Glance {
-                certain: true,
-                successor,
-            }) => match self.value_if(successor - 1, key) {
-                Some(value) if self.index.moves() == before => Some(value),
-                // Another flow with the same bits of hash, or the record changed hands.
-                _ => self.get(place, key),
-            },
-            _ => self.get(place, key),
+        let glance = first.0.filter(|glance| glance.certain);
+        if let Some(glance) = glance {
+            let number = glance.successor.checked_sub(1)?;
+            if let Some(value) = self.value_if(number, key)
+                && self.index.moves() == before
+            {
+                return Some(value);
+            }
+            // Another flow with the same bits of hash, or the record changed hands.
         }
+        self.get(place, key)
     }
 
     /// The value of a record, if it is this key's.
@@ -99,12 +84,12 @@ impl<W: Word, const WORDS: usize> Flows<'_, W, WORDS> {
         let location = self
             .index
             .locate(place, |number| self.value_if(number, key).is_some())?;
-        Some((location, self.record(location.payload())[WORDS].get() as u32))
+        Some((location, self.record(location.entry.payload)[WORDS].get() as u32))
     }
 
     /// Changes what a flow maps to.
     pub(crate) fn set_value(&self, location: &Location, value: u32) {
-        self.record(location.payload())[WORDS].set(u64::from(value));
+        self.record(location.entry.payload)[WORDS].set(u64::from(value));
     }
 
     /// Adds a flow that is not there, in this record, which no entry names.

@@ -2,9 +2,8 @@
 
 use super::FlowKey;
 use super::protocol::{First, Flows};
-use crate::batch::{BLOCK, Lookup, Prefetch, Row};
-use crate::cuckoo::{Bounds, Cuckoo, FlowSlots, Layout, Place};
-use crate::exact::Moves;
+use crate::batch::{BLOCK, Lookup, Prefetch, blocks};
+use crate::cuckoo::{Bounds, Cuckoo, FlowSlots, Layout, Moves, Place};
 use crate::memory::{
     GrantedPages, Kernel, Lanes, Line, MemoryError, Placement, Region, prefetch, with_widest_vectors,
 };
@@ -15,9 +14,9 @@ use std::sync::atomic::AtomicU64;
 pub struct FlowTable<const WORDS: usize> {
     lines: Region<Line>,
     records: Region<AtomicU64>,
-    bounds: Bounds,
+    pub(crate) bounds: Bounds,
     hash: HashWords,
-    seed: Seed,
+    pub(crate) seed: Seed,
     moves: Moves,
 }
 
@@ -63,31 +62,21 @@ impl<const WORDS: usize> FlowTable<WORDS> {
     /// would be mixed up.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FlowKey<WORDS>, u32)> {
         let flows = self.flows();
-        self.flows()
-            .index()
-            .entries()
-            .map(move |(_, entry)| flows.flow(entry.payload))
+        let entries = flows.index.entries();
+        entries.map(move |(_, entry)| flows.flow(entry.payload))
     }
 
     #[inline(always)]
     pub(crate) fn flows(&self) -> Flows<'_, AtomicU64, WORDS> {
-        Flows::new(
-            Cuckoo::new(&self.lines, &self.moves.0, self.bounds),
-            &self.records,
-        )
-    }
-
-    pub(crate) fn lines(&self) -> u32 {
-        self.bounds.lines()
+        Flows {
+            index: Cuckoo::new(&self.lines, &self.moves.0, self.bounds),
+            records: &self.records,
+        }
     }
 
     /// How many records it has room for.
     pub(crate) fn records(&self) -> u32 {
         (self.records.len() / Self::STRIDE) as u32 - 1
-    }
-
-    pub(crate) fn seed(&self) -> Seed {
-        self.seed
     }
 
     #[inline(always)]
@@ -103,7 +92,7 @@ impl<const WORDS: usize> Lookup for FlowTable<WORDS> {
     #[inline]
     fn prefetch(&self, keys: &[FlowKey<WORDS>]) {
         for key in keys {
-            prefetch(self.flows().index().line(self.place(key).home));
+            prefetch(self.flows().index.line(self.place(key).home));
         }
     }
 
@@ -115,10 +104,11 @@ impl<const WORDS: usize> Lookup for FlowTable<WORDS> {
         answers: &mut [Option<u32>],
     ) {
         assert_eq!(keys.len(), answers.len(), "an answer for each key");
-        let row = Row::new(keys, upcoming, ahead);
         with_widest_vectors(Batch {
             table: self,
-            row,
+            keys,
+            upcoming,
+            ahead,
             answers,
         });
     }
@@ -127,7 +117,9 @@ impl<const WORDS: usize> Lookup for FlowTable<WORDS> {
 /// One call of [`Lookup::lookup_then`].
 struct Batch<'a, const WORDS: usize> {
     table: &'a FlowTable<WORDS>,
-    row: Row<'a, FlowKey<WORDS>>,
+    keys: &'a [FlowKey<WORDS>],
+    upcoming: &'a [FlowKey<WORDS>],
+    ahead: Prefetch,
     answers: &'a mut [Option<u32>],
 }
 
@@ -136,14 +128,14 @@ impl<const WORDS: usize> Kernel for Batch<'_, WORDS> {
     fn run<V: Lanes>(self) {
         let table = self.table;
         let flows = table.flows();
-        for block in self.row.blocks() {
-            let before = flows.index().moves();
+        for block in blocks(self.keys, self.upcoming, self.ahead) {
+            let before = flows.index.moves();
             let mut places = [Place::default(); BLOCK];
             let mut firsts = [First::default(); BLOCK];
             let mut ahead = block.ahead.into_iter().flatten();
             for ((key, place), first) in block.keys.iter().zip(&mut places).zip(&mut firsts) {
                 if let Some(ahead) = ahead.next() {
-                    prefetch(flows.index().line(table.place(ahead).home));
+                    prefetch(flows.index.line(table.place(ahead).home));
                 }
                 *place = table.place(key);
                 *first = flows.look_first::<V>(place, before);

@@ -23,6 +23,8 @@ const FLOWS_A_LINE: u32 = FlowSlots::SLOTS as u32 / 2;
 
 impl<const WORDS: usize> Writer for FlowWriter<WORDS> {
     type Table = FlowTable<WORDS>;
+    type Key = FlowKey<WORDS>;
+    type Value = u32;
 
     fn table(&self) -> &Arc<FlowTable<WORDS>> {
         &self.table
@@ -34,6 +36,30 @@ impl<const WORDS: usize> Writer for FlowWriter<WORDS> {
 
     fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.overflowed.bytes()
+    }
+
+    fn insert(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<Option<u32>, MemoryError> {
+        let flows = self.table.flows();
+        if let Some((location, before)) = flows.locate(&self.table.place(&key), &key) {
+            flows.set_value(&location, value);
+            return Ok(Some(before));
+        }
+        while self.add(key, value).is_err() {
+            self.grow()?;
+        }
+        Ok(None)
+    }
+
+    fn remove(&mut self, key: FlowKey<WORDS>) -> Option<u32> {
+        let flows = self.table.flows();
+        let (location, value) = flows.locate(&self.table.place(&key), &key)?;
+        flows.index.remove(&mut self.overflowed, &location);
+        self.free.push(location.entry.payload);
+        Some(value)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (FlowKey<WORDS>, u32)> {
+        self.table.iter()
     }
 }
 
@@ -61,28 +87,6 @@ impl<const WORDS: usize> FlowWriter<WORDS> {
         })
     }
 
-    /// Maps a flow to a value; see [`super::FlowMap::insert`].
-    pub(crate) fn insert(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<Option<u32>, MemoryError> {
-        let flows = self.table.flows();
-        if let Some((location, before)) = flows.locate(&self.table.place(&key), &key) {
-            flows.set_value(&location, value);
-            return Ok(Some(before));
-        }
-        while self.add(key, value).is_err() {
-            self.grow()?;
-        }
-        Ok(None)
-    }
-
-    /// Removes a flow, and gives what it mapped to.
-    pub(crate) fn remove(&mut self, key: FlowKey<WORDS>) -> Option<u32> {
-        let flows = self.table.flows();
-        let (location, value) = flows.locate(&self.table.place(&key), &key)?;
-        flows.index().remove(&mut self.overflowed, &location);
-        self.free.push(location.payload());
-        Some(value)
-    }
-
     /// Adds a flow that is not there.
     fn add(&mut self, key: FlowKey<WORDS>, value: u32) -> Result<(), NoRoom> {
         let fresh = (self.used < self.table.records()).then_some(self.used + 1);
@@ -99,8 +103,8 @@ impl<const WORDS: usize> FlowWriter<WORDS> {
     /// Goes on with a table half as large again, and under another seed if this one was not full: then somebody knows it.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
-        let mut lines = self.table.lines();
-        let mut seed = self.table.seed();
+        let mut lines = self.table.bounds.lines();
+        let mut seed = self.table.seed;
         loop {
             lines = lines
                 .checked_add(lines / 2)

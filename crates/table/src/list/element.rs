@@ -3,7 +3,7 @@
 use super::{BadReason, utf8};
 use crate::address::{Address, Prefix, PrefixError};
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// A prefix of either family.
@@ -88,28 +88,12 @@ impl Element {
 }
 
 fn range(first: &str, last: &str) -> Result<Element, BadReason> {
-    if let (Ok(first), Ok(last)) = (first.parse::<Ipv4Addr>(), last.parse()) {
-        return if first <= last {
-            Ok(Element::RangeV4(first, last))
-        } else {
-            Err(BadReason::Range)
-        };
+    match (first.parse(), last.parse()) {
+        (Ok(IpAddr::V4(first)), Ok(IpAddr::V4(last))) if first <= last => Ok(Element::RangeV4(first, last)),
+        (Ok(IpAddr::V6(first)), Ok(IpAddr::V6(last))) if first <= last => Ok(Element::RangeV6(first, last)),
+        (Ok(_), Ok(_)) => Err(BadReason::Range),
+        _ => Err(BadReason::NotAnAddress),
     }
-    if let (Ok(first), Ok(last)) = (first.parse::<Ipv6Addr>(), last.parse()) {
-        return if first <= last {
-            Ok(Element::RangeV6(first, last))
-        } else {
-            Err(BadReason::Range)
-        };
-    }
-    let are_addresses = [first, last]
-        .iter()
-        .all(|text| text.parse::<std::net::IpAddr>().is_ok());
-    Err(if are_addresses {
-        BadReason::Range
-    } else {
-        BadReason::NotAnAddress
-    })
 }
 
 /// Splits a range into prefixes: each the largest that begins where the one before ended.

@@ -1,14 +1,9 @@
 //! Dumps of ipset: `create SET TYPE …` and `add SET ELEMENT …`, one command a line.
 
-use super::{BadReason, Collector, IpPrefix, ListError};
-use crate::memory::MemoryError;
-use crate::value::Value;
+use super::{BadReason, Collector, ListError, Take};
 
 /// Gives every element of every wanted set to the collector.
-pub(super) fn read<F>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError>
-where
-    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
-{
+pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let mut sets: Vec<String> = Vec::new();
     let name_of = |set: &[u8]| String::from_utf8_lossy(set).into_owned();
     let value = collector.options.value;

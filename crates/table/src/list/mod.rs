@@ -55,7 +55,7 @@ pub struct ListOptions {
 }
 
 /// What was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListSummary {
     /// The format: never [`ListFormat::Detect`].
     pub format: ListFormat,
@@ -149,10 +149,7 @@ pub fn read_list(
         take,
         summary: ListSummary {
             format,
-            elements: 0,
-            prefixes: 0,
-            skipped: 0,
-            first_skipped: None,
+            ..ListSummary::default()
         },
     };
     match format {
@@ -180,6 +177,11 @@ fn detect(text: &[u8]) -> ListFormat {
     }
 }
 
+/// What gets each prefix and its value.
+trait Take: FnMut(IpPrefix, Value) -> Result<(), MemoryError> {}
+
+impl<F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>> Take for F {}
+
 /// Takes elements and bad lines as a format's reader finds them.
 struct Collector<'a, F> {
     options: &'a ListOptions,
@@ -187,7 +189,7 @@ struct Collector<'a, F> {
     summary: ListSummary,
 }
 
-impl<F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>> Collector<'_, F> {
+impl<F: Take> Collector<'_, F> {
     /// Takes an element and its value.
     #[inline]
     fn element(&mut self, element: Element, value: Value) -> Result<(), ListError> {

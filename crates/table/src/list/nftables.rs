@@ -3,15 +3,11 @@
 //! An element is a key, then options (`timeout 1h`, `counter packets 1 bytes 2`, `comment "…"`), then, in a map, a colon
 //! and a value. A value that is no integer (`drop`) counts as none.
 
-use super::{BadReason, Collector, IpPrefix, ListError, utf8};
-use crate::memory::MemoryError;
+use super::{BadReason, Collector, ListError, Take, utf8};
 use crate::value::{Value, ValueError};
 
 /// Gives every element of every wanted set or map to the collector.
-pub(super) fn read<F>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError>
-where
-    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
-{
+pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let mut tokens = Tokens { rest: text, line: 1 };
     let mut sets: Vec<String> = Vec::new();
     let mut wanted = collector.options.set.is_none();
@@ -31,92 +27,62 @@ where
 }
 
 /// Reads from the brace that opens to the one that closes.
-fn read_elements<F>(
+fn read_elements<F: Take>(
     tokens: &mut Tokens<'_>,
     wanted: bool,
     collector: &mut Collector<'_, F>,
-) -> Result<(), ListError>
-where
-    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
-{
-    let mut element = ElementText::default();
+) -> Result<(), ListError> {
+    let mut words: Vec<(u64, &[u8])> = Vec::new();
     for (line, token) in tokens.by_ref() {
         match token {
-            Token::Mark(b'{') | Token::Text(_) => {}
             Token::Mark(b',' | b'}') => {
-                if wanted && let Some((line, key)) = element.key {
-                    element.give(line, key, collector)?;
+                if wanted {
+                    give(&words, collector)?;
                 }
-                element = ElementText::default();
+                words.clear();
                 if token == Token::Mark(b'}') {
                     return Ok(());
                 }
             }
-            Token::Mark(_) => {}
-            Token::Word(word) => element.take(line, word),
+            Token::Mark(_) | Token::Text => {}
+            Token::Word(word) => words.push((line, word)),
         }
     }
     collector.bad(tokens.line, b"elements = {", BadReason::CutOff)
 }
 
-/// The words of one element that mean something here.
-#[derive(Default)]
-struct ElementText<'a> {
-    key: Option<(u64, &'a [u8])>,
-    joined: bool,
-    colon: bool,
-    value: Option<&'a [u8]>,
-}
-
-impl<'a> ElementText<'a> {
-    fn take(&mut self, line: u64, word: &'a [u8]) {
-        match word {
-            b":" => self.colon = true,
-            b"." => self.joined = true,
-            _ if self.key.is_none() => self.key = Some((line, word)),
-            _ if self.colon => {
-                self.value.get_or_insert(word);
-            }
-            _ => {}
-        }
+/// Gives the element of these words, each with its line, to the collector, if there are any.
+fn give<F: Take>(words: &[(u64, &[u8])], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
+    let Some(&(line, key)) = words.first() else {
+        return Ok(());
+    };
+    if words.iter().any(|(_, word)| *word == b".") {
+        return collector.bad(line, key, BadReason::Concatenation);
     }
-
-    fn give<F>(&self, line: u64, key: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError>
-    where
-        F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
-    {
-        if self.joined {
-            return collector.bad(line, key, BadReason::Concatenation);
-        }
-        if key == b"*" {
-            return collector.bad(line, key, BadReason::Wildcard);
-        }
-        let value = match self.value.filter(|value| value[0].is_ascii_digit()) {
-            None => Ok(collector.options.value),
-            Some(value) => utf8(value).and_then(|value| Ok(integer(value)?)),
-        };
-        collector.text(line, key, value)
+    if key == b"*" {
+        return collector.bad(line, key, BadReason::Wildcard);
     }
+    let mut behind_colon = words.iter().skip_while(|(_, word)| *word != b":").skip(1);
+    let value = match behind_colon.next() {
+        Some((_, value)) if value[0].is_ascii_digit() => utf8(value).and_then(|value| Ok(integer(value)?)),
+        _ => Ok(collector.options.value),
+    };
+    collector.text(line, key, value)
 }
 
 /// A value in decimal, or in hexadecimal as nft writes marks: `0x0000001f`.
 fn integer(text: &str) -> Result<Value, ValueError> {
-    let Some(digits) = text.strip_prefix("0x") else {
-        return text.parse();
-    };
-    let value = u64::from_str_radix(digits, 16).map_err(|_| ValueError::NoInteger {
-        text: text.to_owned(),
-    })?;
-    u16::try_from(value)
-        .map_err(|_| ValueError::TooLarge { value })
-        .and_then(Value::new)
+    match text.strip_prefix("0x") {
+        Some(digits) => Value::of_integer(text, u64::from_str_radix(digits, 16)),
+        None => text.parse(),
+    }
 }
 
 /// A word, a quoted text, or one of the marks that separate them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
     Word(&'a [u8]),
-    Text(&'a [u8]),
+    Text,
     Mark(u8),
 }
 
@@ -150,7 +116,7 @@ impl<'a> Iterator for Tokens<'a> {
                     let (line, text) = (self.line, &after[..end]);
                     self.line += text.iter().filter(|byte| **byte == b'\n').count() as u64;
                     self.rest = after.get(end + 1..).unwrap_or_default();
-                    return Some((line, Token::Text(text)));
+                    return Some((line, Token::Text));
                 }
                 byte if byte.is_ascii_whitespace() => self.rest = after,
                 byte if separates(*byte) => {

@@ -1,15 +1,10 @@
 //! Plain lists: one element a line, then perhaps a value, comments anywhere.
 
 use super::element::ipv4_element;
-use super::{BadReason, Collector, IpPrefix, ListError, utf8};
-use crate::memory::MemoryError;
-use crate::value::Value;
+use super::{BadReason, Collector, ListError, Take, utf8};
 
 /// Gives every line to the collector.
-pub(super) fn read<F>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError>
-where
-    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
-{
+pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let value = collector.options.value;
     let (mut rest, mut number) = (text, 0);
     while !rest.is_empty() {
@@ -39,10 +34,7 @@ fn after_line_end(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn read_line<F>(line: &[u8], number: u64, collector: &mut Collector<'_, F>) -> Result<(), ListError>
-where
-    F: FnMut(IpPrefix, Value) -> Result<(), MemoryError>,
-{
+fn read_line<F: Take>(line: &[u8], number: u64, collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let comment = line.iter().position(|byte| matches!(byte, b'#' | b';'));
     let slashes = line.windows(2).position(|pair| pair == b"//");
     let end = [comment, slashes]

@@ -4,11 +4,6 @@
 
 mod lanes;
 mod line;
-#[cfg(target_os = "linux")]
-#[path = "mapping_linux.rs"]
-mod mapping;
-#[cfg(not(target_os = "linux"))]
-#[path = "mapping_portable.rs"]
 mod mapping;
 mod prefetch;
 mod region;
@@ -30,7 +25,7 @@ pub struct Placement {
     /// Which pages to ask for.
     pub pages: Pages,
     /// The NUMA node to allocate on; `None` leaves it to the kernel (the node of the thread that writes first). The
-    /// kernel prefers the node and falls back to others when it is full. Ignored where there is no `mbind`.
+    /// kernel prefers the node and falls back to others when it is full.
     pub node: Option<u16>,
 }
 
@@ -55,7 +50,7 @@ pub enum GrantedPages {
     Transparent,
     /// Base pages.
     Small,
-    /// Pages of the page cache, mapped from a lanes.
+    /// Pages of the page cache, mapped from a file.
     File,
 }
 

@@ -39,26 +39,22 @@ impl<T: Cell> Region<T> {
             .checked_mul(size_of::<T>())
             .filter(|bytes| *bytes < isize::MAX as usize / 2)
             .ok_or(MemoryError::TooLarge { entries: count })?;
-        let mapping = Mapping::zeroed(bytes.max(1), placement)?;
-        Ok(Region {
-            mapping,
-            count,
-            cells: PhantomData,
-        })
+        Mapping::zeroed(bytes.max(1), placement).map(|mapping| Region::of_mapping(mapping, count))
     }
 
     /// The bytes of a file from `offset` (a multiple of the page size) on: changes stay private to this process.
     /// The file must hold them all.
     pub(crate) fn of_file(file: &File, offset: u64, count: usize) -> Result<Region<T>, MemoryError> {
-        let bytes = count
-            .checked_mul(size_of::<T>())
-            .ok_or(MemoryError::TooLarge { entries: count })?;
-        let mapping = Mapping::of_file(file, offset, bytes.max(1))?;
-        Ok(Region {
+        let mapping = Mapping::of_file(file, offset, (count * size_of::<T>()).max(1))?;
+        Ok(Region::of_mapping(mapping, count))
+    }
+
+    fn of_mapping(mapping: Mapping, count: usize) -> Region<T> {
+        Region {
             mapping,
             count,
             cells: PhantomData,
-        })
+        }
     }
 
     /// A copy of those bytes, in memory of its own.
@@ -71,7 +67,7 @@ impl<T: Cell> Region<T> {
         let region = Region::<T>::zeroed(count, placement)?;
         let bytes = region.bytes();
         // SAFETY: the mapping holds at least these bytes, initialised, and nothing else refers to it yet.
-        let contents = unsafe { slice::from_raw_parts_mut(region.mapping.start().as_ptr(), bytes) };
+        let contents = unsafe { slice::from_raw_parts_mut(region.mapping.start.as_ptr(), bytes) };
         file.seek(SeekFrom::Start(offset))
             .and_then(|_| file.read_exact(contents))
             .map_err(|source| MemoryError::Map { bytes, source })?;
@@ -83,12 +79,12 @@ impl<T: Cell> Region<T> {
         let words = self.bytes().div_ceil(size_of::<u64>());
         // SAFETY: mappings are whole multiples of words, aligned to more than a word, readable to their end, and live as
         // long as this borrow. Loads of cells by others do not disturb loads of words.
-        unsafe { slice::from_raw_parts(self.mapping.start().cast::<AtomicU64>().as_ptr(), words) }
+        unsafe { slice::from_raw_parts(self.mapping.start.cast::<AtomicU64>().as_ptr(), words) }
     }
 
     /// The pages it was given.
     pub(crate) fn pages(&self) -> GrantedPages {
-        self.mapping.pages()
+        self.mapping.pages
     }
 
     /// Bytes of its cells.
@@ -110,14 +106,14 @@ impl<T: Cell> Deref for Region<T> {
     fn deref(&self) -> &[T] {
         // SAFETY: the mapping holds at least `count` cells, is aligned to a page or to 64 bytes, readable and writable
         // for as long as it lives, and was zeroed or filled by the kernel; `Cell` makes any bits valid and sharing sound.
-        unsafe { slice::from_raw_parts(self.mapping.start().cast::<T>().as_ptr(), self.count) }
+        unsafe { slice::from_raw_parts(self.mapping.start.cast::<T>().as_ptr(), self.count) }
     }
 }
 
 impl DerefMut for Region<u8> {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; the exclusive reference to the region is the only way to its bytes.
-        unsafe { slice::from_raw_parts_mut(self.mapping.start().as_ptr(), self.count) }
+        unsafe { slice::from_raw_parts_mut(self.mapping.start.as_ptr(), self.count) }
     }
 }
 
@@ -154,10 +150,6 @@ mod tests {
                 },
             )
         };
-        if !cfg!(target_os = "linux") {
-            eprintln!("skipped: memory policy is Linux's");
-            return;
-        }
         match on(0) {
             Ok(mut region) => region[1 << 19] = 1,
             Err(MemoryError::Node { source, .. }) => eprintln!("skipped: no memory policy here: {source}"),

@@ -13,16 +13,15 @@ mod table;
 mod trie;
 mod writer;
 
-pub(crate) use set::{PrefixSet, StoredPrefixes};
+pub(crate) use set::PrefixSet;
 pub(crate) use table::NODE_BITS;
 pub use table::PrefixTable;
 pub(crate) use trie::{Nodes, cells_of_a_node};
 pub use writer::PrefixWriter;
 
-use crate::address::{Address, Prefix};
+use crate::address::Address;
 use crate::map::Map;
 use crate::memory::{MemoryError, Placement};
-use crate::value::Value;
 
 /// A map from prefixes to values, looked up by longest match.
 ///
@@ -41,24 +40,6 @@ impl<A: Address> PrefixMap<A> {
     /// # Errors
     /// When there is no memory, or no such node.
     pub fn with_capacity(prefixes: usize, placement: Placement) -> Result<PrefixMap<A>, MemoryError> {
-        Ok(Map::of_writer(PrefixWriter::with_capacity(prefixes, placement)?))
-    }
-
-    /// Every prefix and its value, in no order that means anything.
-    pub fn iter(&self) -> impl Iterator<Item = (Prefix<A>, Value)> {
-        self.writer().iter()
-    }
-
-    /// Maps a prefix to a value, and gives the one that it mapped to before.
-    ///
-    /// # Errors
-    /// When the map must grow and there is no memory for it; it is then as it was.
-    pub fn insert(&mut self, prefix: Prefix<A>, value: Value) -> Result<Option<Value>, MemoryError> {
-        self.change(|writer| writer.insert(prefix, value))
-    }
-
-    /// Removes a prefix, and gives what it mapped to. Its addresses map to what the prefix around it says.
-    pub fn remove(&mut self, prefix: Prefix<A>) -> Option<Value> {
-        self.change(|writer| Ok(writer.remove(prefix))).ok().flatten()
+        PrefixWriter::with_capacity(prefixes, placement).map(Map::of_writer)
     }
 }

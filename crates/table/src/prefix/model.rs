@@ -2,10 +2,11 @@
 //! one, its cells are the model checker's.
 
 use super::entry::Entry;
-use super::trie::{Count, Nodes, Path, Trie, TrieCell};
+use super::trie::{Nodes, Path, Trie, TrieCell};
+use crate::cuckoo::ModelWord;
 use crate::value::Value;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
 struct ModelCell(AtomicU32);
@@ -20,25 +21,12 @@ impl TrieCell for ModelCell {
     }
 }
 
-struct ModelCount(AtomicU64);
-
-impl Count for ModelCount {
-    fn read(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn raise(&self) {
-        self.0
-            .store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
-    }
-}
-
-type ModelTrie<'a> = Trie<'a, ModelCell, ModelCount, 1, 1>;
+type ModelTrie<'a> = Trie<'a, ModelCell, ModelWord, 1, 1>;
 
 struct Table {
     root: Vec<ModelCell>,
     nodes: Vec<ModelCell>,
-    reuses: ModelCount,
+    reuses: ModelWord,
 }
 
 /// The prefix of these bits, written as text.
@@ -68,7 +56,7 @@ fn check(
         let table = Arc::new(Table {
             root: cells(2),
             nodes: cells(4),
-            reuses: ModelCount(AtomicU64::new(0)),
+            reuses: ModelWord::new(0),
         });
         let mut nodes = Nodes::default();
         let trie = ModelTrie::new(&table.root, &table.nodes, &table.reuses);

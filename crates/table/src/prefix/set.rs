@@ -8,61 +8,34 @@ use std::sync::atomic::AtomicU64;
 
 /// Prefixes and their values. Those of a snapshot stay as they were stored until the first change.
 pub(crate) struct PrefixSet<A: Address> {
-    stored: StoredPrefixes,
+    /// Prefixes one after the other, three words each: the upper and the lower half of the address's 128 highest bits, and
+    /// the length with the value above it.
+    stored: Option<Region<AtomicU64>>,
     /// Empty while there are stored ones.
     prefixes: HashMap<Prefix<A>, Value>,
     /// How many prefixes there are of each length, except stored ones.
     lengths: Vec<usize>,
 }
 
-/// Prefixes one after the other, three words each: the upper and the lower half of the address's 128 highest bits, and
-/// the length with the value above it.
-#[derive(Default)]
-pub(crate) struct StoredPrefixes {
-    words: Option<Region<AtomicU64>>,
-}
-
 const WORDS_OF_A_PREFIX: usize = 3;
-
-impl StoredPrefixes {
-    /// Those in this region.
-    pub(crate) fn of_region(words: Region<AtomicU64>) -> StoredPrefixes {
-        StoredPrefixes { words: Some(words) }
-    }
-
-    fn len(&self) -> usize {
-        self.words
-            .as_ref()
-            .map_or(0, |words| words.len() / WORDS_OF_A_PREFIX)
-    }
-
-    fn iter<A: Address>(&self) -> impl Iterator<Item = (Prefix<A>, Value)> {
-        let words = self.words.as_deref().unwrap_or_default();
-        words.chunks_exact(WORDS_OF_A_PREFIX).filter_map(|words| {
-            let bits = u128::from(words[0].get()) << 64 | u128::from(words[1].get());
-            let prefix = Prefix::new(A::from_high_bits(bits), words[2].get() as u8).ok()?;
-            Some((prefix, Value::from_low_bits((words[2].get() >> 8) as u32)))
-        })
-    }
-}
 
 impl<A: Address> PrefixSet<A> {
     pub(crate) fn with_capacity(prefixes: usize) -> PrefixSet<A> {
         PrefixSet {
-            stored: StoredPrefixes::default(),
+            stored: None,
             prefixes: HashMap::with_capacity(prefixes),
             lengths: vec![0; usize::from(A::BITS) + 1],
         }
     }
 
-    pub(crate) fn of_stored(stored: StoredPrefixes) -> PrefixSet<A> {
+    /// The prefixes that [`PrefixSet::to_region`] stored.
+    pub(crate) fn of_region(stored: Region<AtomicU64>) -> PrefixSet<A> {
         PrefixSet {
-            stored,
+            stored: Some(stored),
             ..PrefixSet::with_capacity(0)
         }
     }
 
-    /// All prefixes, as [`StoredPrefixes`] has them.
     pub(crate) fn to_region(&self) -> Result<Region<AtomicU64>, MemoryError> {
         let region = Region::<AtomicU64>::zeroed(self.len() * WORDS_OF_A_PREFIX, Placement::default())?;
         for (words, (prefix, value)) in region.chunks_exact(WORDS_OF_A_PREFIX).zip(self.iter()) {
@@ -75,12 +48,13 @@ impl<A: Address> PrefixSet<A> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.stored.len() + self.prefixes.len()
+        let words = self.stored.as_ref().map_or(0, |words| words.len());
+        words / WORDS_OF_A_PREFIX + self.prefixes.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Prefix<A>, Value)> {
         let others = self.prefixes.iter().map(|(prefix, value)| (*prefix, *value));
-        self.stored.iter().chain(others)
+        stored(self.stored.as_deref().unwrap_or_default()).chain(others)
     }
 
     /// The value of this very prefix.
@@ -114,12 +88,19 @@ impl<A: Address> PrefixSet<A> {
     }
 
     fn unpack(&mut self) {
-        if self.stored.words.is_some() {
-            let stored = std::mem::take(&mut self.stored);
-            self.prefixes.reserve(stored.len());
-            for (prefix, value) in stored.iter() {
+        if let Some(words) = self.stored.take() {
+            self.prefixes.reserve(words.len() / WORDS_OF_A_PREFIX);
+            for (prefix, value) in stored(&words) {
                 self.insert(prefix, value);
             }
         }
     }
+}
+
+fn stored<A: Address>(words: &[AtomicU64]) -> impl Iterator<Item = (Prefix<A>, Value)> {
+    words.chunks_exact(WORDS_OF_A_PREFIX).filter_map(|words| {
+        let bits = u128::from(words[0].get()) << 64 | u128::from(words[1].get());
+        let prefix = Prefix::new(A::from_high_bits(bits), words[2].get() as u8).ok()?;
+        Some((prefix, Value::from_low_bits((words[2].get() >> 8) as u32)))
+    })
 }

@@ -2,8 +2,8 @@
 
 use super::trie::{Trie, TrieCell, cells_of_a_node};
 use crate::address::{Address, Prefix};
-use crate::batch::{Lookup, Prefetch, Row};
-use crate::exact::Moves;
+use crate::batch::{Lookup, Prefetch, blocks};
+use crate::cuckoo::Moves;
 use crate::memory::{GrantedPages, MemoryError, Placement, Region, prefetch};
 use crate::value::Value;
 use std::marker::PhantomData;
@@ -18,8 +18,8 @@ pub(crate) type AddressTrie<'a> = Trie<'a, AtomicU32, AtomicU64, ROOT_BITS, NODE
 
 /// The cells of a prefix map, shared by its readers. See [`PrefixMap`](super::PrefixMap).
 pub struct PrefixTable<A: Address> {
-    root: Region<AtomicU32>,
-    nodes: Region<AtomicU32>,
+    pub(crate) root: Region<AtomicU32>,
+    pub(crate) nodes: Region<AtomicU32>,
     reuses: Moves,
     family: PhantomData<A>,
 }
@@ -27,12 +27,18 @@ pub struct PrefixTable<A: Address> {
 impl<A: Address> PrefixTable<A> {
     /// An empty table with room for `nodes` nodes. The kernel provides memory for what is touched.
     pub(crate) fn new(nodes: usize, placement: Placement) -> Result<PrefixTable<A>, MemoryError> {
-        Ok(PrefixTable {
-            root: Region::zeroed(1 << ROOT_BITS, placement)?,
-            nodes: Region::zeroed(nodes * cells_of_a_node(NODE_BITS), placement)?,
+        let root = Region::zeroed(1 << ROOT_BITS, placement)?;
+        let nodes = Region::zeroed(nodes * cells_of_a_node(NODE_BITS), placement)?;
+        Ok(PrefixTable::of_cells(root, nodes))
+    }
+
+    fn of_cells(root: Region<AtomicU32>, nodes: Region<AtomicU32>) -> PrefixTable<A> {
+        PrefixTable {
+            root,
+            nodes,
             reuses: Moves::default(),
             family: PhantomData,
-        })
+        }
     }
 
     /// The table in these regions, if they are one of `nodes` nodes.
@@ -42,12 +48,7 @@ impl<A: Address> PrefixTable<A> {
         nodes: usize,
     ) -> Option<PrefixTable<A>> {
         let fits = root.len() == 1 << ROOT_BITS && cells.len() == nodes * cells_of_a_node(NODE_BITS);
-        let table = PrefixTable {
-            root,
-            nodes: cells,
-            reuses: Moves::default(),
-            family: PhantomData,
-        };
+        let table = PrefixTable::of_cells(root, cells);
         (fits && table.trie().is_sound(u32::from(A::BITS))).then_some(table)
     }
 
@@ -74,14 +75,6 @@ impl<A: Address> PrefixTable<A> {
     #[inline(always)]
     pub(crate) fn trie(&self) -> AddressTrie<'_> {
         Trie::new(&self.root, &self.nodes, &self.reuses.0)
-    }
-
-    pub(crate) fn root(&self) -> &Region<AtomicU32> {
-        &self.root
-    }
-
-    pub(crate) fn nodes(&self) -> &Region<AtomicU32> {
-        &self.nodes
     }
 
     /// Takes the keys of `deeper`, each with the node where it goes on, to their leaves, one level of all at a time.
@@ -131,10 +124,9 @@ impl<A: Address> Lookup for PrefixTable<A> {
 
     fn lookup_then(&self, keys: &[A], upcoming: &[A], ahead: Prefetch, answers: &mut [Option<Value>]) {
         assert_eq!(keys.len(), answers.len(), "an answer for each key");
-        let row = Row::new(keys, upcoming, ahead);
         let trie = self.trie();
         let mut deeper = Vec::new();
-        for block in row.blocks() {
+        for block in blocks(keys, upcoming, ahead) {
             let before = trie.reuses();
             let mut ahead = block.ahead.into_iter().flatten();
             for (index, key) in (block.first..).zip(block.keys) {

@@ -12,7 +12,8 @@
 //!   it reads a link and after it read the node, and begins again if it has risen.
 
 use super::entry::Entry;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::memory::Word;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A cell that one writer stores and any reader loads, with release and acquire ordering. The model checker's is one too.
 pub(crate) trait TrieCell {
@@ -31,23 +32,6 @@ impl TrieCell for AtomicU32 {
     }
 }
 
-/// The count of reuses, likewise.
-pub(crate) trait Count {
-    fn read(&self) -> u64;
-    fn raise(&self);
-}
-
-impl Count for AtomicU64 {
-    #[inline(always)]
-    fn read(&self) -> u64 {
-        self.load(Ordering::Acquire)
-    }
-
-    fn raise(&self) {
-        self.store(self.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-    }
-}
-
 /// Where the cells of a trie are.
 pub(crate) struct Trie<'a, C, N, const ROOT: u32, const NODE: u32> {
     root: &'a [C],
@@ -55,20 +39,12 @@ pub(crate) struct Trie<'a, C, N, const ROOT: u32, const NODE: u32> {
     reuses: &'a N,
 }
 
-impl<C, N, const ROOT: u32, const NODE: u32> Clone for Trie<'_, C, N, ROOT, NODE> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C, N, const ROOT: u32, const NODE: u32> Copy for Trie<'_, C, N, ROOT, NODE> {}
-
 /// Cells of a node.
 pub(crate) const fn cells_of_a_node(bits: u32) -> usize {
     1 << bits
 }
 
-impl<'a, C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'a, C, N, ROOT, NODE> {
+impl<'a, C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'a, C, N, ROOT, NODE> {
     /// The trie in these cells: 2^ROOT of the root, 2^NODE of each node.
     #[inline(always)]
     pub(crate) fn new(root: &'a [C], nodes: &'a [C], reuses: &'a N) -> Self {
@@ -78,7 +54,7 @@ impl<'a, C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'a, C, N,
     /// The count of reuses.
     #[inline(always)]
     pub(crate) fn reuses(&self) -> u64 {
-        self.reuses.read()
+        self.reuses.get()
     }
 
     /// The cell of an address in the root. The address is the highest bits of `bits`.
@@ -92,6 +68,11 @@ impl<'a, C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'a, C, N,
     pub(crate) fn node_cell(&self, node: u32, level: u32, bits: u128) -> &'a C {
         let index = (bits << (ROOT + (level - 1) * NODE) >> (128 - NODE)) as usize;
         &self.nodes[node as usize * cells_of_a_node(NODE) + index]
+    }
+
+    fn cells(&self, node: u32) -> &'a [C] {
+        let first = node as usize * cells_of_a_node(NODE);
+        &self.nodes[first..first + cells_of_a_node(NODE)]
     }
 
     /// What the longest prefix that holds the address maps to, with its length.
@@ -113,9 +94,7 @@ impl<'a, C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'a, C, N,
             }
         }
     }
-}
 
-impl<C: TrieCell, N, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT, NODE> {
     /// Whether every link leads to a node that there is, none to a node that another leads to, and none deeper than an
     /// address of these bits goes: true of every trie that was built here, and to be asked of one that was not.
     pub(crate) fn is_sound(&self, address_bits: u32) -> bool {
@@ -129,8 +108,7 @@ impl<C: TrieCell, N, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT, NODE
                 if std::mem::replace(linked, true) || last_bit + NODE > address_bits {
                     return false;
                 }
-                let first = node as usize * cells_of_a_node(NODE);
-                rows.push((&self.nodes[first..first + cells_of_a_node(NODE)], last_bit + NODE));
+                rows.push((self.cells(node), last_bit + NODE));
             }
         }
         true
@@ -141,7 +119,7 @@ impl<C: TrieCell, N, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT, NODE
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nodes {
     /// For each node that was ever used, how many prefixes go on in it.
-    passing: Vec<u32>,
+    pub(crate) passing: Vec<u32>,
     free: Vec<u32>,
 }
 
@@ -154,11 +132,6 @@ impl Nodes {
             .map(|(node, _)| node)
             .collect();
         Nodes { passing, free }
-    }
-
-    /// For each node that was ever used, how many prefixes go on in it.
-    pub(crate) fn passing(&self) -> &[u32] {
-        &self.passing
     }
 
     /// How many nodes were ever used: those below this number.
@@ -179,7 +152,7 @@ pub(crate) struct Path {
 }
 
 /// What only the writer does.
-impl<C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT, NODE> {
+impl<C: TrieCell, N: Word, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROOT, NODE> {
     /// Makes all addresses of a prefix, save those that longer prefixes know, map to `leaf`, whose length is the path's.
     /// `new` says that the trie does not have the prefix yet.
     pub(crate) fn insert(&self, nodes: &mut Nodes, path: Path, leaf: Entry, new: bool) -> Result<(), NoRoom> {
@@ -213,7 +186,7 @@ impl<C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROO
             *passing = passing.saturating_sub(1);
             if *passing == 0 {
                 // Nothing here is longer than what the parent cell stands for, so all cells are alike.
-                cell.set(self.nodes[node as usize * cells_of_a_node(NODE)].entry());
+                cell.set(self.cells(node)[0].entry());
                 nodes.free.push(node);
             }
         }
@@ -237,7 +210,7 @@ impl<C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROO
                 nodes.passing.len() as u32 - 1
             },
             |node| {
-                self.reuses.raise();
+                self.reuses.set(self.reuses.get().wrapping_add(1));
                 node
             },
         );
@@ -245,11 +218,6 @@ impl<C: TrieCell, N: Count, const ROOT: u32, const NODE: u32> Trie<'_, C, N, ROO
             cell.set(entry);
         }
         node
-    }
-
-    fn cells(&self, node: u32) -> &[C] {
-        let first = node as usize * cells_of_a_node(NODE);
-        &self.nodes[first..first + cells_of_a_node(NODE)]
     }
 
     /// Stores `entry` in the cells of a prefix, and below them, that hold a leaf of which `over` is true.

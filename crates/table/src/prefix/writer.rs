@@ -13,14 +13,16 @@ use std::sync::Arc;
 
 /// The one writer of a table, and the next table when it outgrows this one.
 pub struct PrefixWriter<A: Address> {
-    table: Arc<PrefixTable<A>>,
-    nodes: Nodes,
-    prefixes: PrefixSet<A>,
-    placement: Placement,
+    pub(crate) table: Arc<PrefixTable<A>>,
+    pub(crate) nodes: Nodes,
+    pub(crate) prefixes: PrefixSet<A>,
+    pub(crate) placement: Placement,
 }
 
 impl<A: Address> Writer for PrefixWriter<A> {
     type Table = PrefixTable<A>;
+    type Key = Prefix<A>;
+    type Value = Value;
 
     fn table(&self) -> &Arc<PrefixTable<A>> {
         &self.table
@@ -32,58 +34,10 @@ impl<A: Address> Writer for PrefixWriter<A> {
 
     fn memory_bytes(&self) -> usize {
         let nodes = self.nodes.used() * cells_of_a_node(NODE_BITS) * size_of::<u32>();
-        self.table.root().bytes() + nodes
-    }
-}
-
-/// Nodes of a small table: 64 MiB, of which the kernel provides what is touched.
-const FEWEST_NODES: usize = 1 << 16;
-
-impl<A: Address> PrefixWriter<A> {
-    /// The writer of a new table for about this many prefixes.
-    pub(crate) fn with_capacity(
-        prefixes: usize,
-        placement: Placement,
-    ) -> Result<PrefixWriter<A>, MemoryError> {
-        let nodes = FEWEST_NODES.max(prefixes / 4);
-        let table = PrefixTable::new(nodes, placement)?;
-        Ok(PrefixWriter::of_table(
-            table,
-            Nodes::default(),
-            PrefixSet::with_capacity(prefixes),
-            placement,
-        ))
+        self.table.root.bytes() + nodes
     }
 
-    /// The writer of a table that holds these prefixes already.
-    pub(crate) fn of_table(
-        table: PrefixTable<A>,
-        nodes: Nodes,
-        prefixes: PrefixSet<A>,
-        placement: Placement,
-    ) -> PrefixWriter<A> {
-        PrefixWriter {
-            table: Arc::new(table),
-            nodes,
-            prefixes,
-            placement,
-        }
-    }
-
-    pub(crate) fn prefixes(&self) -> &PrefixSet<A> {
-        &self.prefixes
-    }
-
-    pub(crate) fn nodes(&self) -> &Nodes {
-        &self.nodes
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Prefix<A>, Value)> {
-        self.prefixes.iter()
-    }
-
-    /// Maps a prefix to a value; see [`super::PrefixMap::insert`].
-    pub(crate) fn insert(&mut self, prefix: Prefix<A>, value: Value) -> Result<Option<Value>, MemoryError> {
+    fn insert(&mut self, prefix: Prefix<A>, value: Value) -> Result<Option<Value>, MemoryError> {
         let before = self.prefixes.get(prefix);
         let leaf = Entry::leaf(prefix.length(), value);
         loop {
@@ -97,8 +51,7 @@ impl<A: Address> PrefixWriter<A> {
         Ok(before)
     }
 
-    /// Removes a prefix, and gives what it mapped to.
-    pub(crate) fn remove(&mut self, prefix: Prefix<A>) -> Option<Value> {
+    fn remove(&mut self, prefix: Prefix<A>) -> Option<Value> {
         let value = self.prefixes.remove(prefix)?;
         let around = self.prefixes.cover(prefix);
         let cover = around.map_or(Entry::NONE, |(prefix, value)| Entry::leaf(prefix.length(), value));
@@ -106,17 +59,40 @@ impl<A: Address> PrefixWriter<A> {
         Some(value)
     }
 
+    fn iter(&self) -> impl Iterator<Item = (Prefix<A>, Value)> {
+        self.prefixes.iter()
+    }
+}
+
+/// Nodes of a small table: 64 MiB, of which the kernel provides what is touched.
+const FEWEST_NODES: usize = 1 << 16;
+
+impl<A: Address> PrefixWriter<A> {
+    /// The writer of a new table for about this many prefixes.
+    pub(crate) fn with_capacity(
+        prefixes: usize,
+        placement: Placement,
+    ) -> Result<PrefixWriter<A>, MemoryError> {
+        let nodes = FEWEST_NODES.max(prefixes / 4);
+        Ok(PrefixWriter {
+            table: Arc::new(PrefixTable::new(nodes, placement)?),
+            nodes: Nodes::default(),
+            prefixes: PrefixSet::with_capacity(prefixes),
+            placement,
+        })
+    }
+
     /// Goes on with a copy that has room for twice as many nodes.
     #[cold]
     fn grow(&mut self) -> Result<(), MemoryError> {
-        let nodes = FEWEST_NODES.max(self.table.nodes().len() / cells_of_a_node(NODE_BITS) * 2);
+        let nodes = FEWEST_NODES.max(self.table.nodes.len() / cells_of_a_node(NODE_BITS) * 2);
         if nodes > (u32::MAX >> 1) as usize {
             return Err(MemoryError::TooLarge { entries: self.len() });
         }
         let next = PrefixTable::new(nodes, self.placement)?;
         let used = self.nodes.used() * cells_of_a_node(NODE_BITS);
-        let cells = self.table.root().iter().zip(next.root().iter());
-        let cells = cells.chain(self.table.nodes()[..used].iter().zip(next.nodes().iter()));
+        let cells = self.table.root.iter().zip(next.root.iter());
+        let cells = cells.chain(self.table.nodes[..used].iter().zip(next.nodes.iter()));
         for (old, new) in cells {
             let entry = old.entry();
             if entry != Entry::NONE {

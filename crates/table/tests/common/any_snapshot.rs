@@ -96,14 +96,10 @@ fn answers(mut map: AddressMap) {
     let fours = [0xc000_0201, 0xc633_6401, 0xcb00_7141, 0, u32::MAX].map(Ipv4Addr::from_bits);
     let sixes = [1_u128, 0x2001_0db8 << 96 | 1].map(Ipv6Addr::from_bits);
     let (mut of_fours, mut of_sixes) = ([None; 5], [None; 2]);
-    map.table()
-        .v4()
-        .lookup(&fours, Prefetch::default(), &mut of_fours);
-    map.table()
-        .v6()
-        .lookup(&sixes, Prefetch::default(), &mut of_sixes);
-    assert_eq!(of_fours, fours.map(|address| map.table().v4().get(address)));
-    assert_eq!(of_sixes, sixes.map(|address| map.table().v6().get(address)));
+    map.table().v4.lookup(&fours, Prefetch::default(), &mut of_fours);
+    map.table().v6.lookup(&sixes, Prefetch::default(), &mut of_sixes);
+    assert_eq!(of_fours, fours.map(|address| map.table().v4.get(address)));
+    assert_eq!(of_sixes, sixes.map(|address| map.table().v6.get(address)));
     // A damaged table may list what it does not answer; it must not do anything worse.
     let listed: Vec<_> = map.iter().take(1 << 16).collect();
     for (prefix, value) in listed.into_iter().take(16) {

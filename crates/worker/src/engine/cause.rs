@@ -1,40 +1,68 @@
 //! Why a datagram was not sent, a connection ended or a socket complained; and the counts of one engine.
 
-use std::fmt;
 use std::io;
 
 /// Why an operation failed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
     /// The peer answered that nobody listens there (`ECONNREFUSED`): by ICMP to a connected datagram socket, by a reset to
     /// a connection being opened.
+    #[error("nobody listens on the peer's port")]
     Refused,
     /// No route to the peer, or a router or host said so (`ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`).
+    #[error("no route to the peer")]
     Unreachable,
     /// The datagram is larger than the protocol or the path allows (`EMSGSIZE`).
+    #[error("larger than the protocol or the path allows")]
     TooLarge,
     /// The kernel or the device had no room (`ENOBUFS`, `ENOMEM`).
+    #[error("the kernel or the device had no buffer left")]
     NoBuffer,
     /// A firewall or a missing permission (`EPERM`, `EACCES`).
+    #[error("forbidden by a firewall or a missing permission")]
     Forbidden,
     /// As its owner asked: the end of a socket that was closed.
+    #[error("closed as asked")]
     Asked,
     /// The peer reset the connection (`ECONNRESET`, `EPIPE`, `ECONNABORTED`).
+    #[error("reset by the peer")]
     Reset,
     /// The connection was not opened in time, or the peer no longer acknowledges (`ETIMEDOUT`).
+    #[error("the peer did not answer in time")]
     TimedOut,
     /// No descriptor is left (`EMFILE`, `ENFILE`).
+    #[error("no descriptor left: raise the limit of open files (ulimit -n)")]
     NoDescriptor,
     /// The local address and port are taken (`EADDRINUSE`).
+    #[error("the local address and port are in use")]
     AddressInUse,
     /// No device has the local address, or no port is left for it (`EADDRNOTAVAIL`).
+    #[error("no device has the local address, or it has no port left")]
     NoAddress,
     /// A file was shorter than the length that was queued of it.
+    #[error("a file is shorter than was promised")]
     Truncated,
     /// Any other error number of `errno(3)`.
+    #[error("{}", io::Error::from_raw_os_error(*.0))]
     Other(i32),
 }
+
+/// Every cause but the last, with its name in documents, in the order there.
+const CAUSES: [(Cause, &str); FailureCounts::CAUSES - 1] = [
+    (Cause::Refused, "refused"),
+    (Cause::Unreachable, "unreachable"),
+    (Cause::TooLarge, "too_large"),
+    (Cause::NoBuffer, "no_buffer"),
+    (Cause::Forbidden, "forbidden"),
+    (Cause::Asked, "closed"),
+    (Cause::Reset, "reset"),
+    (Cause::TimedOut, "timed_out"),
+    (Cause::NoDescriptor, "no_descriptor"),
+    (Cause::AddressInUse, "address_in_use"),
+    (Cause::NoAddress, "no_address"),
+    (Cause::Truncated, "truncated"),
+];
 
 impl Cause {
     /// The cause an error number stands for.
@@ -66,109 +94,43 @@ impl Cause {
             Cause::Other(libc::ENOTSOCK | libc::EBADF | libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTCONN)
         )
     }
-}
 
-impl fmt::Display for Cause {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::Refused => formatter.write_str("nobody listens on the peer's port"),
-            Cause::Unreachable => formatter.write_str("no route to the peer"),
-            Cause::TooLarge => formatter.write_str("larger than the protocol or the path allows"),
-            Cause::NoBuffer => formatter.write_str("the kernel or the device had no buffer left"),
-            Cause::Forbidden => formatter.write_str("forbidden by a firewall or a missing permission"),
-            Cause::Asked => formatter.write_str("closed as asked"),
-            Cause::Reset => formatter.write_str("reset by the peer"),
-            Cause::TimedOut => formatter.write_str("the peer did not answer in time"),
-            Cause::NoDescriptor => {
-                formatter.write_str("no descriptor left: raise the limit of open files (ulimit -n)")
-            }
-            Cause::AddressInUse => formatter.write_str("the local address and port are in use"),
-            Cause::NoAddress => {
-                formatter.write_str("no device has the local address, or it has no port left")
-            }
-            Cause::Truncated => formatter.write_str("a file is shorter than was promised"),
-            Cause::Other(errno) => io::Error::from_raw_os_error(*errno).fmt(formatter),
-        }
+    /// Its place in the order of documents.
+    fn place(self) -> usize {
+        let known = CAUSES.iter().position(|(cause, _)| *cause == self);
+        known.unwrap_or(CAUSES.len())
     }
 }
 
 /// Failures by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct FailureCounts {
-    /// [`Cause::Refused`].
-    pub refused: u64,
-    /// [`Cause::Unreachable`].
-    pub unreachable: u64,
-    /// [`Cause::TooLarge`].
-    pub too_large: u64,
-    /// [`Cause::NoBuffer`].
-    pub no_buffer: u64,
-    /// [`Cause::Forbidden`].
-    pub forbidden: u64,
-    /// The socket was already closed by its owner.
-    pub closed: u64,
-    /// [`Cause::Reset`].
-    pub reset: u64,
-    /// [`Cause::TimedOut`].
-    pub timed_out: u64,
-    /// [`Cause::NoDescriptor`].
-    pub no_descriptor: u64,
-    /// [`Cause::AddressInUse`].
-    pub address_in_use: u64,
-    /// [`Cause::NoAddress`].
-    pub no_address: u64,
-    /// [`Cause::Truncated`].
-    pub truncated: u64,
-    /// [`Cause::Other`].
-    pub other: u64,
-}
+pub struct FailureCounts([u64; Self::CAUSES]);
 
 impl FailureCounts {
-    /// How many causes there are.
+    /// How many causes there are; all [`Cause::Other`] are one.
     pub const CAUSES: usize = 13;
 
-    /// The counts with the names that documents use, in the order of the fields.
+    /// The counts with the names that documents use: of [`Cause::Asked`] it is `closed`, as the owner closed the socket.
     #[must_use]
     pub fn by_cause(&self) -> [(&'static str, u64); Self::CAUSES] {
-        [
-            ("refused", self.refused),
-            ("unreachable", self.unreachable),
-            ("too_large", self.too_large),
-            ("no_buffer", self.no_buffer),
-            ("forbidden", self.forbidden),
-            ("closed", self.closed),
-            ("reset", self.reset),
-            ("timed_out", self.timed_out),
-            ("no_descriptor", self.no_descriptor),
-            ("address_in_use", self.address_in_use),
-            ("no_address", self.no_address),
-            ("truncated", self.truncated),
-            ("other", self.other),
-        ]
+        let name = |place: usize| CAUSES.get(place).map_or("other", |(_, name)| name);
+        std::array::from_fn(|place| (name(place), self.0[place]))
+    }
+
+    /// Failures of one cause.
+    #[must_use]
+    pub fn of(&self, cause: Cause) -> u64 {
+        self.0[cause.place()]
     }
 
     /// Failures of all causes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.by_cause().iter().map(|(_, count)| count).sum()
+        self.0.iter().sum()
     }
 
     pub(crate) fn add(&mut self, cause: Cause, count: u64) {
-        *match cause {
-            Cause::Refused => &mut self.refused,
-            Cause::Unreachable => &mut self.unreachable,
-            Cause::TooLarge => &mut self.too_large,
-            Cause::NoBuffer => &mut self.no_buffer,
-            Cause::Forbidden => &mut self.forbidden,
-            Cause::Asked => &mut self.closed,
-            Cause::Reset => &mut self.reset,
-            Cause::TimedOut => &mut self.timed_out,
-            Cause::NoDescriptor => &mut self.no_descriptor,
-            Cause::AddressInUse => &mut self.address_in_use,
-            Cause::NoAddress => &mut self.no_address,
-            Cause::Truncated => &mut self.truncated,
-            Cause::Other(_) => &mut self.other,
-        } += count;
+        self.0[cause.place()] += count;
     }
 }
 

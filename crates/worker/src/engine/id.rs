@@ -12,9 +12,6 @@ impl Id {
     /// Set in the generation of listeners and connections, which are counted apart from datagram sockets.
     pub(crate) const STREAM: u32 = 1 << 31;
 
-    /// The generation of a stream's first tenant.
-    pub(crate) const FIRST_STREAM: u32 = Self::STREAM;
-
     /// Names no socket.
     pub(crate) const NONE: Id = Id {
         slot: u32::MAX,
@@ -32,14 +29,6 @@ impl Id {
     #[must_use]
     pub fn is_stream(self) -> bool {
         self.generation & Self::STREAM != 0
-    }
-
-    pub(crate) fn of_stream(slot: u32, generation: u32) -> Self {
-        Self { slot, generation }
-    }
-
-    pub(crate) fn next_stream(generation: u32) -> u32 {
-        generation.wrapping_add(1) | Self::STREAM
     }
 
     pub(crate) fn to_bits(self) -> u64 {

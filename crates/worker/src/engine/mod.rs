@@ -9,6 +9,7 @@ pub(crate) mod arena;
 mod cause;
 mod choice;
 pub(crate) mod datagrams;
+mod driver;
 mod epoll;
 mod flush;
 mod id;
@@ -18,6 +19,7 @@ mod sends;
 mod settings;
 #[cfg(feature = "simulated")]
 pub mod simulated;
+mod slab;
 mod sockets;
 mod streams;
 mod uring;
@@ -31,14 +33,17 @@ pub use ops::{DatagramOptions, Ops};
 pub use output::{Output, Plain};
 pub use sends::Full;
 pub use settings::EngineSettings;
-pub use sockets::Socket;
-pub use streams::{ConnectOptions, Listener, StreamInformation};
+pub use sockets::{Listener, Socket, Source};
+pub use streams::{ConnectOptions, StreamInformation};
 pub use wake::Waker;
 
 use crate::memory::Buffers;
 use crate::time::Time;
+use driver::Driven;
+use ops::Backend;
 use std::io;
 use std::net::SocketAddr;
+use wake::Wakeable;
 
 /// The I/O of one worker. It stays on the thread that built it, which should be pinned before.
 pub trait Engine {
@@ -129,15 +134,23 @@ pub trait EngineBody<R> {
 pub fn run_engine<R>(kind: EngineKind, settings: &EngineSettings, body: impl EngineBody<R>) -> io::Result<R> {
     settings.check()?;
     Ok(match kind {
-        EngineKind::Epoll => body.run(placed(epoll::EpollEngine::new(settings)?, settings)?),
-        EngineKind::IoUring => body.run(placed(uring::UringEngine::new(settings)?, settings)?),
+        EngineKind::Epoll => {
+            let driver = epoll::Readiness::new(settings)?;
+            body.run(Driven::new(
+                driver,
+                settings,
+                Backend::Readiness,
+                Wakeable::new()?,
+            )?)
+        }
+        EngineKind::IoUring => {
+            let driver = uring::Completions::new(settings)?;
+            body.run(Driven::new(
+                driver,
+                settings,
+                Backend::Completion,
+                Wakeable::new()?,
+            )?)
+        }
     })
-}
-
-/// Has the buffers of a new engine come from where the settings say.
-fn placed<E: Engine>(engine: E, settings: &EngineSettings) -> io::Result<E> {
-    if let Some(policy) = settings.memory {
-        engine.buffers().place(policy)?;
-    }
-    Ok(engine)
 }

@@ -8,12 +8,13 @@ use super::datagrams::Message;
 use super::id::Id;
 use super::sends::{Full, Sends};
 use super::settings::EngineSettings;
-use super::sockets::{Socket, Sockets};
-use super::streams::Streams;
+use super::slab::Slab;
+use super::sockets::{Entry, Socket};
+use super::streams::{Outgoing, Stream};
 use super::{Event, Handler};
-use crate::system::option;
+use crate::system::{option, stream};
 use crate::time::Time;
-use std::collections::VecDeque;
+use crate::timers::Wheel;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -21,15 +22,16 @@ use std::time::Duration;
 /// The queue of an engine's operations, the sockets it serves and the counts of what it did.
 #[derive(Debug)]
 pub struct Ops {
-    pub(crate) sockets: Sockets,
+    pub(crate) sockets: Slab<Entry>,
     pub(crate) sends: Sends,
-    /// Slots with something to send.
-    pub(crate) waiting: VecDeque<u32>,
-    /// Slots whose wishes changed.
-    pub(crate) changes: Vec<u32>,
+    pub(crate) streams: Slab<Stream>,
+    pub(crate) outgoing: Outgoing,
+    /// When attempts to connect end, and when listeners without a descriptor try again.
+    pub(crate) deadlines: Wheel<Id>,
+    /// The most bytes that a connection may hold copies of.
+    pub(crate) queue_limit: usize,
     notices: Vec<(Id, Notice)>,
     pub(crate) counters: EngineCounters,
-    pub(crate) streams: Streams,
     pub(crate) backend: Backend,
     /// How long the next wait lets what arrives gather.
     pub(crate) gathering: Duration,
@@ -38,7 +40,6 @@ pub struct Ops {
 
 /// How one socket is registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct DatagramOptions {
     /// Whether to receive from the start; true by default. Otherwise the kernel keeps what arrives until its buffer is
     /// full, and [`Ops::receive`] begins.
@@ -48,14 +49,6 @@ pub struct DatagramOptions {
 impl Default for DatagramOptions {
     fn default() -> Self {
         Self { receive: true }
-    }
-}
-
-impl DatagramOptions {
-    /// Registers without receiving.
-    #[must_use]
-    pub fn without_receiving() -> Self {
-        Self { receive: false }
     }
 }
 
@@ -70,11 +63,12 @@ pub(crate) enum Backend {
     Simulated,
 }
 
-/// Something to tell the handler at the next occasion.
+/// What the handler is notified of at the next occasion.
 #[derive(Clone, Copy, Debug)]
-enum Notice {
+pub(crate) enum Notice {
+    Drained,
     Failed(Cause),
-    Closed,
+    Closed(Cause),
     /// It could not be registered and is closed.
     Abandoned(Cause),
 }
@@ -82,13 +76,14 @@ enum Notice {
 impl Ops {
     pub(crate) fn new(settings: &EngineSettings, backend: Backend) -> io::Result<Self> {
         Ok(Self {
-            sockets: Sockets::default(),
+            sockets: Slab::default(),
             sends: Sends::new(settings.arena_bytes, settings.coalesce)?,
-            waiting: VecDeque::new(),
-            changes: Vec::new(),
+            streams: Slab::default(),
+            outgoing: Outgoing::new(settings.arena_bytes)?,
+            deadlines: Wheel::new(Time::default()),
+            queue_limit: settings.stream_queue_bytes,
             notices: Vec::new(),
             counters: EngineCounters::default(),
-            streams: Streams::new(settings.arena_bytes, settings.stream_queue_bytes)?,
             backend,
             gathering: Duration::ZERO,
             merge_received: settings.gro,
@@ -112,8 +107,8 @@ impl Ops {
             #[cfg(feature = "simulated")]
             Socket::Simulated(_) => {}
         }
-        let id = self.sockets.insert(socket, options.receive);
-        self.note_change(id.slot() as u32);
+        let id = self.sockets.insert(Entry::new(socket), options.receive);
+        self.sockets.note_change(id.slot() as u32);
         Ok(id)
     }
 
@@ -134,47 +129,37 @@ impl Ops {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
         let Some(entry) = self.sockets.open_mut(id) else {
-            self.counters.send_failed.closed += 1;
+            self.counters.send_failed.add(Cause::Asked, 1);
             return Ok(());
         };
         let Ok(length) = u16::try_from(length) else {
-            self.counters.send_failed.too_large += 1;
-            self.notices.push((id, Notice::Failed(Cause::TooLarge)));
+            self.counters.send_failed.add(Cause::TooLarge, 1);
+            self.notify(id, Notice::Failed(Cause::TooLarge));
             return Ok(());
         };
         let limit = entry.segment_limit;
         let queued = self.sends.push(&mut entry.queue, limit, peer, length, fill);
-        if queued.is_err() {
-            self.counters.full += 1;
-        } else if !entry.waiting {
-            entry.waiting = true;
-            self.waiting.push_back(id.slot() as u32);
+        match queued {
+            Ok(()) => self.sockets.note_waiting(id.slot() as u32),
+            Err(Full) => self.counters.full += 1,
         }
         queued
     }
 
     /// Turns receiving on or off. What the engine had taken from the socket already is lent still.
     pub fn receive(&mut self, id: Id, on: bool) {
-        if id.is_stream() {
-            return self.receive_stream(id, on);
-        }
-        if let Some(entry) = self.sockets.open_mut(id)
-            && entry.receiving != on
-        {
-            entry.receiving = on;
-            self.note_change(id.slot() as u32);
+        match id.is_stream() {
+            true => self.streams.receive(id, on),
+            false => self.sockets.receive(id, on),
         }
     }
 
     /// Closes a socket. What is queued on it is sent first, nothing more is lent, and the last event of the `Id` is
     /// [`Event::Closed`]. A connection that the peer still sends on is reset by that: [`Ops::shutdown`] ends it gently.
     pub fn close(&mut self, id: Id) {
-        if id.is_stream() {
-            return self.close_stream(id);
-        }
-        if let Some(entry) = self.sockets.open_mut(id) {
-            entry.closing = true;
-            self.note_change(id.slot() as u32);
+        match id.is_stream() {
+            true => self.streams.close(id),
+            false => self.sockets.close(id),
         }
     }
 
@@ -192,20 +177,28 @@ impl Ops {
         self.counters
     }
 
-    /// The local address of a socket that is open.
+    /// The local address of a socket that is open: of a connection, once it is being opened.
     #[must_use]
     pub fn local_address(&self, id: Id) -> Option<SocketAddr> {
-        if id.is_stream() {
-            return self.stream_address(id);
-        }
-        if !self.sockets.is_open(id) {
-            return None;
-        }
-        match self.sockets.at(id.slot() as u32).socket.as_ref()? {
-            Socket::Kernel(socket) => socket.local_addr().ok(),
-            #[cfg(feature = "simulated")]
-            Socket::Simulated(socket) => Some(socket.local_address()),
-        }
+        let descriptor = match id.is_stream() {
+            true => {
+                let stream = self.streams.open(id)?;
+                #[cfg(feature = "simulated")]
+                if let Some(socket) = stream.simulated() {
+                    return Some(socket.local_address());
+                }
+                stream.descriptor()
+            }
+            false => {
+                let entry = self.sockets.open(id)?;
+                #[cfg(feature = "simulated")]
+                if let Some(Socket::Simulated(socket)) = &entry.socket {
+                    return Some(socket.local_address());
+                }
+                entry.descriptor()
+            }
+        };
+        stream::local_address(descriptor?)
     }
 
     /// Makes a socket merge what it receives or not, as the engine expects.
@@ -217,22 +210,9 @@ impl Ops {
         }
     }
 
-    /// Has the engine look at a socket's wishes again.
-    pub(crate) fn note_change(&mut self, slot: u32) {
-        let entry = self.sockets.at_mut(slot);
-        if !entry.changed {
-            entry.changed = true;
-            self.changes.push(slot);
-        }
-    }
-
-    /// Puts a socket back among those with something to send, if it has.
-    pub(crate) fn note_waiting(&mut self, slot: u32) {
-        let entry = self.sockets.at_mut(slot);
-        if !entry.waiting && entry.queue.runs > 0 {
-            entry.waiting = true;
-            self.waiting.push_back(slot);
-        }
+    /// Has the handler notified at the next occasion.
+    pub(crate) fn notify(&mut self, id: Id, notice: Notice) {
+        self.notices.push((id, notice));
     }
 
     /// The kernel took the first run of a socket's queue.
@@ -263,7 +243,7 @@ impl Ops {
         }
         if let Some(run) = self.sends.pop(&mut entry.queue) {
             self.counters.send_failed.add(cause, u64::from(run.datagrams));
-            self.notices.push((self.sockets.id(slot), Notice::Failed(cause)));
+            self.notify(self.sockets.id(slot), Notice::Failed(cause));
         }
         self.closing_may_end(slot);
     }
@@ -271,27 +251,28 @@ impl Ops {
     /// A socket reported an error that belongs to no datagram at hand.
     pub(crate) fn complain(&mut self, slot: u32, cause: Cause) {
         self.counters.errors.add(cause, 1);
-        self.notices.push((self.sockets.id(slot), Notice::Failed(cause)));
+        self.notify(self.sockets.id(slot), Notice::Failed(cause));
     }
 
-    /// The kernel is done with a closing socket: frees the slot.
+    /// The kernel is done with a closing socket.
     pub(crate) fn closed(&mut self, slot: u32) {
-        self.free(slot, Notice::Closed);
-    }
-
-    fn free(&mut self, slot: u32, notice: Notice) {
-        let id = self.sockets.id(slot);
-        while let Some(run) = self.sends.pop(&mut self.sockets.at_mut(slot).queue) {
-            self.counters.send_failed.closed += u64::from(run.datagrams);
-        }
-        self.sockets.remove(slot);
-        self.notices.push((id, notice));
+        self.retire_socket(slot, Notice::Closed(Cause::Asked));
     }
 
     /// The kernel would not have a socket: closes it.
     pub(crate) fn abandoned(&mut self, slot: u32, cause: Cause) {
         self.counters.errors.add(cause, 1);
-        self.free(slot, Notice::Abandoned(cause));
+        self.retire_socket(slot, Notice::Abandoned(cause));
+    }
+
+    fn retire_socket(&mut self, slot: u32, notice: Notice) {
+        self.notify(self.sockets.id(slot), notice);
+        let entry = self.sockets.retire(slot);
+        entry.socket = None;
+        while let Some(run) = self.sends.pop(&mut entry.queue) {
+            let dropped = u64::from(run.datagrams);
+            self.counters.send_failed.add(Cause::Asked, dropped);
+        }
     }
 
     /// Counts messages about to be lent; returns the datagrams in them.
@@ -303,41 +284,43 @@ impl Ops {
         received
     }
 
-    /// Tells the handler what came up since the last time; what comes up meanwhile waits for the next.
-    pub(crate) fn deliver_notices(&mut self, clock: impl FnOnce() -> Time, on: &mut impl Handler) {
-        if self.notices.is_empty() && self.streams.notices.is_empty() {
-            return;
-        }
-        let now = clock();
-        self.deliver_stream_notices(now, on);
+    /// Notifies the handler of what came up since the last time; what comes up meanwhile waits for the next. A slot is free
+    /// once its owner knows of its end, so that who keeps something by slot never hears of the next tenant before.
+    pub(crate) fn deliver_notices(&mut self, now: Time, on: &mut impl Handler) {
         for (id, notice) in std::mem::take(&mut self.notices) {
+            let is_open = self.streams.is_open(id) || self.sockets.is_open(id);
             match notice {
-                Notice::Closed => on.event(self, now, id, Event::Closed(Cause::Asked)),
-                Notice::Abandoned(cause) => {
-                    on.event(self, now, id, Event::Failed(cause));
+                Notice::Failed(cause) if is_open => on.event(self, now, id, Event::Failed(cause)),
+                Notice::Drained if is_open => on.event(self, now, id, Event::Drained),
+                Notice::Failed(_) | Notice::Drained => {}
+                Notice::Closed(cause) | Notice::Abandoned(cause) => {
+                    if matches!(notice, Notice::Abandoned(_)) {
+                        on.event(self, now, id, Event::Failed(cause));
+                    }
                     on.event(self, now, id, Event::Closed(cause));
+                    match id.is_stream() {
+                        true => self.streams.free(id.slot() as u32),
+                        false => self.sockets.free(id.slot() as u32),
+                    }
                 }
-                Notice::Failed(cause) if self.sockets.is_open(id) => {
-                    on.event(self, now, id, Event::Failed(cause));
-                }
-                Notice::Failed(_) => {}
             }
         }
+    }
+
+    pub(crate) fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
     }
 
     /// Whether something waits for [`Ops::deliver_notices`] or for the engine's next pass: no time to sleep. Sends still
     /// waiting after a pass wait for the kernel.
     pub(crate) fn has_work(&self) -> bool {
-        !self.notices.is_empty()
-            || !self.changes.is_empty()
-            || !self.streams.notices.is_empty()
-            || !self.streams.changes.is_empty()
+        self.has_notices() || self.sockets.has_changes() || self.streams.has_changes()
     }
 
     fn closing_may_end(&mut self, slot: u32) {
         let entry = self.sockets.at(slot);
         if entry.closing && entry.queue.runs == 0 {
-            self.note_change(slot);
+            self.sockets.note_change(slot);
         }
     }
 }

@@ -70,24 +70,26 @@ impl EngineSettings {
     }
 
     pub(crate) fn check(&self) -> io::Result<()> {
-        let wrong = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        if !(1..=LARGEST_BATCH).contains(&self.datagram_batch) {
-            return wrong(format!(
-                "datagram_batch is {}: give 1 to {LARGEST_BATCH}",
-                self.datagram_batch
-            ));
-        }
-        if !(1..=65_535).contains(&self.receive_buffer_bytes) {
-            return wrong(format!(
-                "receive_buffer_bytes is {}: give 1 to 65535 (the largest payload is {LARGEST_PAYLOAD})",
-                self.receive_buffer_bytes
-            ));
-        }
-        if !(1..=LARGEST_STREAM_BUFFER).contains(&self.stream_buffer_bytes) {
-            return wrong(format!(
-                "stream_buffer_bytes is {}: give 1 to {LARGEST_STREAM_BUFFER}",
-                self.stream_buffer_bytes
-            ));
+        let payload = format!(" (the largest payload is {LARGEST_PAYLOAD})");
+        for (name, value, most, more) in [
+            ("datagram_batch", self.datagram_batch, LARGEST_BATCH, ""),
+            (
+                "receive_buffer_bytes",
+                self.receive_buffer_bytes,
+                65_535,
+                &payload,
+            ),
+            (
+                "stream_buffer_bytes",
+                self.stream_buffer_bytes,
+                LARGEST_STREAM_BUFFER,
+                "",
+            ),
+        ] {
+            if !(1..=most).contains(&value) {
+                let text = format!("{name} is {value}: give 1 to {most}{more}");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+            }
         }
         Ok(())
     }

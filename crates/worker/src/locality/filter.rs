@@ -1,6 +1,7 @@
 //! The programs that choose what an observer is shown: settings in, classic BPF out. Offset 0 is the IP header.
 
 use super::{Direction, ObserverSettings};
+use crate::watch::{OUTGOING, code, load, only};
 use socket2::SockFilter;
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,30 +19,6 @@ const LAST_QUEUE: usize = 1023;
 /// The most that a program passes on.
 pub(super) const LONGEST_SNAP_BYTES: usize = SENT_IPV6_BYTES + LAST_QUEUE + 1;
 
-/// `linux/if_packet.h`: the type of a frame on its way out.
-const PACKET_OUTGOING: u32 = 4;
-
-/// Codes of classic BPF (`linux/filter.h`): the class, size and mode of each instruction that the filter uses.
-mod code {
-    pub(super) const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    pub(super) const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
-    pub(super) const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
-    pub(super) const LOAD_HALF_PAST_X: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
-    pub(super) const LOAD_HEADER_LENGTH_TO_X: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
-    pub(super) const LOAD_CONSTANT_TO_X: u16 = (libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM) as u16;
-    pub(super) const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    pub(super) const JUMP_IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
-    pub(super) const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
-    pub(super) const ADD: u16 = (libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K) as u16;
-    pub(super) const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    pub(super) const RETURN_A: u16 = (libc::BPF_RET | libc::BPF_A) as u16;
-}
-
-/// The program that passes nothing.
-pub(super) fn nothing() -> [SockFilter; 1] {
-    [SockFilter::new(code::RETURN, 0, 0, 0)]
-}
-
 /// The program for one socket of an observer.
 pub(super) fn filter(settings: &ObserverSettings) -> Vec<SockFilter> {
     let port = u32::from(settings.address.port());
@@ -55,10 +32,10 @@ pub(super) fn filter(settings: &ObserverSettings) -> Vec<SockFilter> {
                 SocketAddr::V4(_) => (libc::ETH_P_IP, SENT_IPV4_BYTES),
                 SocketAddr::V6(_) => (libc::ETH_P_IPV6, SENT_IPV6_BYTES),
             };
-            let mut program = Vec::from(only(libc::SKF_AD_PKTTYPE, PACKET_OUTGOING));
-            program.extend(only(libc::SKF_AD_PROTOCOL, protocol as u32));
+            let mut program = Vec::from(only(libc::SKF_AD_PKTTYPE, OUTGOING, true));
+            program.extend(only(libc::SKF_AD_PROTOCOL, protocol as u32, true));
             let and_queue = [
-                SockFilter::new(code::LOAD_WORD, 0, 0, ancillary(libc::SKF_AD_QUEUE)),
+                load(libc::SKF_AD_QUEUE),
                 SockFilter::new(code::ADD, 0, 0, headers as u32),
                 SockFilter::new(code::RETURN_A, 0, 0, 0),
             ];
@@ -81,20 +58,6 @@ pub(super) fn queue(header: &[u8]) -> Option<u16> {
 
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
-}
-
-/// Where the kernel keeps what it knows about a frame besides its bytes.
-fn ancillary(what: i32) -> u32 {
-    (libc::SKF_AD_OFF + what) as u32
-}
-
-/// Passes nothing but frames of which the kernel knows this.
-fn only(what: i32, value: u32) -> [SockFilter; 3] {
-    [
-        SockFilter::new(code::LOAD_WORD, 0, 0, ancillary(what)),
-        SockFilter::new(code::JUMP_IF_EQUAL, 1, 0, value),
-        SockFilter::new(code::RETURN, 0, 0, 0),
-    ]
 }
 
 /// Passes UDP datagrams, whole ones, one in so many, that have `port` at `port_offset` of their UDP header; `end` says how
@@ -125,7 +88,7 @@ fn datagrams<const N: usize>(
     program.extend([
         instruction(code::LOAD_HALF_PAST_X, 0, 0, port_offset),
         instruction(code::JUMP_IF_EQUAL, 0, 3, port),
-        instruction(code::LOAD_WORD, 0, 0, ancillary(libc::SKF_AD_RANDOM)),
+        load(libc::SKF_AD_RANDOM),
         instruction(code::MODULO, 0, 0, settings.one_in),
         instruction(code::JUMP_IF_EQUAL, 1, 0, 0),
         instruction(code::RETURN, 0, 0, 0),

@@ -7,11 +7,11 @@
 mod filter;
 
 use crate::system::option;
+use crate::watch::{WatchError, attach, check, index_of, open, read};
 use filter::filter;
-use nix::net::if_::if_nametoindex;
 use nix::unistd::{SysconfVar, sysconf};
-use socket2::{Domain, Socket, Type};
-use std::io::{self, Read};
+use socket2::{Socket, Type};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Receive buffer of each socket, in bytes: some thousand headers between two looks. More is a matter of luck; what does
@@ -58,32 +58,6 @@ pub struct Sighting {
     pub queue: Option<u16>,
 }
 
-/// Why nothing can be observed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ObserverError {
-    /// Packet sockets need a capability.
-    #[error("observing received frames needs CAP_NET_RAW: run as root or in a user namespace")]
-    NotPermitted,
-    /// No such device.
-    #[error("there is no device {device}: ip link lists those of this network namespace")]
-    NoDevice {
-        /// The name given.
-        device: String,
-    },
-    /// One in none.
-    #[error("one_in is 0: give 1 to observe all datagrams, or more for a sample")]
-    NoSample,
-    /// Any other refusal of the kernel.
-    #[error("cannot {what}: {source}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel said.
-        source: io::Error,
-    },
-}
-
 /// Observes where datagrams are received, or sent. It watches one side of one device only, costs the observed path a short
 /// filter for each frame of the address family, and works on any device, loopback included.
 ///
@@ -100,15 +74,12 @@ impl Observer {
     /// Begins to observe.
     ///
     /// # Errors
-    /// See [`ObserverError`].
-    pub fn new(settings: &ObserverSettings) -> Result<Self, ObserverError> {
+    /// See [`WatchError`].
+    pub fn new(settings: &ObserverSettings) -> Result<Self, WatchError> {
         if settings.one_in == 0 {
-            return Err(ObserverError::NoSample);
+            return Err(WatchError::NoSample);
         }
-        let name = settings.device.as_str();
-        let device = if_nametoindex(name).map_err(|_| ObserverError::NoDevice {
-            device: name.to_owned(),
-        })?;
+        let device = index_of(&settings.device)?;
         // Bound to one protocol, unlike to all, a socket sees what is received and not what is sent.
         let protocol = match (settings.direction, settings.address) {
             (Direction::Sent, _) => libc::ETH_P_ALL,
@@ -118,11 +89,7 @@ impl Observer {
         let mut sockets = Vec::new();
         let mut fanout = (PACKET_FANOUT_CPU | PACKET_FANOUT_FLAG_UNIQUEID) << 16;
         for _ in 0..cpus()? {
-            let socket = silent_socket()?;
-            check(
-                "bind to the device",
-                option::bind_packet(&socket, protocol as u16, device),
-            )?;
+            let socket = open(device, protocol, Type::DGRAM, BUFFER_BYTES)?;
             let joined = option::set(&socket, libc::SOL_PACKET, PACKET_FANOUT, fanout);
             check("distribute frames by CPU", joined)?;
             if sockets.is_empty() {
@@ -131,10 +98,10 @@ impl Observer {
             }
             sockets.push(socket);
         }
-        // Only now is each frame at the socket of its CPU.
+        // Only now is each frame at the socket of its CPU: before its group was complete, a socket had those of every CPU.
         let filter = filter(settings);
         for socket in &sockets {
-            check("attach the filter", socket.attach_filter(&filter))?;
+            attach(socket, &filter)?;
         }
         Ok(Self {
             sockets,
@@ -150,14 +117,10 @@ impl Observer {
     pub fn drain(&mut self, most: usize, mut each: impl FnMut(Sighting)) -> io::Result<usize> {
         let mut taken = 0;
         let mut header = [0; filter::LONGEST_SNAP_BYTES];
-        for (cpu, mut socket) in self.sockets.iter().enumerate() {
-            while taken < most {
-                let length = match socket.read(&mut header) {
-                    Ok(length) => length,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(error) => return Err(error),
-                };
+        for (cpu, socket) in self.sockets.iter().enumerate() {
+            while taken < most
+                && let Some(length) = read(socket, &mut header)?
+            {
                 if let Some(sighting) = self.sighting(cpu as u32, &header[..length]) {
                     taken += 1;
                     each(sighting);
@@ -186,38 +149,12 @@ impl Observer {
 
 /// CPUs of the machine, those offline included: the group gives a frame to the member of its CPU's number modulo the
 /// members.
-fn cpus() -> Result<u32, ObserverError> {
+fn cpus() -> Result<u32, WatchError> {
     let configured = sysconf(SysconfVar::_NPROCESSORS_CONF).map_err(io::Error::from);
     let configured = check("count the CPUs", configured)?;
     Ok(configured
         .and_then(|count| u32::try_from(count).ok())
         .unwrap_or(1))
-}
-
-/// A packet socket that passes on nothing yet: without a filter it would take frames of every CPU until its group is
-/// complete.
-fn silent_socket() -> Result<Socket, ObserverError> {
-    let socket = Socket::new(Domain::PACKET, Type::DGRAM, None).map_err(|source| {
-        if source.raw_os_error() == Some(libc::EPERM) {
-            ObserverError::NotPermitted
-        } else {
-            ObserverError::System {
-                what: "open a packet socket",
-                source,
-            }
-        }
-    })?;
-    check("not block", socket.set_nonblocking(true))?;
-    check(
-        "set the receive buffer",
-        socket.set_recv_buffer_size(BUFFER_BYTES),
-    )?;
-    check("attach a filter", socket.attach_filter(&filter::nothing()))?;
-    Ok(socket)
-}
-
-fn check<T>(what: &'static str, result: io::Result<T>) -> Result<T, ObserverError> {
-    result.map_err(|source| ObserverError::System { what, source })
 }
 
 /// Source and destination of a UDP datagram that begins with its IP header.

@@ -4,11 +4,11 @@
 //! Six sockets see every frame, each with a filter that passes on as many bytes more than the head as one byte of the hash, the
 //! queue or the CPU says. What has one head is one frame.
 
-use super::{ReceiveError, check, filter, index_of, packet_socket};
-use crate::system::option;
-use socket2::{SockFilter, Socket};
+use super::filter;
+use crate::watch::{WatchError, attach, index_of, open, read};
+use socket2::{SockFilter, Socket, Type};
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Read};
+use std::io;
 
 /// Bytes of each frame that are handed out: Ethernet, IPv6 with two extension headers, and the ports of what follows.
 pub const HEAD_BYTES: usize = 96;
@@ -51,24 +51,13 @@ impl HeadReceiver {
     /// Begins to watch what `device` receives, whoever it is for. Needs `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// See [`ReceiveError`].
-    pub fn new(device: &str) -> Result<Self, ReceiveError> {
+    /// See [`WatchError`].
+    pub fn new(device: &str) -> Result<Self, WatchError> {
         let index = index_of(device)?;
         let mut sockets = Vec::new();
         for said in 0..SOCKETS {
-            let socket = packet_socket()?;
-            let sized = option::set(
-                &socket,
-                libc::SOL_SOCKET,
-                libc::SO_RCVBUFFORCE,
-                BUFFER_BYTES as u32,
-            );
-            // Forced past net.core.rmem_max where that is permitted.
-            let sized = sized.or_else(|_| socket.set_recv_buffer_size(BUFFER_BYTES));
-            check("set the receive buffer", sized)?;
-            check("attach the filter", socket.attach_filter(&program(said)))?;
-            let bound = option::bind_packet(&socket, libc::ETH_P_ALL as u16, index);
-            check("bind to the device", bound)?;
+            let socket = open(index, libc::ETH_P_ALL, Type::RAW, BUFFER_BYTES)?;
+            attach(&socket, &program(said))?;
             sockets.push(socket);
         }
         Ok(Self {
@@ -86,13 +75,7 @@ impl HeadReceiver {
     pub fn drain(&mut self, mut each: impl FnMut(&[u8; HEAD_BYTES], ReceivedHead)) -> io::Result<()> {
         let mut bytes = [0; LEAST_FRAME_BYTES];
         for said in 0..SOCKETS {
-            loop {
-                let length = match self.sockets[said].read(&mut bytes) {
-                    Ok(length) => length,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(error) => return Err(error),
-                };
+            while let Some(length) = read(&self.sockets[said], &mut bytes)? {
                 self.hear(said, &bytes[..length], &mut each);
             }
         }

@@ -15,15 +15,14 @@ mod pieces;
 
 pub use heads::{HEAD_BYTES, HeadReceiver, LEAST_FRAME_BYTES, ReceivedHead};
 
-use crate::system::option;
+use crate::watch::{WatchError, attach, check, index_of, open};
 use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::net::if_::if_nametoindex;
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use pieces::{Piece, Pieces};
-use socket2::{Domain, SockFilter, Socket, Type};
+use socket2::{SockFilter, Socket, Type};
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 
@@ -44,29 +43,6 @@ pub struct ReceivedFrame {
     pub queue: Option<u16>,
 }
 
-/// Why nothing can be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReceiveError {
-    /// Packet sockets need a capability.
-    #[error("reading received frames needs CAP_NET_RAW: run as root or in a user namespace")]
-    NotPermitted,
-    /// No such device.
-    #[error("there is no device {device}: ip link lists those of this network namespace")]
-    NoDevice {
-        /// The name given.
-        device: String,
-    },
-    /// Any other refusal of the kernel.
-    #[error("cannot {what}: {source}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel said.
-        source: io::Error,
-    },
-}
-
 /// Reads what a device receives.
 #[derive(Debug)]
 pub struct Receiver {
@@ -80,21 +56,19 @@ impl Receiver {
     /// Begins to read what this device receives.
     ///
     /// # Errors
-    /// See [`ReceiveError`].
-    pub fn new(device: &str) -> Result<Receiver, ReceiveError> {
+    /// See [`WatchError`].
+    pub fn new(device: &str) -> Result<Receiver, WatchError> {
         let index = index_of(device)?;
         let mut sockets = Vec::new();
         for piece in Piece::all() {
-            let socket = silent_socket()?;
-            check(
-                "bind to the device",
-                option::bind_packet(&socket, libc::ETH_P_ALL as u16, index),
-            )?;
+            let socket = open(index, libc::ETH_P_ALL, Type::RAW, BUFFER_BYTES)?;
+            let stamped = setsockopt(&socket, ReceiveTimestampns, &true);
+            check("have frames stamped", stamped.map_err(io::Error::from))?;
             sockets.push((piece, socket));
         }
         // All at once as nearly as can be: frames of which a piece is missing are counted and left out.
         for (piece, socket) in &sockets {
-            check("attach the filter", socket.attach_filter(&program(*piece)))?;
+            attach(socket, &program(*piece))?;
         }
         Ok(Receiver {
             sockets,
@@ -139,39 +113,6 @@ fn program(piece: Piece) -> Vec<SockFilter> {
     }
 }
 
-fn index_of(device: &str) -> Result<u32, ReceiveError> {
-    if_nametoindex(device).map_err(|_| ReceiveError::NoDevice {
-        device: device.to_owned(),
-    })
-}
-
-/// A packet socket that does not block, and of no device yet.
-fn packet_socket() -> Result<Socket, ReceiveError> {
-    let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(|source| {
-        if source.raw_os_error() == Some(libc::EPERM) {
-            ReceiveError::NotPermitted
-        } else {
-            let what = "open a packet socket";
-            ReceiveError::System { what, source }
-        }
-    })?;
-    check("not block", socket.set_nonblocking(true))?;
-    Ok(socket)
-}
-
-/// A packet socket that passes on nothing yet.
-fn silent_socket() -> Result<Socket, ReceiveError> {
-    let socket = packet_socket()?;
-    check(
-        "set the receive buffer",
-        socket.set_recv_buffer_size(BUFFER_BYTES),
-    )?;
-    let stamped = setsockopt(&socket, ReceiveTimestampns, &true);
-    check("have frames stamped", stamped.map_err(io::Error::from))?;
-    check("attach a filter", socket.attach_filter(&filter::nothing()))?;
-    Ok(socket)
-}
-
 /// What waits at a socket, without waiting for more: when it came, and how many of its bytes were kept.
 fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<(u64, usize)>> {
     loop {
@@ -195,8 +136,4 @@ fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<(u64, usize)
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-fn check<T>(what: &'static str, result: io::Result<T>) -> Result<T, ReceiveError> {
-    result.map_err(|source| ReceiveError::System { what, source })
 }

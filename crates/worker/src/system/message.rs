@@ -59,31 +59,6 @@ impl Headers {
     fn pointer(&self) -> *mut libc::mmsghdr {
         UnsafeCell::raw_get(self.headers.as_ptr())
     }
-
-    /// Makes a header name a payload and its peer, or several of `segment` bytes.
-    fn fill(
-        &self,
-        index: usize,
-        peer: Option<SocketAddr>,
-        memory: &Pages,
-        range: Range<usize>,
-        segment: Option<u16>,
-    ) {
-        touch(&self.vectors[index], |vector| {
-            vector.iov_base = memory.pointer(range.start).cast();
-            vector.iov_len = range.end - range.start;
-        });
-        let address_bytes = peer.map_or(0, |peer| {
-            touch(&self.addresses[index], |address| address.write(peer))
-        });
-        let control_bytes = segment.map_or(0, |segment| {
-            touch(&self.controls[index], |control| control.write_segment(segment))
-        });
-        touch(&self.headers[index], |header| {
-            header.msg_hdr.msg_namelen = address_bytes as libc::socklen_t;
-            header.msg_hdr.msg_controllen = control_bytes as _;
-        });
-    }
 }
 
 fn cells<T>(count: usize, make: impl Fn() -> T) -> Vec<UnsafeCell<T>> {
@@ -266,7 +241,21 @@ impl SendBatch {
         range: Range<usize>,
         segment: Option<u16>,
     ) {
-        self.parts.fill(self.used, peer, memory, range, segment);
+        let (parts, index) = (&self.parts, self.used);
+        touch(&parts.vectors[index], |vector| {
+            vector.iov_base = memory.pointer(range.start).cast();
+            vector.iov_len = range.end - range.start;
+        });
+        let address_bytes = peer.map_or(0, |peer| {
+            touch(&parts.addresses[index], |address| address.write(peer))
+        });
+        let control_bytes = segment.map_or(0, |segment| {
+            touch(&parts.controls[index], |control| control.write_segment(segment))
+        });
+        touch(&parts.headers[index], |header| {
+            header.msg_hdr.msg_namelen = address_bytes as libc::socklen_t;
+            header.msg_hdr.msg_controllen = control_bytes as _;
+        });
         self.used += 1;
     }
 

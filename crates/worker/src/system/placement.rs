@@ -2,6 +2,7 @@
 //! pages really are. set_mempolicy(2), mbind(2), move_pages(2).
 
 use corelane_host::memory::{MAXIMUM_NODES, MemoryPolicy};
+use nix::unistd::{SysconfVar, sysconf};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -107,9 +108,8 @@ pub(crate) fn pages_by_node(range: Range<usize>) -> io::Result<BTreeMap<u32, u64
 
 /// Bytes of a page.
 pub(crate) fn page_bytes() -> usize {
-    // SAFETY: `sysconf` only reads.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).expect("Linux always tells its page size")
+    let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    bytes.expect("Linux always has a page size") as usize
 }
 
 fn told(result: libc::c_long) -> io::Result<()> {

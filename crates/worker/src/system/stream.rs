@@ -1,12 +1,12 @@
 //! The system calls of TCP connections, none of which waits.
 
-use super::address::{ADDRESS_BYTES, RawAddress};
 use super::option;
+use nix::sys::sendfile::sendfile64;
 use nix::sys::socket::{self, MsgFlags, Shutdown, SockaddrStorage, sockopt};
 use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// How a connection is to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -20,28 +20,10 @@ pub(crate) struct Binding {
 /// Takes a connection that waits at a listener. It does not block if `non_blocking`; Nagle's algorithm and buffer sizes
 /// come from the listener.
 pub(crate) fn accept(listener: BorrowedFd<'_>, non_blocking: bool) -> io::Result<(OwnedFd, SocketAddr)> {
-    let mut address = RawAddress::EMPTY;
-    let mut length = ADDRESS_BYTES as libc::socklen_t;
-    let address_pointer: *mut RawAddress = &mut address;
     let blocking = if non_blocking { libc::SOCK_NONBLOCK } else { 0 };
-    // SAFETY: the kernel writes at most `length` bytes of the address, which is that long and outlives the call.
-    let descriptor = unsafe {
-        libc::accept4(
-            listener.as_raw_fd(),
-            address_pointer.cast(),
-            &mut length,
-            libc::SOCK_CLOEXEC | blocking,
-        )
-    };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
-    let connection = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    let peer = address
-        .read()
-        .ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))?;
-    Ok((connection, peer))
+    let (connection, peer) = SockRef::from(&listener).accept4(libc::SOCK_CLOEXEC | blocking)?;
+    let unknown = || io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
+    Ok((connection.into(), peer.as_socket().ok_or_else(unknown)?))
 }
 
 /// Begins to open a connection. Nagle's algorithm is off: what is queued in a turn leaves
@@ -126,16 +108,8 @@ pub(crate) fn send_file(
     const MOST: u64 = 0x7fff_f000;
     let mut offset =
         libc::off64_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
-    // SAFETY: the kernel reads and writes the offset, which outlives the call, and touches no other memory of the process.
-    let sent = unsafe {
-        libc::sendfile64(
-            connection.as_raw_fd(),
-            file.as_raw_fd(),
-            &mut offset,
-            length.min(MOST) as usize,
-        )
-    };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    let length = length.min(MOST) as usize;
+    Ok(sendfile64(connection, file, Some(&mut offset), length)?)
 }
 
 /// Ends this side: the peer sees the end after everything sent.

@@ -198,7 +198,7 @@ pub fn oversize(mut engine: impl Engine, world: &dyn World) {
         ops.counters().sent == 2
     });
     let failed = engine.ops().counters().send_failed;
-    assert_eq!((failed.too_large, failed.total()), (2, 2));
+    assert_eq!((failed.of(Cause::TooLarge), failed.total()), (2, 2));
 }
 
 pub fn wake(mut engine: impl Engine, _: &dyn World) {
@@ -274,7 +274,7 @@ pub fn refused(mut engine: impl Engine, world: &dyn World) {
     });
     assert_eq!(notes.failed, [(client, Cause::Refused)]);
     let counters = engine.ops().counters();
-    assert_eq!((counters.sent, counters.errors.refused), (1, 1));
+    assert_eq!((counters.sent, counters.errors.of(Cause::Refused)), (1, 1));
     assert_eq!(counters.send_failed.total(), 0);
     // The socket goes on: once someone listens there, datagrams arrive.
     let options = DatagramOptions::default();
@@ -379,7 +379,7 @@ pub fn closed_last(mut engine: impl Engine, world: &dyn World) {
 
 pub fn receive_off_and_on(mut engine: impl Engine, world: &dyn World) {
     let (sender, _) = bound(&mut engine, world);
-    let options = DatagramOptions::without_receiving();
+    let options = DatagramOptions { receive: false };
     let quiet = engine.ops().datagrams(world.bind(anywhere()), options).unwrap();
     let address = engine.ops().local_address(quiet).unwrap();
     let mut notes = Notes::default();
@@ -465,7 +465,7 @@ pub fn send_after_close(mut engine: impl Engine, world: &dyn World) {
     settle(&mut engine, &mut notes);
     assert!(notes.of(server).is_empty());
     let counters = engine.ops().counters();
-    assert_eq!((counters.sent, counters.send_failed.closed), (0, 2));
+    assert_eq!((counters.sent, counters.send_failed.of(Cause::Asked)), (0, 2));
 }
 
 fn send_nothing(ops: &mut Ops, id: Id) {

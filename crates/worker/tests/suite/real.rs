@@ -7,6 +7,7 @@ use corelane_worker::engine::{
     run_engine,
 };
 use corelane_worker::group::{self, GroupSettings};
+use socket2::SockRef;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -275,7 +276,10 @@ impl EngineBody<()> for NoRoute {
         let no_peer = Cause::from_errno(nix::errno::Errno::EDESTADDRREQ as i32);
         assert_eq!(causes, [Cause::Unreachable, no_peer]);
         let failed = engine.ops().counters().send_failed;
-        assert_eq!((failed.unreachable, failed.other, failed.total()), (1, 1, 2));
+        assert_eq!(
+            (failed.of(Cause::Unreachable), failed.of(no_peer), failed.total()),
+            (1, 1, 2)
+        );
     }
 }
 
@@ -338,7 +342,7 @@ impl EngineBody<()> for Flooded {
             .unwrap()
             .pop()
             .unwrap();
-        if group::receive_buffer(&socket).unwrap() < 8 << 20 {
+        if SockRef::from(&socket).recv_buffer_size().unwrap() < 8 << 20 {
             eprintln!("skipped: net.core.rmem_max is too small and CAP_NET_ADMIN is missing");
             return;
         }

@@ -86,7 +86,8 @@ fn timed_out(mut engine: impl Engine, _: &dyn World) {
     let address = TcpListener::from(socket);
     let (_listener, address) = (&address, address.local_addr().unwrap());
     let mut log = Log::default();
-    let options = ConnectOptions::default().with_timeout(Duration::from_millis(200));
+    let mut options = ConnectOptions::default();
+    options.timeout = Some(Duration::from_millis(200));
     let clients: Vec<_> = (0..8).map(|_| engine.ops().connect(address, options)).collect();
     until(&mut engine, &mut log, "some timed out", |_, log| {
         clients
@@ -100,7 +101,7 @@ fn timed_out(mut engine: impl Engine, _: &dyn World) {
         log.closed
     );
     let counters = engine.ops().counters().streams;
-    assert_eq!(counters.open_failed.timed_out, log.closed.len() as u64);
+    assert_eq!(counters.open_failed.of(Cause::TimedOut), log.closed.len() as u64);
 }
 
 #[test]

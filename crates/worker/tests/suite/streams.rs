@@ -159,20 +159,19 @@ pub fn from_a_local_address(mut engine: impl Engine, world: &dyn World) {
     let taken = engine.ops().local_address(first).unwrap();
     let mut free = taken;
     free.set_port(0);
-    let second = engine.ops().connect(address, ConnectOptions::from_address(free));
+    let mut options = ConnectOptions::default();
+    options.local = Some(free);
+    let second = engine.ops().connect(address, options);
     until(&mut engine, &mut log, "it is open", |_, log| log.is_open(second));
     let own = engine.ops().local_address(second).unwrap();
-    assert_eq!(own.ip(), taken.ip());
-    assert_ne!(own.port(), taken.port());
-    let third = engine.ops().connect(address, ConnectOptions::from_address(taken));
+    assert!(own.ip() == taken.ip() && own.port() != taken.port(), "{own}");
+    options.local = Some(taken);
+    let third = engine.ops().connect(address, options);
     until(&mut engine, &mut log, "it was refused", |_, log| {
         log.cause(third).is_some()
     });
-    let cause = log.cause(third);
-    assert!(
-        matches!(cause, Some(Cause::AddressInUse | Cause::NoAddress)),
-        "{cause:?}"
-    );
+    let why = log.cause(third).unwrap();
+    assert!(matches!(why, Cause::AddressInUse | Cause::NoAddress), "{why:?}");
     assert_eq!(engine.ops().counters().streams.open_failed.total(), 1);
 }
 
@@ -189,7 +188,7 @@ pub fn refused(mut engine: impl Engine, world: &dyn World) {
         log.cause(client).is_some()
     });
     assert_eq!(log.cause(client), Some(Cause::Refused));
-    assert_eq!(engine.ops().counters().streams.open_failed.refused, 1);
+    assert_eq!(engine.ops().counters().streams.open_failed.of(Cause::Refused), 1);
     assert!(log.opened.is_empty());
 }
 
@@ -227,7 +226,7 @@ pub fn aborted(mut engine: impl Engine, world: &dyn World) {
     });
     assert_eq!(log.cause(client), Some(Cause::Asked));
     assert_eq!(log.cause(server), Some(Cause::Reset));
-    assert_eq!(engine.ops().counters().streams.broken.reset, 1);
+    assert_eq!(engine.ops().counters().streams.broken.of(Cause::Reset), 1);
 }
 
 pub fn aborted_while_not_receiving(mut engine: impl Engine, world: &dyn World) {
@@ -515,7 +514,8 @@ pub fn thousand_connections(mut engine: impl Engine, world: &dyn World) {
     let mut clients = Vec::new();
     // No more at once than any backlog holds.
     for _ in 0..ALL / 100 {
-        let options = ConnectOptions::default().with_timeout(Duration::from_secs(10));
+        let mut options = ConnectOptions::default();
+        options.timeout = Some(Duration::from_secs(10));
         clients.extend((0..100).map(|_| engine.ops().connect(address, options)));
         until(&mut engine, &mut log, "all are open", |_, log| {
             log.opened.len() == 2 * clients.len()

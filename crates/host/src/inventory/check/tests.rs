@@ -1,6 +1,7 @@
 //! Judgements of a NIC as it could be, one fact turned at a time.
 
 use super::*;
+use crate::ethtool::HashFunction;
 use crate::ethtool::{Channels, Rules};
 use crate::fact::Fact;
 use crate::inventory::{Bond, Driver, ReceiveQueue, Xdp, inventory};
@@ -197,11 +198,4 @@ fn what_overrides_the_table_is_found() {
         Explains,
         "ethtool -N eth9 delete 5",
     );
-}
-
-#[test]
-fn masks_are_written_as_the_kernel_reads_them() {
-    assert_eq!(mask(&[0, 1]), "3");
-    assert_eq!(mask(&[0, 33]), "2,00000001");
-    assert_eq!(list::parse_mask(&mask(&[5, 40, 64])), Some(vec![5, 40, 64]));
 }

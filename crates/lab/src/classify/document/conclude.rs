@@ -19,32 +19,25 @@ impl Step {
     /// Says why each figure that is missing is.
     fn explain(&mut self, trials: &[&Trial], unknowns: &Unknowns) {
         self.unknown.clear();
-        let failed = trials.iter().find_map(|trial| trial.why.clone());
-        let none = failed.unwrap_or_else(|| "no trial was complete".to_owned());
-        let no_table = self.setting.table == TableKind::None;
-        let looked_up = if no_table {
-            "nothing is looked up".to_owned()
-        } else {
-            none.clone()
+        let failed = trials.iter().find_map(|trial| trial.why.as_deref());
+        let none = failed.unwrap_or("no trial was complete");
+        let (looked_up, page) = match self.setting.table {
+            TableKind::None => ("nothing is looked up", "there is no table"),
+            _ => (none, "the kernel does not say which pages hold the table"),
         };
-        let page = if no_table {
-            "there is no table"
-        } else {
-            "the kernel does not say which pages hold the table"
-        };
-        let traffic = unknowns.memory_traffic.as_ref().unwrap_or(&none);
-        let misses = unknowns.cache_misses.as_ref().unwrap_or(&looked_up);
+        let traffic = unknowns.memory_traffic.as_deref().unwrap_or(none);
+        let misses = unknowns.cache_misses.as_deref().unwrap_or(looked_up);
         if self.page_size.is_none() {
             self.unknown.insert("page_size".to_owned(), page.to_owned());
         }
         for metric in METRICS.iter().filter(|metric| metric.of(&self.values).is_none()) {
             let why = match metric.name {
-                "frames_per_s" | "cpu_share" => &none,
+                "frames_per_s" | "cpu_share" => none,
                 "mem_read_mb_s" | "mem_write_mb_s" => traffic,
                 "cache_misses_per_lookup" => misses,
-                _ => &looked_up,
+                _ => looked_up,
             };
-            self.unknown.insert(metric.name.to_owned(), why.clone());
+            self.unknown.insert(metric.name.to_owned(), why.to_owned());
         }
     }
 }
@@ -53,15 +46,14 @@ impl Step {
 pub(super) fn conclusions(report: &ClassifyReport) -> Vec<String> {
     let (mattered, not): (Vec<&Choice>, Vec<&Choice>) =
         report.choices.iter().partition(|choice| choice.mattered);
-    let mut sentences: Vec<String> = mattered
-        .iter()
-        .map(|choice| format!("{} times: {}.", times(choice), choice.words))
-        .collect();
+    let times = |choice: &Choice| choice.ratio.display(2);
+    let sentence = |choice: &Choice| format!("{} times: {}.", times(choice), choice.words);
+    let mut sentences: Vec<String> = mattered.into_iter().map(sentence).collect();
     if !not.is_empty() {
-        let words: Vec<String> = not
-            .iter()
-            .map(|choice| format!("{} ({}x)", choice.words, times(choice)))
-            .collect();
+        let words = not
+            .into_iter()
+            .map(|choice| format!("{} ({}x)", choice.words, times(choice)));
+        let words: Vec<String> = words.collect();
         sentences.push(format!("Made no clear difference here: {}.", words.join("; ")));
     }
     if let Some(step) = report.fastest(|setting| setting.entries > 0) {
@@ -78,8 +70,4 @@ pub(super) fn conclusions(report: &ClassifyReport) -> Vec<String> {
             .push("The run was ended early: what it says rests on the trials that were complete.".to_owned());
     }
     sentences
-}
-
-fn times(choice: &Choice) -> String {
-    choice.comparison.ratio.display(2)
 }

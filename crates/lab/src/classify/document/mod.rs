@@ -4,21 +4,22 @@
 //! a person reads ([`render`]). Medians, shares, choices and what stands beside the post's rows follow from the plan and the
 //! raw trials alone ([`ClassifyReport::conclude`]).
 
-pub mod choices;
+mod choices;
 mod conclude;
 pub mod published;
 mod setting;
 mod step;
 mod strides;
 
-pub use choices::{Choice, Comparison};
+pub use choices::Choice;
 pub use published::PublishedRow;
-pub use setting::{LockKind, PrefetchKind, Setting, TableKind, UnknownName};
+pub use setting::{LockKind, PrefetchKind, Setting, TableKind};
 pub use step::{Step, ThreadTrial, Trial, Unknowns};
-pub use strides::{Cache, HeaderTrial, Held, Stride};
+pub use strides::{HeaderTrial, Held, Stride};
 
 use super::metrics::FRAMES;
-use crate::document::{Document, Head};
+use crate::document::{Head, document};
+use corelane_host::cpus::CacheInfo;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: &str = "corelane/classify/1";
 
 /// The whole document.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassifyReport {
     /// What all documents begin with.
     #[serde(flatten)]
@@ -38,7 +39,7 @@ pub struct ClassifyReport {
     /// How that was measured.
     pub limit: Limit,
     /// The data caches of the first CPU, from the core outwards.
-    pub caches: Vec<Cache>,
+    pub caches: Vec<CacheInfo>,
     /// What the caches foretell of each stride, and what was measured.
     pub strides: Vec<Stride>,
     /// Every step, in the order of the plan.
@@ -57,22 +58,10 @@ pub struct ClassifyReport {
     pub header_trials: Vec<HeaderTrial>,
 }
 
-impl Document for ClassifyReport {
-    fn reads(schema: &str) -> bool {
-        schema == SCHEMA
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-}
+document!(ClassifyReport, [SCHEMA]);
 
 /// What was to be measured, beside the steps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Rounds; every step is measured once in each, in an order drawn anew.
     pub rounds: u32,
@@ -95,7 +84,7 @@ pub struct Plan {
 }
 
 /// The limit that lookups are held against: memory read one random line at a time, and nothing else done.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Bytes of that memory: as many as the exact table takes.
     pub bytes: u64,
@@ -151,7 +140,7 @@ impl Limit {
 }
 
 /// The post's rows. They come from other hardware: context, not a comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// The post's title.
     pub title: String,

@@ -1,8 +1,11 @@
 //! What the post "Intel DDIO, LLC cache, buffer alignment, prefetching, shared locks and packet rates" printed, row by row,
 //! each beside the step that repeats it. Other hardware: context, never a comparison.
 
-use super::setting::{LockKind, PrefetchKind, Setting, TableKind};
+pub use super::setting::{BUCKETS, BURST, ENTRIES, STRIDES};
+
+use super::setting::Setting;
 use super::step::Step;
+use corelane_measure::quantity::metric_brief;
 use serde::{Deserialize, Serialize};
 
 /// The post's title.
@@ -11,18 +14,6 @@ pub const TITLE: &str = "Intel DDIO, LLC cache, buffer alignment, prefetching, s
 /// Its machine, as far as it says: "Sandybridge", "8 core * 2.5MB per core", netmap's bridge between two 10 Gb/s ports.
 pub const MACHINE: &str =
     "Sandy Bridge, 8 cores, 20 MB last-level cache, two 10 Gb/s ports, netmap on FreeBSD";
-
-/// The post's entries: "I loaded in a reasonably large hash table set (~ 6 million entries)".
-pub const ENTRIES: u64 = 6_000_000;
-
-/// Frames that the post pulls at once: "Pull in up to 1024 entries from the netmap receive ring".
-pub const BURST: usize = 1024;
-
-/// The post's numbers of buckets.
-pub const BUCKETS: [u64; 2] = [524_288, 2_097_152];
-
-/// The post's strides: netmap's default, and two cache lines less.
-pub const STRIDES: [usize; 2] = [2048, 1920];
 
 /// A row that the post printed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,48 +35,14 @@ pub struct PublishedRow {
     pub note: Option<String>,
 }
 
-/// Every row of the post, in its order, not yet beside any step.
+/// Every row of the post, in its order, not yet beside any step. Of the first two it says "it's keeping up line rate bridging
+/// on one core (~14 million packets per second)".
+///
+/// # Panics
+/// Never: a test reads them.
 #[must_use]
 pub fn rows() -> Vec<PublishedRow> {
-    let [few, many] = BUCKETS.map(Some);
-    let [aligned, shifted] = STRIDES;
-    let full = ENTRIES;
-    use PrefetchKind::{Both, Bucket, Header, None as Nothing};
-    let mut rows = vec![
-        // "it's keeping up line rate bridging on one core (~14 million packets per second)"
-        with_traffic(bridge(aligned), 300.68, 970.81, None),
-        with_traffic(bridge(shifted), 104.92, 382.32, None),
-        with_traffic(row(few, 0, 1, Nothing, aligned, 6.5), 1000.0, 423.0, Some(1.0)),
-        with_traffic(row(few, 0, 1, Nothing, shifted, 10.0), 125.0, 32.0, Some(0.98)),
-    ];
-    let mut add = |buckets, entries, prefetch, stride, rates: &[(usize, f64)]| {
-        rows.extend(
-            rates
-                .iter()
-                .map(|(batch, rate)| row(buckets, entries, *batch, prefetch, stride, *rate)),
-        );
-    };
-    add(few, 0, Nothing, shifted, &[(1, 10.0), (2, 11.1), (4, 11.7)]);
-    add(few, 0, Header, shifted, &[(1, 10.0), (2, 10.8), (4, 11.5)]);
-    add(few, full, Nothing, aligned, &[(1, 3.7), (2, 4.5), (4, 4.8)]);
-    add(few, full, Nothing, shifted, &[(1, 5.0), (2, 5.6), (4, 5.6)]);
-    add(few, full, Header, shifted, &[(4, 5.5)]);
-    add(few, full, Bucket, shifted, &[(4, 7.7)]);
-    add(few, full, Both, shifted, &[(4, 7.5)]);
-    add(many, full, Nothing, shifted, &[(1, 6.1), (2, 7.1), (4, 7.1)]);
-    add(many, full, Bucket, shifted, &[(4, 8.9)]);
-    for (lock, threads, rate) in [
-        (LockKind::None, 1, 8.9),
-        (LockKind::None, 4, 12.0),
-        (LockKind::Read, 1, 7.0),
-        (LockKind::Read, 4, 4.7),
-    ] {
-        let mut row = row(many, full, 4, Bucket, shifted, rate);
-        row.setting.threads = threads;
-        row.setting.lock = lock;
-        rows.push(row);
-    }
-    rows
+    serde_json::from_str(include_str!("published.json")).expect("rows of this type")
 }
 
 /// The post's rows, each with the step that repeats it: the same setting, but for the number of entries when another was
@@ -93,73 +50,24 @@ pub fn rows() -> Vec<PublishedRow> {
 pub(super) fn beside(steps: &[Step], most_threads: usize) -> Vec<PublishedRow> {
     let mut rows = rows();
     for row in &mut rows {
-        let mut wanted = row.setting.clone();
-        wanted.threads = wanted.threads.min(most_threads);
-        row.step = steps.iter().position(|step| step.setting.repeats(&wanted));
-        row.note = match row.step.map(|step| &steps[step].setting) {
-            None => Some("left out of this run".to_owned()),
-            Some(setting) => {
-                let mut notes = Vec::new();
-                if setting.threads != row.setting.threads {
-                    notes.push(format!("{} threads here", setting.threads));
-                }
-                if setting.entries != row.setting.entries {
-                    let entries = corelane_measure::quantity::metric_brief(setting.entries as f64);
-                    notes.push(format!("{entries} entries"));
-                }
-                (!notes.is_empty()).then(|| notes.join("; "))
-            }
+        let threads = row.setting.threads.min(most_threads);
+        let wanted = Setting {
+            threads,
+            ..row.setting
         };
+        row.step = steps.iter().position(|step| step.setting.repeats(&wanted));
+        let Some(step) = row.step else {
+            row.note = Some("left out of this run".to_owned());
+            continue;
+        };
+        let entries = steps[step].setting.entries;
+        let fewer_threads = (threads != row.setting.threads).then(|| format!("{threads} threads here"));
+        let other_entries =
+            (entries != row.setting.entries).then(|| format!("{} entries", metric_brief(entries as f64)));
+        let notes: Vec<String> = fewer_threads.into_iter().chain(other_entries).collect();
+        row.note = (!notes.is_empty()).then(|| notes.join("; "));
     }
     rows
-}
-
-/// Frames forwarded without being looked at.
-fn bridge(stride: usize) -> PublishedRow {
-    let mut row = row(None, 0, 1, PrefetchKind::None, stride, 14.0);
-    row.setting.table = TableKind::None;
-    row.setting.batch = BURST;
-    row
-}
-
-/// A row of one thread without lock; the rate in millions of frames a second.
-fn row(
-    table_buckets: Option<u64>,
-    entries: u64,
-    batch: usize,
-    prefetch: PrefetchKind,
-    stride: usize,
-    million: f64,
-) -> PublishedRow {
-    PublishedRow {
-        setting: Setting {
-            table: TableKind::Post,
-            table_buckets,
-            entries,
-            burst: BURST,
-            batch,
-            prefetch,
-            prefetch_distance: None,
-            stride,
-            threads: 1,
-            lock: LockKind::None,
-        },
-        frames_per_s: Some(million * 1e6),
-        mem_read_mb_s: None,
-        mem_write_mb_s: None,
-        cpu_share: None,
-        step: None,
-        note: None,
-    }
-}
-
-fn with_traffic(row: PublishedRow, read: f64, write: f64, cpu_share: Option<f64>) -> PublishedRow {
-    PublishedRow {
-        mem_read_mb_s: Some(read),
-        mem_write_mb_s: Some(write),
-        cpu_share,
-        ..row
-    }
 }
 
 #[cfg(test)]

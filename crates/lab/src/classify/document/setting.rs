@@ -1,12 +1,24 @@
 //! What one step is measured with: table, batch, prefetching, stride, threads and lock, under the names of flags and JSON.
 
+use crate::named::Named;
+use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::str::FromStr;
-use thiserror::Error;
+
+/// The post's entries: "I loaded in a reasonably large hash table set (~ 6 million entries)".
+pub const ENTRIES: u64 = 6_000_000;
+
+/// Frames that the post pulls at once: "Pull in up to 1024 entries from the netmap receive ring".
+pub const BURST: usize = 1024;
+
+/// The post's numbers of buckets.
+pub const BUCKETS: [u64; 2] = [524_288, 2_097_152];
+
+/// The post's strides: netmap's default, and two cache lines less.
+pub const STRIDES: [usize; 2] = [2048, 1920];
 
 /// Everything that distinguishes one step from another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// What the addresses are looked up in.
     pub table: TableKind,
@@ -85,94 +97,71 @@ pub enum LockKind {
     ReadPerBatch,
 }
 
-/// A name that is none of those there are.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no {what} {name:?}: give {known}")]
-pub struct UnknownName {
-    what: &'static str,
-    name: String,
-    known: &'static str,
+impl Named for TableKind {
+    const WHAT: &'static str = "table";
+    const NAMES: &'static [(Self, &'static str)] =
+        &[(Self::None, "none"), (Self::Post, "post"), (Self::Exact, "exact")];
 }
 
-/// Names of an enum, both ways.
-macro_rules! named {
-    ($kind:ident, $what:literal, $known:literal, $($variant:ident = $name:literal),+) => {
-        impl $kind {
-            /// All there are.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The name in flags and JSON.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name),+
-                }
-            }
-        }
-
-        impl FromStr for $kind {
-            type Err = UnknownName;
-
-            fn from_str(text: &str) -> Result<Self, UnknownName> {
-                let known = Self::ALL.iter().find(|kind| kind.name() == text);
-                known.copied().ok_or_else(|| UnknownName { what: $what, name: text.to_owned(), known: $known })
-            }
-        }
-
-        impl fmt::Display for $kind {
-            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.pad(self.name())
-            }
-        }
-    };
+impl Named for PrefetchKind {
+    const WHAT: &'static str = "kind of prefetching";
+    const NAMES: &'static [(Self, &'static str)] = &[
+        (Self::None, "none"),
+        (Self::Header, "header"),
+        (Self::Bucket, "bucket"),
+        (Self::Both, "both"),
+        (Self::BucketAndArray, "bucket-and-array"),
+    ];
 }
 
-named!(
-    TableKind,
-    "table",
-    "none, post or exact",
-    None = "none",
-    Post = "post",
-    Exact = "exact"
-);
-named!(
-    PrefetchKind,
-    "kind of prefetching",
-    "none, header, bucket, both or bucket-and-array",
-    None = "none",
-    Header = "header",
-    Bucket = "bucket",
-    Both = "both",
-    BucketAndArray = "bucket-and-array"
-);
-named!(
-    LockKind,
-    "lock",
-    "none, read or read-per-batch",
-    None = "none",
-    Read = "read",
-    ReadPerBatch = "read-per-batch"
-);
+impl Named for LockKind {
+    const WHAT: &'static str = "lock";
+    const NAMES: &'static [(Self, &'static str)] = &[
+        (Self::None, "none"),
+        (Self::Read, "read"),
+        (Self::ReadPerBatch, "read-per-batch"),
+    ];
+}
 
 impl Setting {
+    /// The post's: its full table with fewer buckets, frames one at a time, nothing prefetched, its remedy of a stride.
+    pub const POST: Self = Self {
+        table: TableKind::Post,
+        table_buckets: Some(BUCKETS[0]),
+        entries: ENTRIES,
+        burst: BURST,
+        batch: 1,
+        prefetch: PrefetchKind::None,
+        prefetch_distance: None,
+        stride: STRIDES[1],
+        threads: 1,
+        lock: LockKind::None,
+    };
+
+    /// What strides are compared by: one empty bucket, frames one at a time, and nothing prefetched, so that headers are all
+    /// that is fetched.
+    pub const STRIDE_PROBE: Self = Self {
+        table_buckets: Some(1),
+        entries: 0,
+        ..Self::POST
+    };
+
     /// Whether it is another one but for the number of entries, of which both have some or none.
     #[must_use]
     pub fn repeats(&self, other: &Self) -> bool {
-        (self.entries > 0) == (other.entries > 0)
-            && Self {
-                entries: other.entries,
-                ..self.clone()
-            } == *other
+        let entries = other.entries;
+        (self.entries > 0) == (entries > 0) && Self { entries, ..*self } == *other
     }
 
-    /// Whether strides are compared by it: one empty bucket, frames one at a time, and nothing prefetched, so that headers
-    /// are all that is fetched.
+    /// Whether it is [`Self::STRIDE_PROBE`] of whatever stride and burst.
     #[must_use]
     pub fn is_stride_probe(&self) -> bool {
-        self.table == TableKind::Post
-            && self.table_buckets == Some(1)
-            && (self.entries, self.batch, self.threads) == (0, 1, 1)
-            && (self.prefetch, self.lock) == (PrefetchKind::None, LockKind::None)
+        let (stride, burst) = (STRIDES[1], BURST);
+        Self {
+            stride,
+            burst,
+            ..*self
+        } == Self::STRIDE_PROBE
     }
 
     /// The table in words: `post 524 k, empty`, by its buckets.
@@ -181,24 +170,22 @@ impl Setting {
         match (self.table, self.table_buckets) {
             (TableKind::None, _) => "no lookup".to_owned(),
             (_, Some(1)) if self.entries == 0 => "headers only".to_owned(),
-            (_, Some(buckets)) => {
+            (table, Some(buckets)) => {
                 let empty = if self.entries == 0 { ", empty" } else { "" };
-                format!(
-                    "{} {}{empty}",
-                    self.table,
-                    corelane_measure::quantity::metric_brief(buckets as f64)
-                )
+                let buckets = quantity::metric_brief(buckets as f64);
+                format!("{} {buckets}{empty}", table.name())
             }
-            (_, None) => self.table.to_string(),
+            (table, None) => table.name().to_owned(),
         }
     }
 
     /// The prefetching in words: `bucket`, or `bucket, 32 ahead`.
     #[must_use]
     pub fn prefetch_words(&self) -> String {
+        let prefetch = self.prefetch.name();
         match self.prefetch_distance {
-            Some(distance) => format!("{}, {distance} ahead", self.prefetch),
-            None => self.prefetch.to_string(),
+            Some(distance) => format!("{prefetch}, {distance} ahead"),
+            None => prefetch.to_owned(),
         }
     }
 }
@@ -214,7 +201,7 @@ impl fmt::Display for Setting {
             self.prefetch_words(),
             self.stride,
             self.threads,
-            self.lock
+            self.lock.name()
         )
     }
 }
@@ -225,17 +212,16 @@ mod tests {
 
     #[test]
     fn names_in_flags_and_in_json_are_the_same() {
-        for kind in PrefetchKind::ALL {
-            assert_eq!(kind.name().parse(), Ok(*kind));
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        fn check<Kind: Named + Serialize>() {
+            for (kind, name) in Kind::NAMES {
+                assert_eq!(serde_json::to_value(kind).unwrap(), *name);
+                assert!(Kind::named(name) == Ok(*kind));
+            }
         }
-        for kind in LockKind::ALL {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
-        }
-        for kind in TableKind::ALL {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
-        }
-        let refusal = "hash".parse::<TableKind>().unwrap_err().to_string();
+        check::<TableKind>();
+        check::<PrefetchKind>();
+        check::<LockKind>();
+        let refusal = TableKind::named("hash").unwrap_err().to_string();
         assert!(refusal.contains("none, post or exact"), "{refusal}");
     }
 }

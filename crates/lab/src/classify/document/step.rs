@@ -3,6 +3,7 @@
 use super::setting::Setting;
 use corelane_measure::metric::{Measured, Values};
 use corelane_measure::share::Share;
+use corelane_measure::statistics::ratio;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -49,6 +50,10 @@ pub struct ThreadTrial {
 }
 
 impl Trial {
+    fn sum(&self, of: impl Fn(&ThreadTrial) -> u64) -> u64 {
+        self.threads.iter().map(of).sum()
+    }
+
     /// Frames a second of all threads together; time that others had a thread's CPU does not count.
     #[must_use]
     pub fn frames_per_s(&self) -> Option<f64> {
@@ -66,36 +71,37 @@ impl Trial {
             let own = thread.wall_ns.saturating_sub(thread.waited_ns);
             (own > 0).then(|| of(thread) as f64 * 1e9 / own as f64)
         };
-        let rates: Option<Vec<f64>> = self.threads.iter().map(rate).collect();
-        let sum: f64 = rates?.iter().sum();
+        let sum = self.threads.iter().map(rate).sum::<Option<f64>>()?;
         (self.why.is_none() && sum > 0.0).then_some(sum)
     }
 
     /// CPU time over time: below 1, the threads waited for a lock or for their CPU.
-    #[must_use]
-    pub fn cpu_share(&self) -> Option<f64> {
-        let sum = |of: fn(&ThreadTrial) -> u64| self.threads.iter().map(of).sum::<u64>() as f64;
-        let share =
-            corelane_measure::statistics::ratio(sum(|thread| thread.cpu_ns), sum(|thread| thread.wall_ns))?;
-        self.why.is_none().then_some(share)
+    pub(crate) fn cpu_share(&self) -> Option<f64> {
+        let (cpu_ns, wall_ns) = (
+            self.sum(|thread| thread.cpu_ns),
+            self.sum(|thread| thread.wall_ns),
+        );
+        ratio(cpu_ns as f64, wall_ns as f64).filter(|_| self.why.is_none())
     }
 
     /// Millions of bytes a second of the whole trial.
     pub(crate) fn mb_s(&self, bytes: Option<u64>) -> Option<f64> {
-        corelane_measure::statistics::ratio(bytes? as f64 * 1e3, self.elapsed_ns as f64)
+        ratio(bytes? as f64 * 1e3, self.elapsed_ns as f64)
     }
 
     pub(crate) fn misses_per_lookup(&self) -> Option<f64> {
-        let lookups: u64 = self.threads.iter().map(|thread| thread.lookups).sum();
-        corelane_measure::statistics::ratio(self.cache_misses? as f64, lookups as f64)
+        ratio(
+            self.cache_misses? as f64,
+            self.sum(|thread| thread.lookups) as f64,
+        )
     }
-}
 
-impl Trial {
     /// How many of the addresses were found; `None` where nothing was looked up.
     pub(crate) fn matched(&self) -> Option<Share> {
-        let sum = |of: fn(&ThreadTrial) -> u64| self.threads.iter().map(of).sum::<u64>();
-        let (hits, samples) = (sum(|thread| thread.matched), sum(|thread| thread.lookups));
+        let (hits, samples) = (
+            self.sum(|thread| thread.matched),
+            self.sum(|thread| thread.lookups),
+        );
         (samples > 0).then_some(Share { hits, samples })
     }
 }

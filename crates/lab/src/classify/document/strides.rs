@@ -8,27 +8,13 @@
 use super::setting::Setting;
 use super::step::Step;
 use crate::classify::metrics::FRAMES;
+use corelane_host::cpus::CacheInfo;
 use corelane_measure::statistics::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A data cache, as the kernel describes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cache {
-    /// 1 is nearest to the core.
-    pub level: u32,
-    /// Its size.
-    pub bytes: Option<u64>,
-    /// Bytes of a line.
-    pub line_bytes: Option<u32>,
-    /// Lines that a set holds.
-    pub ways: Option<u32>,
-    /// Its sets.
-    pub sets: Option<u32>,
-}
-
 /// What the caches can do with one stride, and what was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stride {
     /// Bytes from one frame buffer to the next.
     pub stride: usize,
@@ -96,32 +82,22 @@ impl Stride {
     pub fn foretold(&self) -> Option<String> {
         let short = self.levels.iter().filter(|held| held.aliases());
         let levels: Vec<String> = short.map(|held| format!("L{}", held.level)).collect();
-        self.aliases.map(|aliases| {
-            if aliases {
-                format!("aliases in {}", levels.join(", "))
-            } else {
-                "spreads".to_owned()
-            }
+        self.aliases.map(|aliases| match aliases {
+            true => format!("aliases in {}", levels.join(", ")),
+            false => "spreads".to_owned(),
         })
     }
 
     /// What the caches are foretold to hold of the headers of `burst` frames.
     #[must_use]
-    pub fn predicted(stride: usize, burst: usize, caches: &[Cache]) -> Self {
-        let levels: Vec<Held> = caches
-            .iter()
-            .filter(|cache| cache.level <= 2)
-            .filter_map(|cache| held(stride, burst, cache))
-            .collect();
+    pub fn predicted(stride: usize, burst: usize, caches: &[CacheInfo]) -> Self {
+        let private = caches.iter().filter(|cache| cache.level <= 2);
+        let levels: Vec<Held> = private.filter_map(|cache| held(stride, burst, cache)).collect();
         Self {
             stride,
             aliases: (!levels.is_empty()).then(|| levels.iter().any(Held::aliases)),
             levels,
-            ns_per_header: None,
-            ns_per_header_spread: None,
-            of_quickest: None,
-            agrees: None,
-            frames_per_s: None,
+            ..Self::default()
         }
     }
 }
@@ -134,12 +110,10 @@ impl Held {
     }
 }
 
-fn held(stride: usize, burst: usize, cache: &Cache) -> Option<Held> {
+fn held(stride: usize, burst: usize, cache: &CacheInfo) -> Option<Held> {
     let line = cache.line_bytes.filter(|bytes| *bytes > 0)? as usize;
-    let (sets, ways) = (
-        u64::from(cache.sets.filter(|sets| *sets > 0)?),
-        u64::from(cache.ways?),
-    );
+    let sets = u64::from(cache.sets.filter(|sets| *sets > 0)?);
+    let ways = u64::from(cache.ways?);
     let mut used: BTreeMap<u64, u64> = BTreeMap::new();
     let mut lines = 0;
     for frame in 0..burst {
@@ -161,17 +135,15 @@ fn held(stride: usize, burst: usize, cache: &Cache) -> Option<Held> {
 
 /// Puts what was measured beside what was foretold.
 pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTrial]) {
-    let times = |stride: usize| -> Vec<&HeaderTrial> {
-        trials.iter().filter(|trial| trial.stride == stride).collect()
+    let times = |stride: &Stride| -> Vec<&HeaderTrial> {
+        let size = stride.stride;
+        trials.iter().filter(|trial| trial.stride == size).collect()
     };
     for stride in &mut *strides {
         let probes = |setting: &Setting| setting.stride == stride.stride && setting.is_stride_probe();
         let step = steps.iter().find(|step| probes(&step.setting));
         stride.frames_per_s = step.and_then(|step| FRAMES.of(step));
-        let own: Vec<f64> = times(stride.stride)
-            .iter()
-            .map(|trial| trial.ns_per_header)
-            .collect();
+        let own: Vec<f64> = times(stride).iter().map(|trial| trial.ns_per_header).collect();
         stride.ns_per_header_spread = Spread::of(&own);
         stride.ns_per_header = stride.ns_per_header_spread.map(|spread| spread.median);
     }
@@ -179,41 +151,43 @@ pub(super) fn measure(strides: &mut [Stride], steps: &[Step], trials: &[HeaderTr
     let quickest = strides
         .iter()
         .min_by(|one, other| time(one).total_cmp(&time(other)));
-    let Some(quickest) = quickest.map(|stride| times(stride.stride)) else {
-        return;
-    };
+    let quickest = quickest.map(times).unwrap_or_default();
     for stride in strides {
         let ratio = |trial: &&HeaderTrial| {
             let same = quickest.iter().find(|other| other.round == trial.round)?;
             Some(trial.ns_per_header / same.ns_per_header)
         };
-        let ratios: Vec<f64> = times(stride.stride).iter().filter_map(ratio).collect();
+        let ratios: Vec<f64> = times(stride).iter().filter_map(ratio).collect();
         let ratios = Spread::of(&ratios);
         stride.of_quickest = ratios.map(|spread| spread.median);
         let further = ratios.map(|spread| spread.minimum >= DISTANCE);
-        stride.agrees = further
-            .zip(stride.aliases)
-            .map(|(further, aliases)| further == aliases);
+        let both = further.zip(stride.aliases);
+        stride.agrees = both.map(|(further, aliases)| further == aliases);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_host::cpus::CacheKind;
 
-    const FIRST: Cache = Cache {
+    const FIRST: CacheInfo = CacheInfo {
         level: 1,
+        kind: CacheKind::Data,
         bytes: Some(48 << 10),
         line_bytes: Some(64),
         ways: Some(12),
         sets: Some(64),
+        shared_by: Vec::new(),
     };
-    const SECOND: Cache = Cache {
+    const SECOND: CacheInfo = CacheInfo {
         level: 2,
+        kind: CacheKind::Unified,
         bytes: Some(1 << 20),
         line_bytes: Some(64),
         ways: Some(16),
         sets: Some(1024),
+        shared_by: Vec::new(),
     };
 
     #[test]
@@ -293,8 +267,8 @@ mod tests {
 
     #[test]
     fn nothing_is_foretold_of_hidden_caches_or_of_the_last_level() {
-        let hidden = Cache { ways: None, ..SECOND };
-        let last = Cache { level: 3, ..SECOND };
+        let hidden = CacheInfo { ways: None, ..SECOND };
+        let last = CacheInfo { level: 3, ..SECOND };
         assert_eq!(Stride::predicted(2048, 1024, &[hidden, last]).aliases, None);
     }
 }

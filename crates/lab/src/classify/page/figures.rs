@@ -13,34 +13,42 @@ use corelane_report::html::plot::{Line, Plot, Point, Tick};
 /// Ticks of a y axis: about as many as stay apart on a phone.
 const Y_STEPS: usize = 4;
 
+/// One figure: each line joins the steps that have its setting but for what the x axis shows.
+struct Drawing<'a> {
+    title: &'static str,
+    caption: &'static str,
+    x_title: &'static str,
+    x: fn(&mut Setting) -> &mut usize,
+    series: &'a [(&'static str, Setting)],
+}
+
 /// Every figure for which there are steps.
 pub(super) fn all(report: &ClassifyReport) -> Markup {
-    let [few, many] = published::BUCKETS;
-    let of = |table: TableKind, buckets: Option<u64>, full: bool| {
-        move |setting: &Setting| {
-            (setting.table, setting.table_buckets, setting.entries > 0) == (table, buckets, full)
-        }
+    let few = Setting {
+        burst: report.plan.burst,
+        prefetch: PrefetchKind::Bucket,
+        ..Setting::POST
     };
-    let tables = [
-        Series::new("exact", of(TableKind::Exact, None, true)),
-        Series::new("post, 2,097,152 buckets", of(TableKind::Post, Some(many), true)),
-        Series::new("post, 524,288 buckets", of(TableKind::Post, Some(few), true)),
-        Series::new("post, empty", of(TableKind::Post, Some(few), false)),
-    ];
-    let alone = |setting: &Setting| {
-        (setting.threads, setting.stride, setting.prefetch_distance) == (1, published::STRIDES[1], None)
-            && setting.lock == LockKind::None
+    let many = Setting {
+        table_buckets: Some(published::BUCKETS[1]),
+        ..few
+    };
+    let exact = Setting {
+        table: TableKind::Exact,
+        table_buckets: None,
+        ..few
     };
     let by_table = Drawing {
         title: "Batch, by table",
         caption: "Buckets prefetched; one thread; medians, bars span the lowest and the highest round.",
         x_title: "frames of a batch",
-        x: |setting| setting.batch,
-    };
-    let by_prefetch = Drawing {
-        title: "Batch, by prefetching",
-        caption: "The post\u{2019}s table, 524,288 buckets; one thread.",
-        ..by_table
+        x: |setting| &mut setting.batch,
+        series: &[
+            ("exact", exact),
+            ("post, 2,097,152 buckets", many),
+            ("post, 524,288 buckets", few),
+            ("post, empty", Setting { entries: 0, ..few }),
+        ],
     };
     let prefetched = [
         ("nothing", PrefetchKind::None),
@@ -49,135 +57,97 @@ pub(super) fn all(report: &ClassifyReport) -> Markup {
         ("both", PrefetchKind::Both),
         ("buckets and arrays", PrefetchKind::BucketAndArray),
     ];
-    let prefetched = prefetched.map(|(name, kind)| {
-        Series::new(name, move |setting: &Setting| {
-            setting.prefetch == kind && of(TableKind::Post, Some(few), true)(setting)
-        })
-    });
-    by_table
-        .draw(report, &tables, |setting| {
-            alone(setting) && setting.prefetch == PrefetchKind::Bucket
-        })
-        .with(by_prefetch.draw(report, &prefetched, alone))
-        .with(threads(report))
-}
-
-/// Threads that share a table, with and without a lock.
-fn threads(report: &ClassifyReport) -> Markup {
-    let drawing = Drawing {
+    let by_prefetch = Drawing {
+        title: "Batch, by prefetching",
+        caption: "The post\u{2019}s table, 524,288 buckets; one thread.",
+        series: &prefetched.map(|(name, prefetch)| (name, Setting { prefetch, ..few })),
+        ..by_table
+    };
+    let locked = |table: Setting, lock| Setting {
+        batch: 4,
+        lock,
+        ..table
+    };
+    let by_lock = Drawing {
         title: "Threads, by lock",
         caption: "Batches of 4, buckets prefetched; the post\u{2019}s table has 2,097,152 buckets.",
         x_title: "threads",
-        x: |setting| setting.threads,
+        x: |setting| &mut setting.threads,
+        series: &[
+            ("exact, no lock", locked(exact, LockKind::None)),
+            ("post, no lock", locked(many, LockKind::None)),
+            ("post, read lock a batch", locked(many, LockKind::ReadPerBatch)),
+            ("post, read lock a frame", locked(many, LockKind::Read)),
+        ],
     };
-    let locked = |lock: LockKind| {
-        move |setting: &Setting| {
-            setting.table_buckets == Some(published::BUCKETS[1])
-                && setting.entries > 0
-                && setting.lock == lock
-        }
-    };
-    let series = [
-        Series::new("exact, no lock", |setting: &Setting| {
-            setting.table == TableKind::Exact
-        }),
-        Series::new("post, no lock", locked(LockKind::None)),
-        Series::new("post, read lock a batch", locked(LockKind::ReadPerBatch)),
-        Series::new("post, read lock a frame", locked(LockKind::Read)),
-    ];
-    drawing.draw(report, &series, |setting| {
-        (setting.batch, setting.prefetch, setting.prefetch_distance) == (4, PrefetchKind::Bucket, None)
-            && setting.stride == published::STRIDES[1]
-    })
+    let drawings = [by_table, by_prefetch, by_lock];
+    drawings.iter().map(|drawing| drawing.draw(report)).collect()
 }
 
-/// Steps that one line joins.
-struct Series {
-    name: &'static str,
-    has: Box<dyn Fn(&Setting) -> bool>,
-}
-
-impl Series {
-    fn new(name: &'static str, has: impl Fn(&Setting) -> bool + 'static) -> Self {
-        Self {
-            name,
-            has: Box::new(has),
-        }
+impl Drawing<'_> {
+    fn value(&self, step: &Step) -> usize {
+        *(self.x)(&mut step.setting.clone())
     }
-}
 
-/// One figure.
-#[derive(Clone, Copy)]
-struct Drawing {
-    title: &'static str,
-    caption: &'static str,
-    x_title: &'static str,
-    /// What the x axis shows of a setting.
-    x: fn(&Setting) -> usize,
-}
+    /// The steps of a line, by growing value.
+    fn steps<'s>(&self, report: &'s ClassifyReport, line: &Setting) -> Vec<&'s Step> {
+        let is_own = |step: &&Step| {
+            let mut wanted = *line;
+            *(self.x)(&mut wanted) = self.value(step);
+            step.setting.repeats(&wanted) && FRAMES.of(step).is_some()
+        };
+        let mut steps: Vec<&Step> = report.steps.iter().filter(is_own).collect();
+        steps.sort_by_key(|step| self.value(step));
+        steps
+    }
 
-impl Drawing {
-    fn draw(self, report: &ClassifyReport, series: &[Series], shown: impl Fn(&Setting) -> bool) -> Markup {
-        let steps: Vec<_> = report
-            .steps
-            .iter()
-            .filter(|step| shown(&step.setting) && FRAMES.of(step).is_some())
-            .filter(|step| series.iter().any(|series| (series.has)(&step.setting)))
+    fn draw(&self, report: &ClassifyReport) -> Markup {
+        let series = self.series.iter().enumerate();
+        let series: Vec<(usize, &str, Vec<&Step>)> = series
+            .map(|(number, (name, line))| (number, *name, self.steps(report, line)))
+            .filter(|(.., steps)| !steps.is_empty())
             .collect();
-        let mut values: Vec<usize> = steps.iter().map(|step| (self.x)(&step.setting)).collect();
+        let shown = || series.iter().flat_map(|(.., steps)| steps);
+        let mut values: Vec<usize> = shown().map(|step| self.value(step)).collect();
         values.sort_unstable();
         values.dedup();
         if values.is_empty() {
             return Markup::default();
         }
-        let highest = steps.iter().filter_map(|step| FRAMES.range(step));
+        let highest = shown().filter_map(|step| FRAMES.range(step));
         let scale = Linear::to(highest.map(|spread| spread.maximum).fold(0.0, f64::max), Y_STEPS);
         // Each value its own place, evenly apart: batches double from one to the next.
         let place = |value: usize| {
             let index = values.iter().position(|known| *known == value).unwrap_or(0);
             (index as f64 + 0.5) / values.len() as f64
         };
-        let mut lines = Vec::new();
-        let mut entries = Vec::new();
-        let mut readings = Vec::new();
-        for (number, series) in series.iter().enumerate() {
-            let own = steps.iter().filter(|step| (series.has)(&step.setting));
-            let mut points: Vec<Point> = own
-                .filter_map(|step| point(step, place((self.x)(&step.setting)), &scale))
-                .collect();
-            if points.is_empty() {
-                continue;
-            }
-            points.sort_by(|one, other| one.x.total_cmp(&other.x));
-            readings.extend(points.iter().map(|point| point.tip.clone()));
-            let class = format!("series{number}");
-            entries.push((class.clone(), series.name.to_owned()));
-            lines.push(Line {
-                class,
-                points,
-                marked: true,
-            });
-        }
+        let point = |step: &&Step| point(step, place(self.value(step)), &scale);
+        let class = |number: usize| format!("series{number}");
+        let line = |(number, _, steps): &(usize, &str, Vec<&Step>)| Line {
+            class: class(*number),
+            points: steps.iter().filter_map(point).collect(),
+            marked: true,
+        };
+        let lines: Vec<Line> = series.iter().map(line).collect();
+        let readings = lines.iter().flat_map(|line| &line.points);
+        let readings: Vec<&str> = readings.map(|point| point.tip.as_str()).collect();
+        let tick = |value: &usize| Tick {
+            place: place(*value),
+            label: value.to_string(),
+        };
         let plot = Plot {
             description: format!("{}: {}", self.title, readings.join("; ")),
             x_title: self.x_title.to_owned(),
             y_title: "frames a second".to_owned(),
-            x_ticks: values
-                .iter()
-                .map(|value| Tick {
-                    place: place(*value),
-                    label: value.to_string(),
-                })
-                .collect(),
+            x_ticks: values.iter().map(tick).collect(),
             y_ticks: y_ticks(&scale, quantity::metric_brief),
             lines,
             ..Plot::default()
         };
-        figure(
-            self.title,
-            self.caption,
-            plot.draw().with(legend(entries.into_iter())),
-        )
+        let entries = series
+            .iter()
+            .map(|(number, name, _)| (class(*number), (*name).to_owned()));
+        figure(self.title, self.caption, plot.draw().with(legend(entries)))
     }
 }
 

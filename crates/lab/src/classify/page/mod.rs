@@ -6,6 +6,8 @@ use super::document::{
     Choice, ClassifyReport, Held, LockKind, PrefetchKind, PublishedRow, Setting, Step, Stride, TableKind,
 };
 use super::metrics::{CPU, FRAMES, LOOKUPS, MEMORY_READ, MEMORY_WRITTEN, METRICS, MISSES, SHARE_OF_LIMIT};
+use crate::columns::{half_range, number, plain, words};
+use crate::named::Named;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_report::gate::Figure;
@@ -65,27 +67,23 @@ impl ClassifyReport {
     }
 
     fn tiles(&self) -> Vec<Tile> {
-        let best = |kind: TableKind| {
-            self.fastest(|setting| setting.table == kind && setting.entries > 0 && setting.threads == 1)
-        };
-        let rate = |step: Option<&Step>| or_missing(step.and_then(|step| FRAMES.of(step)), quantity::rate);
-        let how = |step: Option<&Step>| {
-            let setting = &step?.setting;
-            Some(format!("batch {}, {}", setting.batch, setting.prefetch_words()))
-        };
-        let (post, exact) = (best(TableKind::Post), best(TableKind::Exact));
         let way = self.limit.way.as_ref();
         let memory = way.map(|way| format!("{} of {way}", quantity::bytes(self.limit.bytes)));
         let lines = or_missing(self.limit_lines_per_s, quantity::rate);
-        vec![
-            ("random lines, one thread", lines, memory),
-            ("frames, exact table, one thread", rate(exact), how(exact)),
-            (
-                "frames, the post\u{2019}s table, one thread",
-                rate(post),
-                how(post),
-            ),
-        ]
+        let fastest = |(title, kind): (&'static str, TableKind)| {
+            let step =
+                self.fastest(|setting| setting.table == kind && setting.entries > 0 && setting.threads == 1);
+            let rate = or_missing(step.and_then(|step| FRAMES.of(step)), quantity::rate);
+            let setting = step.map(|step| step.setting);
+            let how = setting.map(|setting| format!("batch {}, {}", setting.batch, setting.prefetch_words()));
+            (title, rate, how)
+        };
+        let tables = [
+            ("frames, exact table, one thread", TableKind::Exact),
+            ("frames, the post\u{2019}s table, one thread", TableKind::Post),
+        ];
+        let limit = ("random lines, one thread", lines, memory);
+        std::iter::once(limit).chain(tables.map(fastest)).collect()
     }
 
     fn limit_words(&self) -> String {
@@ -106,38 +104,33 @@ impl ClassifyReport {
     }
 
     fn steps_section(&self) -> Section {
-        let spread = |step: &Step| {
-            let several = FRAMES.range(step).filter(|spread| spread.count > 1);
-            Cell::number(several.map(|spread| spread.relative * 50.0), Show::Fixed(0))
+        let ahead = |step: &Step| {
+            let distance = step.setting.prefetch_distance;
+            or_missing(distance, |distance| distance.to_string())
         };
+        let page = |step: &Step| step.page_size.map(|bytes| bytes as f64);
         let readings = [
             Reading::new(Column::left("table").may_shrink(), |step: &Step| {
                 step.setting.table_words()
             }),
-            Reading::new(Column::right("batch"), |step: &Step| {
-                Cell::plain(step.setting.batch as u64)
+            plain("batch", |step: &Step| step.setting.batch),
+            words("prefetch", |step: &Step| match step.setting.prefetch {
+                PrefetchKind::BucketAndArray => "array too",
+                kind => kind.name(),
             }),
-            Reading::new(Column::left("prefetch"), |step: &Step| {
-                prefetch_word(step.setting.prefetch)
+            Reading::new(Column::right("ahead"), ahead),
+            plain("stride", |step: &Step| step.setting.stride),
+            plain("threads", |step: &Step| step.setting.threads),
+            words("lock", |step: &Step| match step.setting.lock {
+                LockKind::ReadPerBatch => "a batch",
+                kind => kind.name(),
             }),
-            Reading::new(Column::right("ahead"), |step: &Step| {
-                or_missing(step.setting.prefetch_distance, |distance| distance.to_string())
-            }),
-            Reading::new(Column::right("stride"), |step: &Step| {
-                Cell::plain(step.setting.stride as u64)
-            }),
-            Reading::new(Column::right("threads"), |step: &Step| {
-                Cell::plain(step.setting.threads as u64)
-            }),
-            Reading::new(Column::left("lock"), |step: &Step| lock_word(step.setting.lock)),
             metric(&FRAMES),
-            Reading::new(Column::right("\u{b1}").unit("%"), spread),
+            half_range(&FRAMES),
             metric(&LOOKUPS),
             metric(&SHARE_OF_LIMIT),
             metric(&CPU),
-            Reading::new(Column::right("page").unit("bytes").wide(), |step: &Step| {
-                Cell::number(step.page_size.map(|bytes| bytes as f64), Show::Count)
-            }),
+            number(Column::right("page").unit("bytes").wide(), Show::Count, page),
             metric(&MEMORY_READ).wide(),
             metric(&MEMORY_WRITTEN).wide(),
             metric(&MISSES).wide(),
@@ -157,39 +150,37 @@ impl ClassifyReport {
     }
 
     fn strides_section(&self) -> Section {
-        let held = Column::left("a burst\u{2019}s headers held").unit("by the caches\u{2019} geometry");
-        let readings = [
-            Reading::new(Column::right("stride"), |stride: &Stride| {
-                Cell::plain(stride.stride as u64)
-            }),
-            Reading::new(held, held_words),
-            Reading::new(Column::left("foretold"), |stride: &Stride| {
-                or_missing(stride.foretold(), |words| words)
-            }),
-            Reading::new(Column::right("fetched in").unit("ns"), |stride: &Stride| {
-                Cell::shown(stride.ns_per_header, |time| {
-                    stride
-                        .ns_per_header_spread
-                        .map_or_else(|| quantity::fixed(time, 1), |spread| spread.display(1))
-                })
-            }),
-            Reading::new(Column::right("of quickest"), |stride: &Stride| {
-                Cell::number(stride.of_quickest, Show::Ratio)
-            }),
-            Reading::new(Column::left("agree"), |stride: &Stride| {
-                or_missing(stride.agrees, |agrees| {
-                    if agrees { "yes" } else { "no" }.to_owned()
-                })
-            }),
-            Reading::new(Column::right("frames").unit("/s"), |stride: &Stride| {
-                Cell::number(stride.frames_per_s, Show::PerSecond)
-            }),
-        ];
-        let title =
-            "strides: headers fetched one after the other; frames a second with headers only, one at a time";
         if self.strides.is_empty() {
             return Section::default();
         }
+        let held = Column::left("a burst\u{2019}s headers held").unit("by the caches\u{2019} geometry");
+        let fetched = |stride: &Stride| {
+            Cell::shown(stride.ns_per_header, |time| match stride.ns_per_header_spread {
+                Some(spread) => spread.display(1),
+                None => quantity::fixed(time, 1),
+            })
+        };
+        let readings = [
+            plain("stride", |stride: &Stride| stride.stride),
+            Reading::new(held, held_words),
+            words("foretold", |stride: &Stride| {
+                or_missing(stride.foretold(), |words| words)
+            }),
+            Reading::new(Column::right("fetched in").unit("ns"), fetched),
+            number(Column::right("of quickest"), Show::Ratio, |stride: &Stride| {
+                stride.of_quickest
+            }),
+            words("agree", |stride: &Stride| {
+                or_missing(stride.agrees, |agrees| yes_or_no(agrees).to_owned())
+            }),
+            number(
+                Column::right("frames").unit("/s"),
+                Show::PerSecond,
+                |stride: &Stride| stride.frames_per_s,
+            ),
+        ];
+        let title =
+            "strides: headers fetched one after the other; frames a second with headers only, one at a time";
         Section::new(title).table(table(readings, &self.strides)).page_note(
             "Fetched in: a header of a burst that just arrived, one after the other, so that nothing hides how far away \
              it is. Frames: one at a time, with headers all that is fetched; CPUs overlap several. Foretold for the \
@@ -199,44 +190,32 @@ impl ClassifyReport {
 
     /// The post's rows beside the steps that repeat them.
     fn published_section(&self) -> Section {
-        let own = |row: &PublishedRow, of: &Metric<_>| of.of(self.steps.get(row.step?)?);
-        let batch = |row: &PublishedRow| match row.setting.table {
-            TableKind::None => Cell::from(quantity::MISSING),
-            _ => Cell::plain(row.setting.batch as u64),
-        };
-        let post = |unit: &str| Column::right("the post").unit(unit);
-        let here = |unit: &str| Column::right("here").unit(unit);
+        type Published = fn(&PublishedRow) -> Option<f64>;
+        let metrics: [(&'static Metric<_>, &str, Published); 4] = [
+            (&FRAMES, "frames/s", |row| row.frames_per_s),
+            (&MEMORY_READ, "MB/s read", |row| row.mem_read_mb_s),
+            (&MEMORY_WRITTEN, "MB/s written", |row| row.mem_write_mb_s),
+            (&CPU, "CPU %", |row| row.cpu_share),
+        ];
         let mut readings = setting_readings(|row: &PublishedRow| &row.setting);
-        readings[1] = Reading::new(Column::right("batch"), batch);
-        readings.extend([
-            Reading::new(post("frames/s"), |row: &PublishedRow| {
-                Cell::number(row.frames_per_s, Show::PerSecond)
-            }),
-            Reading::new(here("frames/s"), |row: &PublishedRow| {
-                Cell::number(own(row, &FRAMES), Show::PerSecond)
-            }),
-            Reading::new(post("MB/s read").wide(), |row: &PublishedRow| {
-                Cell::number(row.mem_read_mb_s, Show::Fixed(0))
-            }),
-            Reading::new(here("MB/s read").wide(), |row: &PublishedRow| {
-                Cell::number(own(row, &MEMORY_READ), Show::Fixed(0))
-            }),
-            Reading::new(post("MB/s written").wide(), |row: &PublishedRow| {
-                Cell::number(row.mem_write_mb_s, Show::Fixed(0))
-            }),
-            Reading::new(here("MB/s written").wide(), |row: &PublishedRow| {
-                Cell::number(own(row, &MEMORY_WRITTEN), Show::Fixed(0))
-            }),
-            Reading::new(post("CPU %").wide(), |row: &PublishedRow| {
-                Cell::number(row.cpu_share, Show::Share)
-            }),
-            Reading::new(here("CPU %").wide(), |row: &PublishedRow| {
-                Cell::number(own(row, &CPU), Show::Share)
-            }),
-            Reading::new(Column::left("note").may_shrink(), |row: &PublishedRow| {
-                row.note.clone().unwrap_or_default()
-            }),
-        ]);
+        readings[1] = Reading::new(Column::right("batch"), |row: &PublishedRow| {
+            match row.setting.table {
+                TableKind::None => Cell::from(quantity::MISSING),
+                _ => Cell::plain(row.setting.batch as u64),
+            }
+        });
+        for (place, (metric, unit, published)) in metrics.into_iter().enumerate() {
+            let own = |row: &PublishedRow| metric.of(self.steps.get(row.step?)?);
+            let pair = [
+                number(Column::right("the post").unit(unit), metric.show, published),
+                number(Column::right("here").unit(unit), metric.show, own),
+            ];
+            readings.extend(pair.map(|reading| if place > 0 { reading.wide() } else { reading }));
+        }
+        readings.push(Reading::new(
+            Column::left("note").may_shrink(),
+            |row: &PublishedRow| row.note.clone().unwrap_or_default(),
+        ));
         let title = format!(
             "beside \u{201c}{}\u{201d}, which is other hardware: {}",
             self.published.title, self.published.other_hardware
@@ -265,17 +244,11 @@ impl ClassifyReport {
         if self.conclusions.is_empty() {
             return Section::new("").note("Nothing was measured.");
         }
-        let times = |choice: &Choice| {
-            Cell::shown(Some(choice.comparison.ratio.median), |_| {
-                choice.comparison.ratio.display(2)
-            })
-        };
+        let times = |choice: &Choice| Cell::shown(Some(choice.ratio.median), |_| choice.ratio.display(2));
         let readings = [
-            Reading::new(Column::left("choice"), |choice: &Choice| choice.words.clone()),
+            words("choice", |choice: &Choice| choice.words.clone()),
             Reading::new(Column::right("frames").unit("times"), times),
-            Reading::new(Column::left("mattered"), |choice: &Choice| {
-                if choice.mattered { "yes" } else { "no" }
-            }),
+            words("mattered", |choice: &Choice| yes_or_no(choice.mattered)),
         ];
         let section = Section::new("which choices mattered here");
         let section = self
@@ -290,40 +263,19 @@ impl ClassifyReport {
 }
 
 /// The columns that name a setting.
-fn setting_readings<Row>(of: fn(&Row) -> &Setting) -> Vec<Reading<'static, Row>>
-where
-    Row: 'static,
-{
+fn setting_readings<Row: 'static>(of: fn(&Row) -> &Setting) -> Vec<Reading<'static, Row>> {
     vec![
-        Reading::new(Column::left("table"), move |row| of(row).table_words()),
-        Reading::new(Column::right("batch"), move |row| {
-            Cell::plain(of(row).batch as u64)
-        }),
-        Reading::new(Column::left("prefetch"), move |row| of(row).prefetch_words()),
-        Reading::new(Column::right("stride"), move |row| {
-            Cell::plain(of(row).stride as u64)
-        }),
-        Reading::new(Column::right("threads"), move |row| {
-            Cell::plain(of(row).threads as u64)
-        }),
-        Reading::new(Column::left("lock"), move |row| of(row).lock.name()),
+        words("table", move |row| of(row).table_words()),
+        plain("batch", move |row| of(row).batch),
+        words("prefetch", move |row| of(row).prefetch_words()),
+        plain("stride", move |row| of(row).stride),
+        plain("threads", move |row| of(row).threads),
+        words("lock", move |row| of(row).lock.name()),
     ]
 }
 
-/// Kinds of prefetching, as short as a column takes.
-const fn prefetch_word(kind: PrefetchKind) -> &'static str {
-    match kind {
-        PrefetchKind::BucketAndArray => "array too",
-        kind => kind.name(),
-    }
-}
-
-/// Locks, as short as a column takes.
-const fn lock_word(kind: LockKind) -> &'static str {
-    match kind {
-        LockKind::ReadPerBatch => "a batch",
-        kind => kind.name(),
-    }
+const fn yes_or_no(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
 }
 
 /// `L1 24 of 768, L2 512 of 1,024`.

@@ -20,7 +20,7 @@ pub use trial::{Trial, TrialBucket, Unexplained};
 pub use variation::Variation;
 
 use super::metrics::METRICS;
-use crate::document::{Document, Head};
+use crate::document::{Head, document};
 use crate::documents::observed::LockComparison;
 use crate::steps::{Scaling, Stepped};
 use corelane_measure::metric::Metric;
@@ -92,23 +92,7 @@ pub enum LimitCause {
     Unknown,
 }
 
-impl Document for ScaleReport {
-    fn reads(schema: &str) -> bool {
-        schema == SCHEMA
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-
-    fn upgrade(&mut self) {
-        self.fill_lacking();
-    }
-}
+document!(ScaleReport, [SCHEMA], upgrade: fill_lacking);
 
 impl Stepped for ScaleReport {
     type Step = Step;
@@ -233,6 +217,7 @@ impl Series<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Document;
 
     #[test]
     fn another_schema_is_refused_by_name() {

@@ -21,7 +21,7 @@ pub use step::Step;
 pub use trial::{BucketBytes, Connections, CpuUse, Segments, Trial};
 
 use super::metrics;
-use crate::document::{Document, Head};
+use crate::document::{Head, document};
 use crate::scale::Placement;
 use crate::steps::{Scaling, Stepped};
 use corelane_measure::metric::Metric;
@@ -57,25 +57,7 @@ pub struct StreamsReport {
     pub left_out: Vec<String>,
 }
 
-impl Document for StreamsReport {
-    fn reads(schema: &str) -> bool {
-        [Protocol::Http, Protocol::Tcp]
-            .iter()
-            .any(|protocol| protocol.schema() == schema)
-    }
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
-    }
-
-    fn upgrade(&mut self) {
-        self.fill_lacking();
-    }
-}
+document!(StreamsReport, [Protocol::Http.schema(), Protocol::Tcp.schema()], upgrade: fill_lacking);
 
 impl Stepped for StreamsReport {
     type Step = Step;

@@ -1,5 +1,6 @@
 //! A report as the lab would write it, from made-up counts of a small machine.
 
+use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Bed, CpuShare, Head, Tool};
 use corelane_lab::scale::Placement;
 use corelane_lab::scale::document::{
@@ -141,9 +142,10 @@ fn trial(
     trial
 }
 
-fn conditions(cpus: usize) -> serde_json::Value {
+fn conditions(cpus: usize) -> Option<Snapshot> {
     let entry = |severity: &str, name: &str, value: Option<&str>, why: &str, mend: Option<&str>| json!({ "severity": severity, "name": name, "value": value, "why": why, "mend": mend, "source": "sysfs" });
-    json!({
+    let cpus: Vec<usize> = (0..cpus).collect();
+    let snapshot = json!({
         "kernel": "6.18.44",
         "cpu_model": "Example CPU @ 2.90GHz",
         "cpus_online": cpus,
@@ -159,5 +161,6 @@ fn conditions(cpus: usize) -> serde_json::Value {
             entry("explains", "virtualisation", Some("kvm"), "no hardware counters", None),
             entry("fine", "kernel debug options", Some("none"), "", None),
         ],
-    })
+    });
+    Some(serde_json::from_value(snapshot).unwrap())
 }

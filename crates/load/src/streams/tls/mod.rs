@@ -1,26 +1,25 @@
 //! TLS of the client: whom it believes, how it resumes sessions, and each session as a state machine.
 //!
-//! In: what each pool asks for ([`PlannedTls`]). Out: sessions ([`session`]), and what became of them ([`TlsLoaded`]).
+//! In: what each pool asks for ([`PlannedTls`]). Out: sessions ([`Session`]), and what became of them ([`TlsLoaded`]).
 
-mod output;
-pub(super) mod session;
 mod tickets;
 mod trust;
 
 use crate::account::add_named;
 use crate::failure::Failure;
-use rustls::client::Resumption;
+use corelane_worker::tls;
+use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, Error, RootCertStore};
+use rustls::{ClientConfig, Error, HandshakeKind, RootCertStore};
 use serde::{Deserialize, Serialize};
-use session::{Handshake, Session};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error as ThisError;
 use tickets::Tickets;
 
-pub(super) use output::Encrypted;
+/// A client's session.
+pub(super) type Session = tls::Session<UnbufferedClientConnection>;
 
 /// Tickets that one worker's part of a pool keeps at most: some hundred bytes each, so 2 MiB.
 const MOST_TICKETS: usize = 4_096;
@@ -133,10 +132,10 @@ impl TlsLoaded {
     }
 
     /// Counts a handshake that is complete.
-    pub(super) fn count_handshake(&mut self, handshake: Handshake, session: &Session) {
-        match handshake {
-            Handshake::Full => self.handshakes_full += 1,
-            Handshake::Resumed => self.handshakes_resumed += 1,
+    pub(super) fn count_handshake(&mut self, kind: HandshakeKind, session: &Session) {
+        match kind {
+            HandshakeKind::Resumed => self.handshakes_resumed += 1,
+            _ => self.handshakes_full += 1,
         }
         if let Some(suite) = session.suite() {
             *self.suites.entry(suite).or_default() += 1;
@@ -161,6 +160,14 @@ pub(crate) struct Encryption {
     pub(super) configuration: Arc<ClientConfig>,
     pub(super) server_name: ServerName<'static>,
     pub(super) counts: TlsLoaded,
+}
+
+impl Encryption {
+    /// A session before its handshake.
+    pub(super) fn session(&self) -> Result<Session, Error> {
+        let (configuration, name) = (Arc::clone(&self.configuration), self.server_name.clone());
+        UnbufferedClientConnection::new(configuration, name).map(Session::new)
+    }
 }
 
 /// What the workers make the sessions of one pool from.

@@ -1,8 +1,7 @@
 //! Sessions in memory, against rustls as a server: whatever the split, the same is read; who is believed; what is resumed.
 
-use super::session::{Buffers, Handshake, News, RECORD, Session};
 use super::*;
-use corelane_worker::Time;
+use corelane_worker::tls::{Buffers, News, RECORD};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 use std::io::{Read, Write};
@@ -65,18 +64,13 @@ struct Pair {
     server: ServerConnection,
     /// What the server has heard, in plain.
     asked: Vec<u8>,
-    opened: Option<Handshake>,
+    opened: Option<HandshakeKind>,
     ended: bool,
 }
 
 impl Pair {
     fn new(encryption: &Encryption, server: &Arc<ServerConfig>) -> Self {
-        let mut client = Session::new(
-            &encryption.configuration,
-            &encryption.server_name,
-            Time::default(),
-        )
-        .unwrap();
+        let mut client = encryption.session().unwrap();
         let mut buffers = Buffers::default();
         assert_eq!(client.receive(&[], &mut buffers).unwrap(), News::default());
         Self {
@@ -163,7 +157,7 @@ fn whatever_the_split_the_same_is_read() {
             let mut pair = Pair::new(&encryption, &server);
             let heard = pair.talk(&answer, first, piece);
             assert_eq!(heard.as_ref(), Ok(&answer), "{version:?} {first} {piece}");
-            assert_eq!((pair.opened, pair.ended), (Some(Handshake::Full), false));
+            assert_eq!((pair.opened, pair.ended), (Some(HandshakeKind::Full), false));
         }
     }
 }
@@ -205,11 +199,11 @@ fn sessions_are_resumed_unless_they_are_not_to_be() {
             };
             let handshakes = [handshake(), handshake(), handshake()];
             let later = if resumption {
-                Handshake::Resumed
+                HandshakeKind::Resumed
             } else {
-                Handshake::Full
+                HandshakeKind::Full
             };
-            assert_eq!(handshakes, [Handshake::Full, later, later], "{version:?}");
+            assert_eq!(handshakes, [HandshakeKind::Full, later, later], "{version:?}");
         }
     }
 }
@@ -242,7 +236,7 @@ fn a_certificate_is_believed_only_for_its_name_and_from_its_issuer() {
         let outcome = pair.carry(0, usize::MAX);
         assert_eq!(outcome.is_err(), refused.is_some(), "{name}: {outcome:?}");
         let (Err(error), Some(reason)) = (outcome, refused) else {
-            assert_eq!(pair.opened, Some(Handshake::Full));
+            assert_eq!(pair.opened, Some(HandshakeKind::Full));
             continue;
         };
         assert_eq!(encryption.counts.count_error(&error), Failure::CertificateRefused);
@@ -264,6 +258,8 @@ fn what_is_no_tls_fails_as_such_and_what_was_whole_before_is_kept() {
     let mut pair = Pair::new(&encryption, &server);
     let error = pair.hear(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
     assert_eq!(encryption.counts.count_error(&error), Failure::Tls);
+    pair.hear(b"and more of it").unwrap();
+    assert!(pair.buffers.plain.is_empty());
 
     let mut pair = Pair::new(&encryption, &server);
     pair.carry(0, usize::MAX).unwrap();

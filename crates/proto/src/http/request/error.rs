@@ -67,4 +67,26 @@ impl RequestError {
             _ => 400,
         }
     }
+
+    /// The name that reports count it under.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LineEnd => "line_end",
+            Self::RequestLine => "request_line",
+            Self::Target => "target",
+            Self::LineTooLong(_) => "line_too_long",
+            Self::MethodTooLong => "method_too_long",
+            Self::Version => "version",
+            Self::Field(_) => "field",
+            Self::HeadTooLong(_) => "head_too_long",
+            Self::TooManyFields(_) => "too_many_fields",
+            Self::Host => "host",
+            Self::ContentLength => "content_length",
+            Self::TwoFramings => "two_framings",
+            Self::TransferEncoding => "transfer_encoding",
+            Self::UnknownCoding => "unknown_coding",
+            Self::Expectation => "expectation",
+        }
+    }
 }

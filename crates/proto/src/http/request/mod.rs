@@ -9,10 +9,12 @@
 
 mod error;
 
+use crate::http::chunked::Decoder;
+
+pub use crate::http::chunked::BodyReader;
 pub use crate::http::response::{Fields, Version};
 pub use error::RequestError;
 
-use crate::http::chunked::{self, ChunkedError, Decoder};
 use crate::http::field;
 use memchr::memchr;
 
@@ -46,10 +48,22 @@ impl Default for Limits {
 pub enum Framing {
     /// There is none.
     None,
-    /// So many bytes, at least one.
+    /// So many bytes.
     Length(u64),
     /// Chunks.
     Chunked,
+}
+
+impl Framing {
+    /// A reader before the body; none where there is none.
+    #[must_use]
+    pub fn reader(self) -> Option<BodyReader> {
+        match self {
+            Self::None => None,
+            Self::Length(length) => Some(BodyReader::Length(length)),
+            Self::Chunked => Some(BodyReader::Chunked(Decoder::new())),
+        }
+    }
 }
 
 /// The head of a request.
@@ -178,11 +192,8 @@ fn check_start(beginning: &[u8]) -> Result<(), RequestError> {
     Ok(())
 }
 
-struct Start<'a> {
-    method: &'a [u8],
-    target: &'a [u8],
-    version: Version,
-}
+/// Method, target and version.
+type Start<'a> = (&'a [u8], &'a [u8], Version);
 
 fn read_start(line: &[u8]) -> Result<Start<'_>, RequestError> {
     let first = memchr(b' ', line).ok_or(RequestError::RequestLine)?;
@@ -207,11 +218,7 @@ fn read_start(line: &[u8]) -> Result<Start<'_>, RequestError> {
         _ => return Err(RequestError::RequestLine),
     };
     check_target(method, target)?;
-    Ok(Start {
-        method,
-        target,
-        version,
-    })
+    Ok((method, target, version))
 }
 
 /// The forms of RFC 9112 3.2: `/path`, `http://authority/path`; `authority` for CONNECT alone, `*` for OPTIONS alone.
@@ -220,9 +227,9 @@ fn check_target(method: &[u8], target: &[u8]) -> Result<(), RequestError> {
     let valid = match target {
         [b'/', ..] => method != b"CONNECT",
         b"*" => method == b"OPTIONS",
-        _ if method == b"CONNECT" => is_authority(target),
+        _ if method == b"CONNECT" => field::is_authority(target),
         _ => absolute(target).is_some_and(|(authority, rest)| {
-            is_authority(authority) && matches!(rest.first(), None | Some(b'/' | b'?'))
+            field::is_authority(authority) && matches!(rest.first(), None | Some(b'/' | b'?'))
         }),
     };
     if visible && valid {
@@ -234,49 +241,13 @@ fn check_target(method: &[u8], target: &[u8]) -> Result<(), RequestError> {
 
 /// Authority and the rest of an absolute target.
 fn absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
-    let scheme = target
-        .get(..7)
-        .filter(|scheme| scheme.eq_ignore_ascii_case(b"http://"));
-    let rest = match scheme {
-        Some(_) => &target[7..],
-        None => {
-            target
-                .get(..8)
-                .filter(|scheme| scheme.eq_ignore_ascii_case(b"https://"))?;
-            &target[8..]
-        }
+    let after = |scheme: &[u8]| {
+        let (given, rest) = target.split_at_checked(scheme.len())?;
+        given.eq_ignore_ascii_case(scheme).then_some(rest)
     };
+    let rest = after(b"http://").or_else(|| after(b"https://"))?;
     let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
     Some(rest.split_at(end.unwrap_or(rest.len())))
-}
-
-/// Whether this may name a host, and a port (RFC 3986 3.2.2): no user, no path, no space.
-fn is_authority(text: &[u8]) -> bool {
-    let host_byte = |byte: &u8| {
-        byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'-' | b'.'
-                    | b'_'
-                    | b'~'
-                    | b'%'
-                    | b'!'
-                    | b'$'
-                    | b'&'
-                    | b'\''
-                    | b'('
-                    | b')'
-                    | b'*'
-                    | b'+'
-                    | b','
-                    | b';'
-                    | b'='
-                    | b':'
-                    | b'['
-                    | b']'
-            )
-    };
-    !text.is_empty() && text.iter().all(host_byte)
 }
 
 /// What the fields read so far said.
@@ -284,18 +255,11 @@ fn is_authority(text: &[u8]) -> bool {
 struct Draft {
     fields: u16,
     length: Option<u64>,
-    codings: Codings,
+    chunked: bool,
     host: bool,
     close: bool,
     stay: bool,
     expects_continue: bool,
-}
-
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Codings {
-    #[default]
-    None,
-    Chunked,
 }
 
 impl Draft {
@@ -304,7 +268,7 @@ impl Draft {
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => {
                 // An empty one is valid where the target has no authority (RFC 9112 3.2).
-                if self.host || !(value.is_empty() || is_authority(value)) {
+                if self.host || !(value.is_empty() || field::is_authority(value)) {
                     return Err(RequestError::Host);
                 }
                 self.host = true;
@@ -323,7 +287,7 @@ impl Draft {
                 if self.length.is_some() {
                     return Err(RequestError::ContentLength);
                 }
-                self.length = Some(number(value).ok_or(RequestError::ContentLength)?);
+                self.length = Some(field::length(value).ok_or(RequestError::ContentLength)?);
             }
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.coding(value)?,
             _ => {}
@@ -336,96 +300,45 @@ impl Draft {
     fn coding(&mut self, value: &[u8]) -> Result<(), RequestError> {
         for member in value.split(|byte| *byte == b',') {
             let member = field::trim(member);
-            if self.codings == Codings::Chunked || member.is_empty() {
+            if self.chunked || member.is_empty() {
                 return Err(RequestError::TransferEncoding);
             }
             if !member.eq_ignore_ascii_case(b"chunked") {
                 return Err(RequestError::UnknownCoding);
             }
-            self.codings = Codings::Chunked;
+            self.chunked = true;
         }
         Ok(())
     }
 
-    fn finish<'a>(self, start: Start<'a>, fields: &'a [u8], bytes: usize) -> Result<Head<'a>, RequestError> {
-        if !self.host && start.version == Version::Http11 {
+    fn finish<'a>(
+        self,
+        (method, target, version): Start<'a>,
+        fields: &'a [u8],
+        bytes: usize,
+    ) -> Result<Head<'a>, RequestError> {
+        let new = version == Version::Http11;
+        if !self.host && new {
             return Err(RequestError::Host);
         }
-        let framing = match (self.codings, self.length) {
-            (Codings::Chunked, Some(_)) => return Err(RequestError::TwoFramings),
-            (Codings::Chunked, None) if start.version == Version::Http10 => {
-                return Err(RequestError::TransferEncoding);
-            }
-            (Codings::Chunked, None) => Framing::Chunked,
-            (Codings::None, None | Some(0)) => Framing::None,
-            (Codings::None, Some(length)) => Framing::Length(length),
-        };
-        let keep_alive = match start.version {
-            Version::Http11 => !self.close,
-            Version::Http10 => self.stay && !self.close,
+        let framing = match (self.chunked, self.length) {
+            (true, Some(_)) => return Err(RequestError::TwoFramings),
+            (true, None) if !new => return Err(RequestError::TransferEncoding),
+            (true, None) => Framing::Chunked,
+            (false, None | Some(0)) => Framing::None,
+            (false, Some(length)) => Framing::Length(length),
         };
         Ok(Head {
-            method: start.method,
-            target: start.target,
-            version: start.version,
+            method,
+            target,
+            version,
             framing,
-            keep_alive,
+            keep_alive: (new || self.stay) && !self.close,
             // Of HTTP/1.0 it is to be ignored (RFC 9110 10.1.1), and without a body there is nothing to wait for.
-            expects_continue: self.expects_continue
-                && start.version == Version::Http11
-                && framing != Framing::None,
+            expects_continue: self.expects_continue && new && framing != Framing::None,
             bytes,
             fields,
         })
-    }
-}
-
-/// Digits alone, and a number of 63 bits at most: more than any body, and safe to add to.
-fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 19 || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let value = text.iter().try_fold(0u64, |value, digit| {
-        value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-    })?;
-    i64::try_from(value).ok().map(|_| value)
-}
-
-/// Takes the body of one request off what arrives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyReader {
-    /// So many bytes are still to come.
-    Length(u64),
-    /// Chunks are.
-    Chunked(Decoder),
-}
-
-impl BodyReader {
-    /// A reader before the body; none where there is none.
-    #[must_use]
-    pub fn new(framing: Framing) -> Option<Self> {
-        match framing {
-            Framing::None => None,
-            Framing::Length(length) => Some(Self::Length(length)),
-            Framing::Chunked => Some(Self::Chunked(Decoder::new())),
-        }
-    }
-
-    /// Takes in bytes: how many were used, and what they amount to, as [`Decoder::feed`] does.
-    ///
-    /// # Errors
-    /// When the bytes are no chunked body.
-    pub fn feed<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Option<chunked::Item<'a>>), ChunkedError> {
-        match self {
-            Self::Chunked(decoder) => decoder.feed(input),
-            Self::Length(0) => Ok((0, Some(chunked::Item::End))),
-            Self::Length(_) if input.is_empty() => Ok((0, None)),
-            Self::Length(left) => {
-                let taken = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
-                *left -= taken as u64;
-                Ok((taken, Some(chunked::Item::Data(&input[..taken]))))
-            }
-        }
     }
 }
 

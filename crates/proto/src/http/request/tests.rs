@@ -1,6 +1,7 @@
 //! Requests as published rules and attacks spell them, against [`read`](super::read).
 
 use super::*;
+use crate::http::chunked;
 use proptest::prelude::*;
 
 fn refusal(request: &str) -> RequestError {
@@ -242,14 +243,14 @@ fn a_head_split_anywhere_is_incomplete_until_it_is_whole() {
 
 #[test]
 fn bodies_end_where_their_framing_says() {
-    let mut reader = BodyReader::new(Framing::Length(5)).unwrap();
+    let mut reader = Framing::Length(5).reader().unwrap();
     assert_eq!(reader.feed(b"hel"), Ok((3, Some(chunked::Item::Data(b"hel")))));
     assert_eq!(
         reader.feed(b"lo, next"),
         Ok((2, Some(chunked::Item::Data(b"lo"))))
     );
     assert_eq!(reader.feed(b", next"), Ok((0, Some(chunked::Item::End))));
-    assert_eq!(BodyReader::new(Framing::None), None);
+    assert_eq!(Framing::None.reader(), None);
 }
 
 proptest! {

@@ -6,11 +6,12 @@ use crate::http::field;
 use memchr::memchr;
 
 /// The version that a server answered in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
     /// HTTP/1.0: connections close unless they say otherwise.
     Http10,
     /// HTTP/1.1: connections stay unless they say otherwise.
+    #[default]
     Http11,
 }
 
@@ -58,7 +59,7 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 /// What the lines read so far said.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Draft {
     content_length: Option<u64>,
     /// Bytes of whole lines read.
@@ -67,27 +68,13 @@ pub(super) struct Draft {
     status_line: u32,
     fields: u16,
     status: u16,
-    old: bool,
+    version: Version,
     chunked: bool,
     close: bool,
     keep_alive: bool,
 }
 
 impl Draft {
-    pub(super) const fn new() -> Self {
-        Self {
-            content_length: None,
-            length: 0,
-            status_line: 0,
-            fields: 0,
-            status: 0,
-            old: false,
-            chunked: false,
-            close: false,
-            keep_alive: false,
-        }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -137,9 +124,9 @@ impl Draft {
 
     /// `HTTP/1.1 200 OK`; the space and the reason may be missing, as in answers of servers that have none.
     fn read_status(&mut self, line: &[u8]) -> Result<(), ResponseError> {
-        self.old = match line.strip_prefix(b"HTTP/1.").and_then(<[u8]>::first) {
-            Some(b'0') => true,
-            Some(b'1') => false,
+        self.version = match line.strip_prefix(b"HTTP/1.").and_then(<[u8]>::first) {
+            Some(b'0') => Version::Http10,
+            Some(b'1') => Version::Http11,
             _ => return Err(ResponseError::Version),
         };
         let (status, reason) = match &line[8..] {
@@ -176,10 +163,11 @@ impl Draft {
                 if self.content_length.is_some() {
                     return Err(ResponseError::ContentLengthTwice);
                 }
-                self.content_length = Some(number(value).ok_or(ResponseError::ContentLength)?);
+                self.content_length = Some(field::length(value).ok_or(ResponseError::ContentLength)?);
             }
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                if self.chunked || self.old || !value.eq_ignore_ascii_case(b"chunked") {
+                if self.chunked || self.version == Version::Http10 || !value.eq_ignore_ascii_case(b"chunked")
+                {
                     return Err(ResponseError::TransferCoding);
                 }
                 self.chunked = true;
@@ -206,13 +194,9 @@ impl Draft {
     /// The head in `bytes`, which end with it.
     pub(super) fn head<'a>(&self, bytes: &'a [u8], framing: Framing) -> Head<'a> {
         let line = &bytes[..self.status_line as usize - 2];
-        let persistent = if self.old { self.keep_alive } else { true };
+        let persistent = self.version == Version::Http11 || self.keep_alive;
         Head {
-            version: if self.old {
-                Version::Http10
-            } else {
-                Version::Http11
-            },
+            version: self.version,
             status: self.status,
             reason: line.get(13..).unwrap_or_default(),
             framing,
@@ -222,15 +206,4 @@ impl Draft {
             fields: &bytes[self.status_line as usize..],
         }
     }
-}
-
-/// A decimal number, digits alone.
-fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })
 }

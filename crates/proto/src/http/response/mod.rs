@@ -13,7 +13,7 @@ mod head;
 pub use error::ResponseError;
 pub use head::{Fields, Head, Version};
 
-use super::chunked::{self, Decoder};
+use super::chunked::{self, BodyReader, Decoder};
 use head::Draft;
 
 /// How much of a head is taken.
@@ -66,8 +66,7 @@ pub enum Item<'a> {
 #[derive(Debug, Clone)]
 enum State {
     Head(Draft),
-    Length(u64),
-    Chunked(Decoder),
+    Body(BodyReader),
     UntilClose,
     Ended,
     Failed(ResponseError),
@@ -86,19 +85,10 @@ pub struct Parser {
 
 /// The last head that arrived whole, with what it said. Servers send one head many times over: as long as the same bytes come
 /// again, they need not be read again. Parsers with equal limits may share it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct LastHead {
     bytes: Vec<u8>,
     draft: Draft,
-}
-
-impl Default for LastHead {
-    fn default() -> Self {
-        Self {
-            bytes: Vec::new(),
-            draft: Draft::new(),
-        }
-    }
 }
 
 impl Default for Parser {
@@ -110,9 +100,9 @@ impl Default for Parser {
 impl Parser {
     /// A parser before the first answer.
     #[must_use]
-    pub const fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits) -> Self {
         Self {
-            state: State::Head(Draft::new()),
+            state: State::Head(Draft::default()),
             tail: Vec::new(),
             limits,
             informational: 0,
@@ -142,25 +132,23 @@ impl Parser {
         match &mut self.state {
             State::Head(_) => self.feed_head(input, None),
             State::Ended => {
-                self.state = State::Head(Draft::new());
+                self.state = State::Head(Draft::default());
                 self.tail = Vec::new();
                 self.informational = 0;
                 self.to_head = false;
                 Ok((0, Some(Item::End)))
             }
             State::Failed(error) => Err(*error),
-            State::Length(_) | State::Chunked(_) | State::UntilClose if input.is_empty() => Ok((0, None)),
-            State::Length(left) => {
-                let length = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
-                *left -= length as u64;
-                if *left == 0 {
-                    self.state = State::Ended;
-                }
-                Ok((length, Some(Item::Body(&input[..length]))))
-            }
+            State::UntilClose if input.is_empty() => Ok((0, None)),
             State::UntilClose => Ok((input.len(), Some(Item::Body(input)))),
-            State::Chunked(decoder) => match decoder.feed(input) {
-                Ok((used, Some(chunked::Item::Data(data)))) => Ok((used, Some(Item::Body(data)))),
+            State::Body(reader) => match reader.feed(input) {
+                Ok((used, Some(chunked::Item::Data(data)))) => {
+                    // With its last byte a body of known length is complete.
+                    if *reader == BodyReader::Length(0) {
+                        self.state = State::Ended;
+                    }
+                    Ok((used, Some(Item::Body(data))))
+                }
                 Ok((used, None)) => Ok((used, None)),
                 Ok((used, Some(chunked::Item::End))) => {
                     self.state = State::Ended;
@@ -206,7 +194,7 @@ impl Parser {
             }
             State::Head(_) if self.is_between_answers() => Ok(None),
             State::Head(_) => Err(self.fail(ResponseError::ClosedInHead)),
-            State::Length(_) | State::Chunked(_) => Err(self.fail(ResponseError::ClosedInBody)),
+            State::Body(_) => Err(self.fail(ResponseError::ClosedInBody)),
         }
     }
 
@@ -272,7 +260,7 @@ impl Parser {
             if self.informational > self.limits.informational {
                 return Err(self.fail(ResponseError::TooManyInformational));
             }
-            self.state = State::Head(Draft::new());
+            self.state = State::Head(Draft::default());
             self.tail = Vec::new();
             return Ok(Item::Informational(status));
         }
@@ -282,8 +270,8 @@ impl Parser {
         };
         self.state = match framing {
             Framing::Nothing => State::Ended,
-            Framing::Length(length) => State::Length(length),
-            Framing::Chunked => State::Chunked(Decoder::new()),
+            Framing::Length(length) => State::Body(BodyReader::Length(length)),
+            Framing::Chunked => State::Body(BodyReader::Chunked(Decoder::new())),
             Framing::UntilClose => State::UntilClose,
         };
         let bytes = if kept {

@@ -1,42 +1,40 @@
 //! One worker's part of the log: what its connections ask and get in, whole lines handed over out.
 
-use super::line::{self, Answered, CLIENT_CLOSED};
+use corelane_proto::http::date;
 use corelane_proto::http::request::{Head, Version};
 use corelane_worker::{Counter, Time};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Bytes of lines that wait at a worker, and again as many that wait to be written: five seconds of a worker that answers
-/// 2,000 requests a second, and a tenth of one that answers 100,000 while the writer gets no time.
-const MOST_WAITING: usize = 1 << 20;
+/// Bytes of lines that wait at a worker to be written: ten seconds of a worker that answers 2,000 requests a second, and a
+/// fifth of one that answers 100,000 while the writer gets no time.
+const MOST_WAITING: usize = 2 << 20;
 
-/// What a worker has handed over, until the writer takes it; and what became of its lines.
+/// What nginx calls a request whose client closed before it was answered.
+const CLIENT_CLOSED: u16 = 499;
+
+/// What became of the lines of one worker.
 #[derive(Debug, Default)]
 pub(super) struct Handed {
-    waiting: Mutex<Vec<u8>>,
     /// Lines handed over.
     pub(super) lines: Counter,
     /// Lines for which there was no room.
     pub(super) dropped: Counter,
 }
 
-impl Handed {
-    /// Everything handed over since the last time; `empty` is what the next is put in.
-    pub(super) fn take(&self, empty: &mut Vec<u8>) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut *waiting, empty);
-    }
-}
-
 /// The lines of one worker.
 pub(in crate::http) struct Lines {
     handed: Arc<Handed>,
-    /// Whole lines that are not handed over yet, and how many.
-    whole: Vec<u8>,
-    count: u64,
+    /// Whole lines, one after the other, for the writer.
+    waiting: Producer<u8>,
+    /// Where a line is put together.
+    line: Vec<u8>,
     /// Nanoseconds from the worker's clock to 1970.
     offset: u64,
-    /// One a connection, in its slot.
+    /// One per connection, in its slot.
     clients: Vec<Client>,
 }
 
@@ -50,6 +48,7 @@ struct Client {
     text: Vec<u8>,
     request_bytes: usize,
     status: Option<u16>,
+    /// Bytes of the answer's body handed to the kernel, chunk lines included.
     body_bytes: u64,
 }
 
@@ -69,27 +68,67 @@ impl Client {
     fn begin(&mut self, now: Time, request: &[&[u8]], fields: [Option<&[u8]>; 2]) {
         (self.asking, self.since, self.status, self.body_bytes) = (true, now, None, 0);
         self.text.clear();
-        line::quote(&mut self.text, request);
+        quote(&mut self.text, request);
         self.request_bytes = self.text.len();
         for (place, field) in fields.iter().enumerate() {
             if place > 0 {
                 self.text.push(b' ');
             }
-            line::quote(&mut self.text, field.as_slice());
+            quote(&mut self.text, field.as_slice());
         }
+    }
+
+    /// Appends the line of the request, in httpd's `combined` format (httpd.apache.org/docs/2.4/logs.html) with the time taken
+    /// after it: from the whole head of the request to the last byte of the answer being handed over.
+    fn write(&self, out: &mut Vec<u8>, second: u64, took: Duration) {
+        let (request, fields) = self.text.split_at(self.request_bytes);
+        // Writing to memory cannot fail.
+        let peer = self.address.to_canonical();
+        let _ = write!(out, "{peer} - - [{}] ", date::write_log(second));
+        out.extend_from_slice(request);
+        let status = self.status.unwrap_or(CLIENT_CLOSED);
+        let _ = write!(out, " {status} {} ", self.body_bytes);
+        out.extend_from_slice(fields);
+        let _ = writeln!(out, " {}.{:06}", took.as_secs(), took.subsec_micros());
     }
 }
 
+/// Appends `text` in quotes, so that nothing in it can be taken for the end of the field or of the line: quotes and
+/// backslashes behind a backslash, bytes that are not visible ASCII as `\x7f`. A field that is not there is `"-"`.
+pub(super) fn quote(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    out.push(b'"');
+    if parts.is_empty() {
+        out.push(b'-');
+    }
+    for (place, part) in parts.iter().enumerate() {
+        if place > 0 {
+            out.push(b' ');
+        }
+        for byte in *part {
+            match byte {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+                b' '..=b'~' => out.push(*byte),
+                _ => {
+                    let _ = write!(out, "\\x{byte:02x}");
+                }
+            }
+        }
+    }
+    out.push(b'"');
+}
+
 impl Lines {
-    /// The lines of a worker that hands them over here, and whose clock is so many nanoseconds behind 1970's.
-    pub(super) fn new(handed: Arc<Handed>) -> Self {
-        Self {
+    /// The lines of a worker, and where they come out.
+    pub(super) fn new(handed: Arc<Handed>) -> (Self, Consumer<u8>) {
+        let (waiting, written) = RingBuffer::new(MOST_WAITING);
+        let lines = Self {
             handed,
-            whole: Vec::new(),
-            count: 0,
+            waiting,
+            line: Vec::new(),
             offset: 0,
             clients: Vec::new(),
-        }
+        };
+        (lines, written)
     }
 
     /// The worker's clock is so many nanoseconds behind that which counts from 1970.
@@ -145,42 +184,13 @@ impl Lines {
         if !std::mem::take(&mut client.asking) {
             return;
         }
-        if self.whole.len() >= MOST_WAITING {
-            self.handed.dropped.add(1);
-            return;
-        }
-        let answered = Answered {
-            status: client.status.unwrap_or(CLIENT_CLOSED),
-            body_bytes: client.body_bytes,
-            microseconds: now.since(client.since).as_micros() as u64,
-        };
         let second = client.since.nanoseconds().wrapping_add(self.offset) / 1_000_000_000;
-        let (request, fields) = client.text.split_at(client.request_bytes);
-        line::write(&mut self.whole, client.address, second, request, fields, answered);
-        self.count += 1;
-    }
-
-    /// Hands whole lines over. When the writer is at it just now, or has not come for the last ones, the next turn does.
-    pub(in crate::http) fn hand_over(&mut self) {
-        if self.whole.is_empty() {
-            return;
+        self.line.clear();
+        client.write(&mut self.line, second, now.since(client.since));
+        match self.waiting.push_entire_slice(&self.line) {
+            Ok(()) => self.handed.lines.add(1),
+            Err(_) => self.handed.dropped.add(1),
         }
-        if let Ok(mut waiting) = self.handed.waiting.try_lock()
-            && waiting.len() < MOST_WAITING
-        {
-            waiting.append(&mut self.whole);
-            drop(waiting);
-            self.handed.lines.add(std::mem::take(&mut self.count));
-        }
-    }
-}
-
-impl Drop for Lines {
-    /// The worker ends: what is left of its lines goes with it, however long the writer holds the lock, which is not long.
-    fn drop(&mut self) {
-        let mut waiting = self.handed.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.append(&mut self.whole);
-        self.handed.lines.add(std::mem::take(&mut self.count));
     }
 }
 
@@ -195,45 +205,49 @@ mod tests {
         lines.end(SLOT, Time::default());
     }
 
+    fn text(mut written: Consumer<u8>) -> String {
+        let mut text = vec![0; written.slots()];
+        written.pop_entire_slice(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_of_the_combined_format_with_the_time_taken_at_its_end() {
+        let mut client = Client::new("::ffff:192.0.2.1".parse().unwrap());
+        let fields = [None, Some(&b"Mozilla/5.0 \"x\\\xc3\r"[..])];
+        client.begin(Time::default(), &[b"GET", b"/a?b", b"HTTP/1.1"], fields);
+        (client.status, client.body_bytes) = (Some(200), 1_024);
+        let mut line = Vec::new();
+        client.write(&mut line, 784_111_777, Duration::from_micros(2_000_070));
+        let expected = "192.0.2.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b HTTP/1.1\" 200 1024 \"-\" \
+                        \"Mozilla/5.0 \\\"x\\\\\\xc3\\x0d\" 2.000070\n";
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
+    }
+
     #[test]
     fn what_finds_no_room_is_dropped_and_counted() {
         let handed = Arc::<Handed>::default();
-        let mut lines = Lines::new(Arc::clone(&handed));
+        let (mut lines, written) = Lines::new(Arc::clone(&handed));
         lines.opened(SLOT, Ipv4Addr::LOCALHOST.into());
-        let mut made = 0;
-        // Nobody takes anything: what was handed over fills up, then what waits here.
+        // Nobody takes anything.
         while handed.dropped.get() < 3 {
             answer(&mut lines, 200);
-            made += 1;
-            if made % 1_000 == 0 {
-                lines.hand_over();
-            }
         }
-        let mut taken = Vec::new();
-        handed.take(&mut taken);
-        lines.hand_over();
-        let mut rest = Vec::new();
-        handed.take(&mut rest);
-        taken.append(&mut rest);
-        let written = taken.iter().filter(|byte| **byte == b'\n').count() as u64;
-        assert_eq!(written + handed.dropped.get(), made);
-        assert_eq!(handed.lines.get(), written);
+        let text = text(written);
+        assert_eq!(text.lines().count() as u64, handed.lines.get());
+        assert!(text.ends_with('\n') && text.len() + 200 > MOST_WAITING);
     }
 
     #[test]
     fn a_client_that_leaves_before_its_answer_has_a_line_of_its_own() {
-        let handed = Arc::<Handed>::default();
-        let mut lines = Lines::new(Arc::clone(&handed));
+        let (mut lines, written) = Lines::new(Arc::default());
         lines.opened(SLOT, Ipv4Addr::LOCALHOST.into());
         lines.end(SLOT, Time::default());
         let head =
             corelane_proto::http::request::read(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &Default::default());
         lines.begin(SLOT, &head.unwrap().unwrap(), Time::default());
         lines.end(SLOT, Time::default());
-        drop(lines);
-        let mut text = Vec::new();
-        handed.take(&mut text);
-        let text = String::from_utf8(text).unwrap();
+        let text = text(written);
         assert_eq!(
             text.lines().count(),
             1,

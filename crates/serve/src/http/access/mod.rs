@@ -4,7 +4,6 @@
 //! and hands over between turns, and one thread writes. A worker never waits for the file: what finds no room in its buffer
 //! is dropped and counted.
 
-mod line;
 mod lines;
 mod writer;
 

@@ -1,12 +1,13 @@
 //! The thread that writes the log: what workers have handed over in, the file out.
 
 use super::lines::{Handed, Lines};
+use rtrb::Consumer;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use thiserror::Error;
@@ -47,7 +48,6 @@ pub struct AccessLogged {
 
 /// A log that is being written. Dropping it writes what is there and ends.
 pub(in crate::http) struct AccessLog {
-    path: PathBuf,
     handed: Vec<Arc<Handed>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -57,20 +57,19 @@ pub(in crate::http) struct AccessLog {
 struct Shared {
     stop: AtomicBool,
     reopen: AtomicBool,
-    fate: Mutex<Fate>,
+    /// What happened to the file; lines are counted where they are handed over.
+    logged: Mutex<AccessLogged>,
 }
 
-/// What happened to the file.
-#[derive(Debug, Clone, Default)]
-struct Fate {
-    unwritten: u64,
-    reopened: u64,
-    last_error: Option<String>,
+impl Shared {
+    fn logged(&self) -> MutexGuard<'_, AccessLogged> {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl AccessLog {
-    /// Opens the file, to append to it, for so many workers.
-    pub(in crate::http) fn open(path: &Path, workers: usize) -> Result<Self, AccessLogError> {
+    /// Opens the file, to append to it, for so many workers; and the lines of each.
+    pub(in crate::http) fn open(path: &Path, workers: usize) -> Result<(Self, Vec<Lines>), AccessLogError> {
         let failed = |error| AccessLogError {
             path: path.to_owned(),
             error,
@@ -78,28 +77,24 @@ impl AccessLog {
         let file = open(path).map_err(failed)?;
         let handed: Vec<Arc<Handed>> = (0..workers).map(|_| Arc::default()).collect();
         let shared = Arc::<Shared>::default();
+        path.clone_into(&mut shared.logged().file);
+        let (lines, waiting) = handed.iter().cloned().map(Lines::new).unzip();
         let mut writer = Writer {
             path: path.to_owned(),
             file,
-            handed: handed.clone(),
+            waiting,
             shared: Arc::clone(&shared),
-            buffer: Vec::new(),
         };
         let thread = thread::Builder::new()
             .name("access log".to_owned())
             .spawn(move || writer.run())
             .map_err(failed)?;
-        Ok(Self {
-            path: path.to_owned(),
+        let log = Self {
             handed,
             shared,
             thread: Some(thread),
-        })
-    }
-
-    /// The lines of one worker.
-    pub(in crate::http) fn lines(&self, worker: usize) -> Lines {
-        Lines::new(Arc::clone(&self.handed[worker]))
+        };
+        Ok((log, lines))
     }
 
     /// Has the file opened again: what it was called may be another's now.
@@ -127,14 +122,10 @@ impl AccessLog {
 
     /// What became of the lines so far.
     pub(in crate::http) fn logged(&self) -> AccessLogged {
-        let fate = lock(&self.shared.fate).clone();
         AccessLogged {
-            file: self.path.clone(),
             lines: self.handed.iter().map(|handed| handed.lines.get()).sum(),
             dropped: self.handed.iter().map(|handed| handed.dropped.get()).sum(),
-            unwritten: fate.unwritten,
-            reopened: fate.reopened,
-            last_error: fate.last_error,
+            ..self.shared.logged().clone()
         }
     }
 }
@@ -148,10 +139,9 @@ impl Drop for AccessLog {
 struct Writer {
     path: PathBuf,
     file: Box<dyn Write + Send>,
-    handed: Vec<Arc<Handed>>,
+    /// What each worker has handed over.
+    waiting: Vec<Consumer<u8>>,
     shared: Arc<Shared>,
-    /// Swapped with what a worker has handed over.
-    buffer: Vec<u8>,
 }
 
 impl Writer {
@@ -171,30 +161,32 @@ impl Writer {
     }
 
     fn write(&mut self) {
-        for handed in &self.handed {
-            handed.take(&mut self.buffer);
-            if self.buffer.is_empty() {
+        for waiting in &mut self.waiting {
+            let Ok(chunk) = waiting.read_chunk(waiting.slots()) else {
                 continue;
+            };
+            let (first, second) = chunk.as_slices();
+            for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
+                if let Err(error) = self.file.write_all(part).and_then(|()| self.file.flush()) {
+                    let mut logged = self.shared.logged();
+                    logged.unwritten += part.iter().filter(|byte| **byte == b'\n').count() as u64;
+                    logged.last_error = Some(error.to_string());
+                }
             }
-            if let Err(error) = self.file.write_all(&self.buffer).and_then(|()| self.file.flush()) {
-                let mut fate = lock(&self.shared.fate);
-                fate.unwritten += self.buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
-                fate.last_error = Some(error.to_string());
-            }
-            self.buffer.clear();
+            chunk.commit_all();
         }
     }
 
     /// Goes on in the old file where the new one cannot be had.
     fn reopen(&mut self) {
         let opened = open(&self.path);
-        let mut fate = lock(&self.shared.fate);
+        let mut logged = self.shared.logged();
         match opened {
             Ok(file) => {
                 self.file = file;
-                fate.reopened += 1;
+                logged.reopened += 1;
             }
-            Err(error) => fate.last_error = Some(format!("not opened again: {error}")),
+            Err(error) => logged.last_error = Some(format!("not opened again: {error}")),
         }
     }
 }
@@ -207,18 +199,14 @@ fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     Ok(Box::new(file))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_file_that_takes_nothing_is_told_and_the_workers_go_on() {
-        let mut log = AccessLog::open(Path::new("/dev/full"), 1).unwrap();
-        let mut lines = log.lines(0);
+        let (mut log, mut lines) = AccessLog::open(Path::new("/dev/full"), 1).unwrap();
+        let mut lines = lines.remove(0);
         lines.opened(0, "192.0.2.1".parse().unwrap());
         lines.status(0, 200, corelane_worker::Time::default());
         lines.end(0, corelane_worker::Time::default());

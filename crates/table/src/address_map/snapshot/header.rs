@@ -4,7 +4,7 @@
 //! of new tables; the number of sections; then eight words a section (kind and family, offset, bytes, checksum, two
 //! numbers of its own, two spare); the last word is the checksum of those before.
 
-use super::SnapshotError;
+use super::{SnapshotError, damaged};
 use crate::mix::Seed;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -113,9 +113,7 @@ impl Header {
             return Err(SnapshotError::Version { found: version });
         }
         if words[WORDS - 1] != checksum(&words) {
-            return Err(SnapshotError::Damaged {
-                what: "the header's checksum is wrong",
-            });
+            return Err(damaged("the header's checksum is wrong"));
         }
         if found < words[2] {
             return Err(SnapshotError::CutOff {
@@ -125,9 +123,7 @@ impl Header {
         }
         let count = usize::try_from(words[4]).unwrap_or(usize::MAX);
         if count > MOST_SECTIONS {
-            return Err(SnapshotError::Damaged {
-                what: "it has too many sections",
-            });
+            return Err(damaged("it has too many sections"));
         }
         let rows = words[FIRST_SECTION_WORD..].chunks(WORDS_OF_A_SECTION);
         let sections = rows.take(count).map(|row| Section {

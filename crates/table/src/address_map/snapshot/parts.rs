@@ -1,20 +1,18 @@
 //! The sections of a snapshot: each table's parts enter and leave, with their checksums.
 
 use super::header::{Header, Kind, Section};
-use super::{SnapshotError, SnapshotMemory};
+use super::{SnapshotError, SnapshotMemory, damaged};
 use crate::address::Address;
 use crate::address_map::family::FamilyWriter;
 use crate::cuckoo::FEWEST_LINES;
 use crate::exact::{ExactTable, ExactWriter};
-use crate::map::Writer;
 use crate::memory::{Cell, Line, Placement, Region, Word, bytes_of};
 use crate::mix::Seed;
-use crate::prefix::{
-    NODE_BITS, Nodes, PrefixSet, PrefixTable, PrefixWriter, StoredPrefixes, cells_of_a_node,
-};
+use crate::prefix::{NODE_BITS, Nodes, PrefixSet, PrefixTable, PrefixWriter, cells_of_a_node};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What sections begin at multiples of: the largest base page of the machines that Linux runs on.
 const ALIGNMENT: u64 = 64 << 10;
@@ -29,47 +27,38 @@ pub(super) struct SectionWriter<'a> {
 
 impl<'a> SectionWriter<'a> {
     /// The writer of an empty snapshot.
-    pub(super) fn new(file: &'a File) -> Result<SectionWriter<'a>, SnapshotError> {
+    pub(super) fn new(file: &'a File, seed: Seed) -> Result<SectionWriter<'a>, SnapshotError> {
         file.set_len(0)?;
-        Ok(SectionWriter {
-            file,
-            header: Header {
-                file_bytes: ALIGNMENT,
-                seed: Seed::default(),
-                sections: Vec::new(),
-            },
-        })
+        let header = Header {
+            file_bytes: ALIGNMENT,
+            seed,
+            sections: Vec::new(),
+        };
+        Ok(SectionWriter { file, header })
     }
 
     /// Writes the tables of one family.
     pub(super) fn write_family<A: Address>(&mut self, family: &FamilyWriter<A>) -> Result<(), SnapshotError> {
-        self.header.seed = family.seed();
         if let Some(hosts) = &family.hosts {
-            let numbers = [hosts.table().seed().0, hosts.len() as u64];
-            self.write::<A>(Kind::HostLines, hosts.table().lines().words(), numbers)?;
-            self.write::<A>(Kind::HostOverflowed, hosts.overflowed().words(), [0; 2])?;
+            let numbers = [hosts.table.seed.0, hosts.len as u64];
+            self.write::<A>(Kind::HostLines, hosts.table.lines.words(), numbers)?;
+            self.write::<A>(Kind::HostOverflowed, hosts.overflowed.words(), [0; 2])?;
         }
         if let Some(prefixes) = &family.prefixes {
-            let table = prefixes.table();
-            let used = prefixes.nodes().used() * cells_of_a_node(NODE_BITS) * size_of::<u32>();
-            self.write::<A>(Kind::PrefixRoot, table.root().words(), [0; 2])?;
-            self.write::<A>(
-                Kind::PrefixNodes,
-                &table.nodes().words()[..used / size_of::<u64>()],
-                [0; 2],
-            )?;
-            let passing: Vec<_> = prefixes
-                .nodes()
-                .passing()
-                .iter()
-                .map(|passing| u64::from(*passing))
+            let passing = prefixes.nodes.passing.iter();
+            let passing: Vec<_> = passing
+                .map(|passing| AtomicU64::new(u64::from(*passing)))
                 .collect();
-            self.write::<A>(
-                Kind::PrefixPassing,
-                &passing.into_iter().map(AtomicU64::new).collect::<Vec<_>>(),
-                [0; 2],
-            )?;
-            self.write::<A>(Kind::PrefixList, prefixes.prefixes().to_region()?.words(), [0; 2])?;
+            let used = passing.len() * cells_of_a_node(NODE_BITS) * size_of::<u32>() / size_of::<u64>();
+            let list = prefixes.prefixes.to_region()?;
+            for (kind, words) in [
+                (Kind::PrefixRoot, prefixes.table.root.words()),
+                (Kind::PrefixNodes, &prefixes.table.nodes.words()[..used]),
+                (Kind::PrefixPassing, &passing),
+                (Kind::PrefixList, list.words()),
+            ] {
+                self.write::<A>(kind, words, [0; 2])?;
+            }
         }
         Ok(())
     }
@@ -111,77 +100,71 @@ impl<'a> SectionWriter<'a> {
     }
 }
 
-/// What a section holds.
-struct Part<T> {
-    region: Region<T>,
-    numbers: [u64; 2],
-}
-
 /// Reads sections by kind.
 pub(super) struct SectionReader<'a> {
     pub(super) file: &'a File,
     pub(super) memory: SnapshotMemory,
-    pub(super) header: &'a Header,
+    pub(super) header: Header,
 }
 
 impl SectionReader<'_> {
     /// Reads the tables of one family, if the file has any.
-    pub(super) fn read_family<A: Address>(
-        &self,
-        family: &mut FamilyWriter<A>,
-        placement: Placement,
-    ) -> Result<(), SnapshotError> {
-        if let Some(lines) = self.read(Kind::HostLines, A::BITS)? {
-            family.hosts = Some(self.hosts(lines, placement)?);
+    pub(super) fn read_family<A: Address>(&self, family: &mut FamilyWriter<A>) -> Result<(), SnapshotError> {
+        if let Some(lines) = self.header.section(Kind::HostLines, A::BITS) {
+            family.hosts = Some(self.hosts(lines, family.placement)?);
         }
-        if let Some(root) = self.read(Kind::PrefixRoot, A::BITS)? {
-            family.prefixes = Some(self.prefixes(root, placement)?);
+        if let Some(root) = self.header.section(Kind::PrefixRoot, A::BITS) {
+            family.prefixes = Some(self.prefixes(root, family.placement)?);
         }
         Ok(())
     }
 
     fn hosts<A: Address>(
         &self,
-        lines: Part<Line>,
+        section: &Section,
         placement: Placement,
     ) -> Result<ExactWriter<A>, SnapshotError> {
-        let overflowed = self.require(Kind::HostOverflowed, A::BITS)?.region;
-        let ([seed, len], lines) = (lines.numbers, lines.region);
+        let ([seed, len], lines) = (section.numbers, self.region::<Line>(section)?);
+        let overflowed: Region<u8> = self.require(Kind::HostOverflowed, A::BITS)?;
         if lines.len() < FEWEST_LINES as usize || u32::try_from(lines.len()).is_err() {
             return Err(damaged("a table has an impossible number of lines"));
         }
         if overflowed.len() != lines.len().next_multiple_of(size_of::<u64>()) {
             return Err(damaged("two parts of the exact table do not fit each other"));
         }
-        let table = ExactTable::of_lines(lines, Seed(seed));
-        Ok(ExactWriter::of_table(table, overflowed, len as usize, placement))
+        Ok(ExactWriter {
+            table: Arc::new(ExactTable::of_lines(lines, Seed(seed))),
+            overflowed,
+            len: len as usize,
+            placement,
+        })
     }
 
     fn prefixes<A: Address>(
         &self,
-        root: Part<AtomicU32>,
+        root: &Section,
         placement: Placement,
     ) -> Result<PrefixWriter<A>, SnapshotError> {
-        let cells = self.require(Kind::PrefixNodes, A::BITS)?.region;
-        let passing: Region<AtomicU64> = self.require(Kind::PrefixPassing, A::BITS)?.region;
-        let list = self.require(Kind::PrefixList, A::BITS)?.region;
+        let cells = self.require(Kind::PrefixNodes, A::BITS)?;
+        let passing: Region<AtomicU64> = self.require(Kind::PrefixPassing, A::BITS)?;
+        let list = self.require(Kind::PrefixList, A::BITS)?;
         let nodes = Nodes::of_passing(passing.iter().map(|passing| passing.get() as u32).collect());
-        let table = PrefixTable::of_regions(root.region, cells, nodes.used())
+        let table = PrefixTable::of_regions(self.region(root)?, cells, nodes.used())
             .ok_or_else(|| damaged("parts of the prefix table do not fit each other"))?;
-        let prefixes = PrefixSet::of_stored(StoredPrefixes::of_region(list));
-        Ok(PrefixWriter::of_table(table, nodes, prefixes, placement))
+        Ok(PrefixWriter {
+            table: Arc::new(table),
+            nodes,
+            prefixes: PrefixSet::of_region(list),
+            placement,
+        })
     }
 
-    fn require<T: Cell>(&self, kind: Kind, family: u8) -> Result<Part<T>, SnapshotError> {
-        self.read(kind, family)?
-            .ok_or_else(|| damaged("a section is missing"))
+    fn require<T: Cell>(&self, kind: Kind, family: u8) -> Result<Region<T>, SnapshotError> {
+        let section = self.header.section(kind, family);
+        self.region(section.ok_or_else(|| damaged("a section is missing"))?)
     }
 
-    /// A section, if there is one.
-    fn read<T: Cell>(&self, kind: Kind, family: u8) -> Result<Option<Part<T>>, SnapshotError> {
-        let Some(section) = self.header.section(kind, family) else {
-            return Ok(None);
-        };
+    fn region<T: Cell>(&self, section: &Section) -> Result<Region<T>, SnapshotError> {
         let end = section.offset.checked_add(section.bytes);
         if end.is_none_or(|end| end > self.header.file_bytes) || !section.offset.is_multiple_of(ALIGNMENT) {
             return Err(damaged("a section is not where it can be"));
@@ -196,15 +179,8 @@ impl SectionReader<'_> {
         if for_each_block(region.words(), |_| Ok(()))? != section.checksum {
             return Err(damaged("a checksum is wrong"));
         }
-        Ok(Some(Part {
-            region,
-            numbers: section.numbers,
-        }))
+        Ok(region)
     }
-}
-
-fn damaged(what: &'static str) -> SnapshotError {
-    SnapshotError::Damaged { what }
 }
 
 /// Gives the bytes of the words to `each`, some at a time, and their CRC-32.

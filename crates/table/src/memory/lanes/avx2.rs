@@ -1,14 +1,13 @@
 //! A line in two vectors of 32 bytes, and the work compiled for CPUs with AVX2 (2013 and later).
 
 use super::{Kernel, Lanes};
-use crate::memory::{Line, WORDS_PER_LINE};
+use crate::memory::Line;
 use std::arch::asm;
 use std::arch::x86_64::{
     __m256i, _mm256_and_si256, _mm256_castsi256_pd, _mm256_castsi256_ps, _mm256_cmpeq_epi32,
     _mm256_cmpeq_epi64, _mm256_movemask_pd, _mm256_movemask_ps, _mm256_or_si256, _mm256_set1_epi32,
     _mm256_set1_epi64x, _mm256_setzero_si256,
 };
-use std::mem;
 
 /// Eight words.
 #[derive(Clone, Copy)]
@@ -46,23 +45,12 @@ fn load(line: &Line) -> Avx2 {
     Avx2([a, b])
 }
 
-impl Lanes for Avx2 {
-    #[inline(always)]
-    fn of_words(words: [u64; WORDS_PER_LINE]) -> Avx2 {
-        // SAFETY: the sizes are the same, any bits are a vector, and x86 is little-endian.
-        unsafe { mem::transmute(words) }
-    }
-
+// SAFETY: it is vectors of integers.
+unsafe impl Lanes for Avx2 {
     #[inline(always)]
     fn of_line(line: &Line) -> Avx2 {
         // SAFETY: only `run` gives out this type, and its caller vouches for AVX2.
         unsafe { load(line) }
-    }
-
-    #[inline(always)]
-    fn words(self) -> [u64; WORDS_PER_LINE] {
-        // SAFETY: the sizes are the same, any bits are a word, and x86 is little-endian.
-        unsafe { mem::transmute(self) }
     }
 
     #[inline(always)]

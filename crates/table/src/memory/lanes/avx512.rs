@@ -1,15 +1,13 @@
 //! A line in one vector of 64 bytes, and the work compiled for CPUs with AVX-512.
 
 use super::{Kernel, Lanes};
-use crate::memory::{Line, WORDS_PER_LINE};
+use crate::memory::Line;
 use std::arch::asm;
 use std::arch::x86_64::{
     __m512i, _mm_cvtsi128_si32, _mm_cvtsi128_si64, _mm256_set1_epi64x, _mm512_and_si512,
     _mm512_castsi256_si512, _mm512_castsi512_si128, _mm512_cmpeq_epi32_mask, _mm512_cmpeq_epi64_mask,
     _mm512_inserti64x4, _mm512_maskz_compress_epi32, _mm512_maskz_compress_epi64, _mm512_set1_epi32,
-    _mm512_testn_epi32_mask,
 };
-use std::mem;
 
 /// Eight words.
 #[derive(Clone, Copy)]
@@ -50,23 +48,12 @@ fn load(line: &Line) -> Avx512 {
     Avx512(whole)
 }
 
-impl Lanes for Avx512 {
-    #[inline(always)]
-    fn of_words(words: [u64; WORDS_PER_LINE]) -> Avx512 {
-        // SAFETY: the sizes are the same, any bits are a vector, and x86 is little-endian.
-        unsafe { mem::transmute(words) }
-    }
-
+// SAFETY: it is vectors of integers.
+unsafe impl Lanes for Avx512 {
     #[inline(always)]
     fn of_line(line: &Line) -> Avx512 {
         // SAFETY: only `run` gives out this type, and its caller vouches for AVX-512.
         unsafe { load(line) }
-    }
-
-    #[inline(always)]
-    fn words(self) -> [u64; WORDS_PER_LINE] {
-        // SAFETY: the sizes are the same, any bits are a word, and x86 is little-endian.
-        unsafe { mem::transmute(self) }
     }
 
     #[inline(always)]
@@ -76,12 +63,6 @@ impl Lanes for Avx512 {
             let masked = _mm512_and_si512(self.0, _mm512_set1_epi32(mask as i32));
             u32::from(_mm512_cmpeq_epi32_mask(masked, _mm512_set1_epi32(wanted as i32)))
         }
-    }
-
-    #[inline(always)]
-    fn any_half_zero(self) -> bool {
-        // SAFETY: as above.
-        unsafe { _mm512_testn_epi32_mask(self.0, self.0) != 0 }
     }
 
     #[inline(always)]

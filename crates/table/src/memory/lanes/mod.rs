@@ -9,23 +9,40 @@ mod portable;
 mod sse2;
 
 use super::{Line, WORDS_PER_LINE};
+use std::mem;
 
 /// A line as it was read: eight words or sixteen half words, the low half of a word before its high half.
-pub trait Lanes: Copy {
+///
+/// # Safety
+/// It has the bytes of the words in their order, and any bits are a valid value.
+pub unsafe trait Lanes: Copy {
     /// These words.
-    fn of_words(words: [u64; WORDS_PER_LINE]) -> Self;
+    #[inline(always)]
+    fn of_words(words: [u64; WORDS_PER_LINE]) -> Self {
+        const { assert!(size_of::<Self>() == size_of::<[u64; WORDS_PER_LINE]>()) };
+        // SAFETY: the sizes are the same, and any bits are valid.
+        unsafe { mem::transmute_copy(&words) }
+    }
 
     /// Loads the words of a line, as [`Word::read`](super::Word::read) demands.
     fn of_line(line: &Line) -> Self;
 
     /// All words.
-    fn words(self) -> [u64; WORDS_PER_LINE];
+    #[inline(always)]
+    fn words(self) -> [u64; WORDS_PER_LINE] {
+        const { assert!(size_of::<Self>() == size_of::<[u64; WORDS_PER_LINE]>()) };
+        // SAFETY: the sizes are the same, and any bits are words.
+        unsafe { mem::transmute_copy(&self) }
+    }
 
     /// One bit a half word (bit 0 the first): its bits under `mask` are `wanted`.
     fn halves_equal(self, mask: u32, wanted: u32) -> u32;
 
     /// Whether any half word is zero.
-    fn any_half_zero(self) -> bool;
+    #[inline(always)]
+    fn any_half_zero(self) -> bool {
+        self.halves_equal(u32::MAX, 0) != 0
+    }
 
     /// One bit a word: its bits under the mask are what is wanted. The first mask and wanted word are for the first four
     /// words, the second for the last four.

@@ -6,22 +6,15 @@ use std::array;
 
 /// Eight words.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 #[allow(dead_code)]
 pub struct Portable([u64; WORDS_PER_LINE]);
 
-impl Lanes for Portable {
-    fn of_words(words: [u64; WORDS_PER_LINE]) -> Portable {
-        Portable(words)
-    }
-
+// SAFETY: it is integers.
+unsafe impl Lanes for Portable {
     #[inline(always)]
     fn of_line(line: &Line) -> Portable {
         Portable(array::from_fn(|word| line.0[word].get()))
-    }
-
-    #[inline(always)]
-    fn words(self) -> [u64; WORDS_PER_LINE] {
-        self.0
     }
 
     #[inline(always)]
@@ -29,11 +22,6 @@ impl Lanes for Portable {
         (0..2 * WORDS_PER_LINE).fold(0, |bits, half| {
             bits | u32::from((self.0[half / 2] >> (half % 2 * 32)) as u32 & mask == wanted) << half
         })
-    }
-
-    #[inline(always)]
-    fn any_half_zero(self) -> bool {
-        self.0.iter().any(|word| *word as u32 == 0 || word >> 32 == 0)
     }
 
     #[inline(always)]

@@ -1,27 +1,20 @@
 //! A line in four vectors of 16 bytes: every x86-64 CPU has SSE2.
 
 use super::Lanes;
-use crate::memory::{Line, WORDS_PER_LINE};
+use crate::memory::Line;
 use std::arch::asm;
 use std::arch::x86_64::{
     __m128i, _mm_and_si128, _mm_castsi128_pd, _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_movemask_pd,
-    _mm_or_si128, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32, _mm_set1_epi64x, _mm_setzero_si128,
-    _mm_shuffle_epi32,
+    _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32, _mm_set1_epi64x, _mm_shuffle_epi32,
 };
-use std::mem;
 
 /// Eight words.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Sse2([__m128i; 4]);
 
-impl Lanes for Sse2 {
-    #[inline(always)]
-    fn of_words(words: [u64; WORDS_PER_LINE]) -> Sse2 {
-        // SAFETY: the sizes are the same, any bits are a vector, and x86 is little-endian.
-        unsafe { mem::transmute(words) }
-    }
-
+// SAFETY: it is vectors of integers.
+unsafe impl Lanes for Sse2 {
     #[inline(always)]
     fn of_line(line: &Line) -> Sse2 {
         let (a, b, c, d);
@@ -46,12 +39,6 @@ impl Lanes for Sse2 {
     }
 
     #[inline(always)]
-    fn words(self) -> [u64; WORDS_PER_LINE] {
-        // SAFETY: the sizes are the same, any bits are a word, and x86 is little-endian.
-        unsafe { mem::transmute(self) }
-    }
-
-    #[inline(always)]
     fn halves_equal(self, mask: u32, wanted: u32) -> u32 {
         // SAFETY: every x86-64 CPU has SSE2.
         unsafe {
@@ -60,15 +47,6 @@ impl Lanes for Sse2 {
                 .0
                 .map(|part| _mm_cmpeq_epi32(_mm_and_si128(part, mask), wanted));
             _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d))) as u32
-        }
-    }
-
-    #[inline(always)]
-    fn any_half_zero(self) -> bool {
-        // SAFETY: every x86-64 CPU has SSE2.
-        unsafe {
-            let [a, b, c, d] = self.0.map(|part| _mm_cmpeq_epi32(part, _mm_setzero_si128()));
-            _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, d))) != 0
         }
     }
 

@@ -5,150 +5,84 @@
 //! next arrival or deadline, and one engine goes on at a time. Engines may run on a thread each, with the loops they have
 //! in earnest, or take turns on one thread: a turn returns early there when another engine of the thread can go on.
 
-mod connections;
 mod network;
 mod settings;
 mod state;
 
-pub(crate) use network::SimulatedEnd;
-pub use network::{Network, Seat, SimulatedListener, SimulatedSocket};
+pub use network::{Network, Seat, SimulatedSocket};
 pub use settings::{NetworkCounters, NetworkSettings};
 
+/// A listener of a simulated network; dropping it frees its address and resets the connections that wait at it.
+pub type SimulatedListener = SimulatedSocket;
+
+use super::cause::Cause;
 use super::datagrams::{Datagrams, Message};
-use super::id::Id;
+use super::driver::{Driven, Driver, Patience};
+use super::flush::Flushed;
 use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
 use super::sockets::Socket;
-use super::wake::{Wakeable, Waker};
-use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
-use crate::memory::Buffers;
+use super::streams::{
+    FlushedStream, Front, Handle, StreamDriver, accepted, connected, end, fail, flush_with, unblocked,
+};
+use super::wake::Wakeable;
+use super::{Engine, Event, Handler};
 use crate::system::memory::Pages;
 use crate::system::message::stride;
+use crate::system::stream::Binding;
 use crate::time::Time;
-use std::io;
+use state::News;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
 
-/// The engine of one worker of a simulated network.
-pub struct SimulatedEngine {
-    ops: Ops,
-    /// Keeps the engine's place among those that the clock waits for.
-    seat: Seat,
-    wakeable: Wakeable,
-    memory: Pages,
-    messages: Vec<Message>,
-    batch: usize,
-    buffer_bytes: usize,
-    stream_bytes: usize,
+/// Bytes of a file read at once.
+const FILE_PIECE: usize = 65_536;
+
+impl Network {
+    /// An engine for the calling thread.
+    ///
+    /// # Errors
+    /// A setting out of range, or no memory.
+    pub fn engine(&self, settings: &EngineSettings) -> io::Result<impl Engine + use<>> {
+        self.seat().engine(settings)
+    }
 }
 
-impl SimulatedEngine {
-    fn new(seat: Seat, settings: &EngineSettings) -> io::Result<Self> {
+impl Seat {
+    /// The engine of this seat, on the calling thread.
+    ///
+    /// # Errors
+    /// A setting out of range, or no memory.
+    pub fn engine(self, settings: &EngineSettings) -> io::Result<impl Engine + use<>> {
         settings.check()?;
-        let batch = settings.datagram_batch;
-        let stride = stride(settings.receive_buffer_bytes);
         let whole = EngineSettings {
             coalesce: false,
             gro: false,
+            memory: None,
             ..settings.clone()
         };
         let wakeable = Wakeable::without_thread();
-        seat.take_place(wakeable.waker());
-        Ok(Self {
-            ops: Ops::new(&whole, Backend::Simulated)?,
-            seat,
-            wakeable,
-            memory: Pages::new(batch * stride)?,
-            messages: Vec::with_capacity(batch),
-            batch,
-            buffer_bytes: settings.receive_buffer_bytes,
-            stream_bytes: settings.stream_buffer_bytes,
-        })
-    }
-
-    /// Hands what is queued to the network.
-    fn perform(&mut self) {
-        while let Some(slot) = self.ops.waiting.pop_front() {
-            self.ops.sockets.at_mut(slot).waiting = false;
-            self.flush_socket(slot);
-        }
-        while let Some(slot) = self.ops.changes.pop() {
-            let id = self.ops.sockets.id(slot);
-            let entry = self.ops.sockets.at_mut(slot);
-            entry.changed = false;
-            let wanted = entry.receiving && !entry.closing;
-            let Some(endpoint) = entry.socket.as_ref().map(endpoint) else {
-                continue;
-            };
-            self.seat.watch(endpoint, id, wanted);
-            if entry.closing {
-                self.ops.closed(slot);
-            }
-        }
-        connections::perform(&mut self.ops, &self.seat);
-    }
-
-    fn flush_socket(&mut self, slot: u32) {
-        loop {
-            let entry = self.ops.sockets.at(slot);
-            let (Some(socket), Some(run)) = (entry.socket.as_ref(), self.ops.sends.iter(&entry.queue).next())
-            else {
-                return;
-            };
-            let payload = self.ops.sends.arena.memory().bytes(run.range());
-            self.ops.counters.calls.send += 1;
-            match self.seat.send(endpoint(socket), run.peer, payload) {
-                Ok(()) => self.ops.sent_first(slot),
-                Err(errno) => self.ops.refused_first(slot, errno),
-            }
-        }
-    }
-
-    /// Lends what the network has for this engine's sockets.
-    fn serve(&mut self, on: &mut impl Handler) {
-        let mut work = 0;
-        while work < TURN_DATAGRAMS
-            && let Some(id) = self.seat.next_ready()
-        {
-            work += self.visit(id, on).max(1);
-        }
-        connections::serve(&mut self.ops, &self.seat, self.stream_bytes, on);
-    }
-
-    fn visit(&mut self, id: Id, on: &mut impl Handler) -> u64 {
-        let slot = id.slot() as u32;
-        if !self.ops.sockets.is_open(id) {
-            return 0;
-        }
-        let Some(endpoint) = self.ops.sockets.at(slot).socket.as_ref().map(endpoint) else {
-            return 0;
+        self.take_place(wakeable.waker());
+        let driver = Simulated {
+            seat: self,
+            datagrams: Pages::new(settings.datagram_batch * stride(settings.receive_buffer_bytes))?,
+            // What streams receive is lent from the network's own memory.
+            bytes: Pages::new(1)?,
+            messages: Vec::with_capacity(settings.datagram_batch),
+            settings: settings.clone(),
         };
-        for cause in self.seat.complaints(endpoint) {
-            self.ops.complain(slot, cause);
-        }
-        self.ops.counters.calls.receive += 1;
-        self.messages.clear();
-        let stride = stride(self.buffer_bytes);
-        for (index, (peer, payload)) in self.seat.receive(endpoint, self.batch).into_iter().enumerate() {
-            let length = payload.len().min(self.buffer_bytes);
-            let offset = index * stride;
-            let buffer = self.memory.bytes_mut(offset..offset + length);
-            buffer.copy_from_slice(&payload[..length]);
-            self.messages.push(Message {
-                peer,
-                offset,
-                length: length as u32,
-                segment: 0,
-                truncated: payload.len() > length,
-            });
-        }
-        if self.messages.is_empty() {
-            return 0;
-        }
-        let lent = self.ops.count_received(&self.messages);
-        let datagrams = Datagrams::new(&self.memory, &self.messages);
-        let now = self.seat.now();
-        on.event(&mut self.ops, now, id, Event::Datagrams(datagrams));
-        lent
+        Driven::new(driver, &whole, Backend::Simulated, wakeable)
     }
+}
+
+struct Simulated {
+    /// Keeps the engine's place among those that the clock waits for.
+    seat: Seat,
+    datagrams: Pages,
+    bytes: Pages,
+    messages: Vec<Message>,
+    settings: EngineSettings,
 }
 
 impl Backend {
@@ -163,48 +97,199 @@ impl Backend {
 }
 
 /// The network's number of a socket. `Ops` admits only simulated sockets here.
-fn endpoint(socket: &Socket) -> usize {
-    match socket {
-        Socket::Simulated(socket) => socket.endpoint(),
+fn number_of(ops: &Ops, slot: u32) -> Option<usize> {
+    match ops.sockets.at(slot).socket.as_ref()? {
+        Socket::Simulated(socket) => Some(socket.number()),
         Socket::Kernel(_) => unreachable!("the simulated engine was given a real socket"),
     }
 }
 
-impl Engine for SimulatedEngine {
-    fn ops(&mut self) -> &mut Ops {
-        &mut self.ops
+/// The network's number of a listener or an end of a connection.
+fn end_of(ops: &Ops, slot: u32) -> Option<usize> {
+    ops.streams.at(slot).simulated().map(SimulatedSocket::number)
+}
+
+impl Driver for Simulated {
+    fn starts(&self) -> bool {
+        self.seat.starts()
     }
 
+    fn apply(&mut self, ops: &mut Ops, slot: u32) {
+        let entry = ops.sockets.at(slot);
+        let wanted = entry.receiving && !entry.closing;
+        if let Some(number) = number_of(ops, slot) {
+            self.seat.watch(number, ops.sockets.id(slot), wanted);
+        }
+    }
+
+    fn let_go(&mut self, _ops: &mut Ops, _slot: u32) -> bool {
+        true
+    }
+
+    fn send(&mut self, ops: &mut Ops, slot: u32) -> Flushed {
+        let Some(number) = number_of(ops, slot) else {
+            return Flushed::All;
+        };
+        loop {
+            let Some(run) = ops.sends.iter(&ops.sockets.at(slot).queue).next() else {
+                return Flushed::All;
+            };
+            let payload = ops.sends.arena.memory().bytes(run.range());
+            let sent = self.seat.state().send(number, run.peer, payload);
+            ops.counters.calls.send += 1;
+            match sent {
+                Ok(()) => ops.sent_first(slot),
+                Err(errno) => ops.refused_first(slot, errno),
+            }
+        }
+    }
+
+    fn has_work(&mut self) -> bool {
+        self.seat.has_something()
+    }
+
+    fn wait(&mut self, _ops: &mut Ops, _: &Wakeable, patience: Option<Patience>) -> io::Result<bool> {
+        Ok(patience.is_none_or(|patience| self.seat.wait(patience.until)))
+    }
+
+    fn lend(&mut self, ops: &mut Ops, on: &mut impl Handler) -> Option<(u64, Time)> {
+        let (id, arrived) = self.seat.take(false, self.settings.datagram_batch, 0)?;
+        let now = self.seat.now();
+        if !ops.sockets.is_open(id) {
+            return Some((0, now));
+        }
+        ops.counters.calls.receive += 1;
+        self.messages.clear();
+        for news in arrived {
+            let News::Datagram(peer, payload) = news else {
+                ops.complain(id.slot() as u32, Cause::Refused);
+                continue;
+            };
+            let length = payload.len().min(self.settings.receive_buffer_bytes);
+            let offset = self.messages.len() * stride(self.settings.receive_buffer_bytes);
+            let buffer = self.datagrams.bytes_mut(offset..offset + length);
+            buffer.copy_from_slice(&payload[..length]);
+            self.messages.push(Message {
+                peer,
+                offset,
+                length: length as u32,
+                segment: 0,
+                truncated: payload.len() > length,
+            });
+        }
+        let lent = ops.count_received(&self.messages);
+        if lent > 0 {
+            let datagrams = Datagrams::new(&self.datagrams, &self.messages);
+            on.event(ops, now, id, Event::Datagrams(datagrams));
+        }
+        Some((lent, now))
+    }
+
+    fn memory(&self) -> [&Pages; 2] {
+        [&self.datagrams, &self.bytes]
+    }
+}
+
+impl StreamDriver for Simulated {
     fn now(&self) -> Time {
         self.seat.now()
     }
 
-    fn turn(&mut self, until: Time, on: &mut impl Handler) -> io::Result<()> {
-        self.ops.counters.calls.wait += 1;
-        if !self.seat.starts() {
-            return Ok(());
+    fn connect(&mut self, to: SocketAddr, binding: Binding) -> io::Result<Handle> {
+        let end = self.seat.state().connect(to, binding.local);
+        let end = end.map_err(io::Error::from_raw_os_error)?;
+        Ok(Handle::Simulated(Box::new(self.seat.socket(end))))
+    }
+
+    fn watch(&mut self, ops: &mut Ops, slot: u32) -> io::Result<()> {
+        self.apply_stream(ops, slot, true)
+    }
+
+    fn apply_stream(&mut self, ops: &mut Ops, slot: u32, wanted: bool) -> io::Result<()> {
+        if let Some(end) = end_of(ops, slot) {
+            self.seat.watch(end, ops.streams.id(slot), wanted);
         }
-        self.perform();
-        let until = until.min(self.ops.streams.deadlines.next_due());
-        let idle = !self.ops.has_work() && !self.seat.has_something();
-        if idle && until > self.seat.now() && !self.seat.wait(until) {
-            return Ok(());
-        }
-        if self.wakeable.take() {
-            on.event(&mut self.ops, self.seat.now(), NO_SOCKET, Event::Woken);
-        }
-        self.serve(on);
-        self.perform();
-        let now = self.seat.now();
-        self.ops.deliver_notices(|| now, on);
         Ok(())
     }
 
-    fn buffers(&self) -> Buffers {
-        Buffers::new([&self.memory, self.ops.sends.arena.memory()])
+    fn send_stream(&mut self, ops: &mut Ops, slot: u32) -> Option<FlushedStream> {
+        let end = end_of(ops, slot)?;
+        let send = |bytes: &[u8]| {
+            let sent = self.seat.state().send_stream(end, bytes);
+            sent.map_err(io::Error::from_raw_os_error)
+        };
+        Some(flush_with(ops, slot, |ops, slot| {
+            let mut slices = [IoSlice::new(&[])];
+            match ops.outgoing.front(&ops.streams.at(slot).queue, &mut slices) {
+                Front::Nothing => Ok(0),
+                Front::Memory(..) => send(&slices[0]),
+                Front::File { file, offset, left } => {
+                    let mut piece = vec![0; FILE_PIECE.min(usize::try_from(left).unwrap_or(FILE_PIECE))];
+                    match file.read_at(&mut piece, offset)? {
+                        0 => Ok(0),
+                        read => send(&piece[..read]),
+                    }
+                }
+            }
+        }))
     }
 
-    fn waker(&self) -> Waker {
-        self.wakeable.waker()
+    /// The network reports a reset behind what came before it.
+    fn lends_rest(&mut self, _slot: u32) -> bool {
+        true
+    }
+
+    fn shutdown(&mut self, ops: &Ops, slot: u32) {
+        if let Some(end) = end_of(ops, slot) {
+            self.seat.state().end_stream(end);
+        }
+    }
+
+    fn release(&mut self, ops: &mut Ops, slot: u32) {
+        if let Some(end) = end_of(ops, slot) {
+            let reset = ops.streams.at(slot).broken == Some(Cause::Asked);
+            self.seat.state().close(end, reset);
+        }
+    }
+
+    fn visit(&mut self, ops: &mut Ops, now: Time, on: &mut impl Handler) -> bool {
+        let Some((id, mut news)) = self.seat.take(true, 1, self.settings.stream_buffer_bytes) else {
+            return false;
+        };
+        let (slot, current) = (id.slot() as u32, ops.streams.is_current(id));
+        let open = ops.streams.is_open(id);
+        match news.pop() {
+            Some(News::Accepted(end, peer)) => {
+                let end = self.seat.socket(end);
+                if current {
+                    let end = Handle::Simulated(Box::new(end));
+                    accepted(self, ops, id, (end, peer), now, on);
+                } else {
+                    self.seat.state().close(end.number(), true);
+                }
+            }
+            Some(News::Opened) if current => connected(ops, slot, now, on),
+            Some(News::Refused) if current => fail(self, ops, slot, Cause::Refused),
+            Some(News::Bytes(bytes)) if open => {
+                ops.counters.streams.bytes_received += bytes.len() as u64;
+                on.event(ops, now, id, Event::Bytes(&bytes));
+            }
+            Some(News::Ended) if current => match ops.streams.at(slot).broken {
+                Some(cause) => end(self, ops, slot, cause),
+                None if open => on.event(ops, now, id, Event::PeerClosed),
+                None => {}
+            },
+            Some(News::Reset) if current => end(self, ops, slot, Cause::Reset),
+            Some(News::Room) if current => unblocked(ops, slot),
+            _ => {}
+        }
+        if let Some(end) = end_of(ops, slot)
+            && ops.streams.is_current(id)
+            && !ops.streams.at(slot).receiving
+        {
+            // At once: the next news of this turn may be more bytes.
+            self.seat.watch(end, id, false);
+        }
+        true
     }
 }

@@ -1,24 +1,21 @@
-//! The inside of a simulated network: what travels, what is queued, who waits for what, and when it is.
+//! The inside of a simulated network: what travels, what has arrived where, who waits for what, and when it is.
+//!
+//! Datagrams may be lost, duplicated and overtaken. A connection loses nothing and keeps its order; its bytes arrive cut into
+//! segments of any length, drawn from the seed, and what an end has not read holds back what the other may send, as a receive
+//! window does.
 
-mod streams;
-
-pub(super) use streams::StreamEvent;
+mod seats;
 
 use super::settings::{NetworkCounters, NetworkSettings};
-use crate::engine::cause::Cause;
 use crate::engine::id::Id;
 use crate::engine::sends::MOST_BYTES;
-use crate::engine::wake::Waker;
 use crate::time::Time;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::fmt;
+use seats::Seat;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::ThreadId;
 use std::time::Duration;
-use streams::{Segment, Streams};
 
 /// Where the clock starts: not at zero, so that subtracting from it is harmless.
 const START: Time = Time::from_nanoseconds(1_000_000_000);
@@ -26,58 +23,110 @@ const START: Time = Time::from_nanoseconds(1_000_000_000);
 /// The first port given to those who ask for any: RFC 6335, section 6.
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
 
-/// The bytes of one datagram.
-pub(super) type Payload = Arc<[u8]>;
+/// Bytes that an end may have sent and the other not have read: Linux's first receive window on Ethernet, nearly.
+const WINDOW: usize = 65_536;
 
-/// Names the member of a group that a datagram from a source to a destination goes to.
+/// The longest segment: what a frame of 1,500 bytes carries.
+const LONGEST_SEGMENT: usize = 1_448;
+
+/// Stands in a group for a member that is gone: the others keep their places, unlike on Linux, where the last member moves.
+const GONE: usize = usize::MAX;
+
+/// The bytes of one datagram or segment.
+type Payload = Arc<[u8]>;
+
+/// Names the member of a group that a datagram or connection from a source to a destination goes to.
 pub(super) type Steer = Box<dyn Fn(SocketAddr, SocketAddr) -> usize + Send>;
 
+/// What an [`End`] is of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Kind {
+    Datagrams,
+    Listener,
+    Connection,
+}
+
 /// Everything of one network, behind one lock.
-#[derive(Debug)]
 pub(super) struct State {
     pub(super) now: Time,
     pub(super) counters: NetworkCounters,
     settings: NetworkSettings,
-    random: Random,
-    /// Sockets by number; those of dropped sockets are not reused, so that runs do not depend on when one is dropped.
-    endpoints: Vec<Endpoint>,
-    bound: BTreeMap<SocketAddr, Group>,
-    pub(super) streams: Streams,
+    random: fastrand::Rng,
+    /// By number; numbers are not reused, so that runs do not depend on when a socket is dropped.
+    ends: Vec<End>,
+    bound: BTreeMap<(Kind, SocketAddr), Group>,
     next_port: u16,
-    travelling: BinaryHeap<Reverse<Travel>>,
-    /// Numbers travels, so that those due together arrive in the order in which they left.
+    /// By the time at which it arrives; those due together arrive in the order in which they left.
+    travelling: BTreeMap<(Time, u64), Travel>,
     departures: u64,
     seats: Vec<Seat>,
     /// The seat that went on last.
     last: usize,
 }
 
-/// One socket.
-#[derive(Debug)]
-pub(super) struct Endpoint {
-    pub(super) address: SocketAddr,
+/// A datagram socket, a listener, or one end of a connection.
+pub(super) struct End {
+    kind: Kind,
+    pub(super) local: SocketAddr,
     pub(super) peer: Option<SocketAddr>,
-    pub(super) queue: VecDeque<(SocketAddr, Payload)>,
-    pub(super) complaints: Vec<Cause>,
-    /// The seat to tell of arrivals, and the socket's name there.
+    /// The number of a connection's other end, once it is known.
+    other: Option<usize>,
+    /// Not taken yet.
+    news: VecDeque<News>,
+    /// Sent and not read by the other end.
+    outstanding: usize,
+    /// Found no room to send.
+    blocked: bool,
+    /// Has ended its side, or was reset: nothing more can be sent.
+    ended: bool,
+    gone: bool,
+    /// The seat to notify, and the name there.
     watcher: Option<(usize, Id)>,
+    receiving: bool,
     /// Whether it is in the list of its watcher's seat.
     listed: bool,
 }
 
-/// One engine, or the place of one to come.
+/// What happened to an end.
 #[derive(Debug)]
-pub(super) struct Seat {
-    pub(super) thread: Option<ThreadId>,
-    pub(super) waker: Option<Waker>,
-    pub(super) started: bool,
-    /// Until when it waits; none while it goes on.
-    pub(super) parked: Option<Time>,
-    /// Endpoints with something for it, in the order in which it came.
-    ready: VecDeque<usize>,
-    /// Ends of connections with news for it, in the order in which they came.
-    pub(super) ready_ends: VecDeque<usize>,
-    gone: bool,
+pub(super) enum News {
+    /// A datagram came, from there.
+    Datagram(SocketAddr, Payload),
+    /// Nobody listened where an earlier datagram was sent to.
+    Complaint,
+    /// A connection is open.
+    Opened,
+    /// Nobody listens there.
+    Refused,
+    /// A connection came to a listener: its end, and from where.
+    Accepted(usize, SocketAddr),
+    Bytes(Payload),
+    /// The other end sends nothing more.
+    Ended,
+    Reset,
+    /// There is room to send again.
+    Room,
+}
+
+/// What is on its way.
+enum Travel {
+    Datagram {
+        from: SocketAddr,
+        to: SocketAddr,
+        payload: Payload,
+    },
+    /// An attempt to connect, by that end.
+    Open {
+        opener: usize,
+        from: SocketAddr,
+        to: SocketAddr,
+    },
+    /// The answer to it: the end that was made for it.
+    Opened { opener: usize, by: usize },
+    /// News for an end.
+    News(usize, News),
+    /// So many bytes were read by the other end.
+    Read(usize, usize),
 }
 
 struct Group {
@@ -85,365 +134,362 @@ struct Group {
     steer: Steer,
 }
 
-impl fmt::Debug for Group {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.members.fmt(formatter)
-    }
-}
-
-/// A datagram on its way, or the news that nobody listened.
-#[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Travel {
-    due: Time,
-    departure: u64,
-    from: SocketAddr,
-    to: Destination,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Destination {
-    Address(SocketAddr, Payload),
-    /// Back to the socket that sent it.
-    Sender(usize),
-    /// To whoever listens there.
-    Listener(SocketAddr, Segment),
-    /// To an end of a connection.
-    End(usize, Segment),
-}
-
 impl State {
     pub(super) fn new(settings: NetworkSettings) -> Self {
         Self {
             now: START,
             counters: NetworkCounters::default(),
-            random: Random(settings.seed),
+            random: fastrand::Rng::with_seed(settings.seed),
             settings,
-            endpoints: Vec::new(),
+            ends: Vec::new(),
             bound: BTreeMap::new(),
-            streams: Streams::default(),
             next_port: FIRST_DYNAMIC_PORT,
-            travelling: BinaryHeap::new(),
+            travelling: BTreeMap::new(),
             departures: 0,
             seats: Vec::new(),
             last: 0,
         }
     }
 
+    /// Binds a group of datagram sockets or listeners.
     pub(super) fn bind(
         &mut self,
+        kind: Kind,
         mut address: SocketAddr,
         buckets: usize,
         steer: Steer,
     ) -> io::Result<Vec<usize>> {
         if address.port() == 0 {
-            address.set_port(self.free_port(address)?);
+            self.choose_port(kind, &mut address)
+                .ok_or(io::ErrorKind::AddrInUse)?;
         }
-        if self.bound.contains_key(&address) {
+        if self.bound.contains_key(&(kind, address)) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        let first = self.endpoints.len();
-        let members: Vec<usize> = (first..first + buckets).collect();
-        self.endpoints.extend(members.iter().map(|_| Endpoint {
-            address,
-            peer: None,
-            queue: VecDeque::new(),
-            complaints: Vec::new(),
-            watcher: None,
-            listed: false,
-        }));
+        let members: Vec<usize> = (0..buckets).map(|_| self.add_end(kind, address, None)).collect();
         let group = Group {
             members: members.clone(),
             steer,
         };
-        self.bound.insert(address, group);
+        self.bound.insert((kind, address), group);
         Ok(members)
     }
 
-    fn free_port(&mut self, mut address: SocketAddr) -> io::Result<u16> {
-        for _ in FIRST_DYNAMIC_PORT..=u16::MAX {
-            let port = self.next_port;
-            self.next_port = port.checked_add(1).unwrap_or(FIRST_DYNAMIC_PORT);
-            address.set_port(port);
-            if !self.bound.contains_key(&address) {
-                return Ok(port);
-            }
-        }
-        Err(io::ErrorKind::AddrInUse.into())
+    fn choose_port(&mut self, kind: Kind, address: &mut SocketAddr) -> Option<()> {
+        let is_stream = kind != Kind::Datagrams;
+        (FIRST_DYNAMIC_PORT..=u16::MAX).find_map(|_| {
+            address.set_port(self.next_port);
+            self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_DYNAMIC_PORT);
+            let mut present = self.ends.iter().filter(|end| !end.gone);
+            let taken =
+                present.any(|end| (end.kind != Kind::Datagrams) == is_stream && end.local == *address);
+            (!taken).then_some(())
+        })
     }
 
-    /// Frees a socket's place in its group, and the address with the last of the group.
-    pub(super) fn unbind(&mut self, endpoint: usize) {
-        let address = self.endpoints[endpoint].address;
-        self.endpoints[endpoint].watcher = None;
-        self.endpoints[endpoint].queue.clear();
-        if let Some(group) = self.bound.get_mut(&address) {
-            // A number that is no socket's keeps the others' places, unlike Linux, where the last member moves.
-            for member in group.members.iter_mut().filter(|member| **member == endpoint) {
-                *member = usize::MAX;
-            }
-            if group.members.iter().all(|member| *member == usize::MAX) {
-                self.bound.remove(&address);
-            }
-        }
+    fn add_end(&mut self, kind: Kind, local: SocketAddr, peer: Option<SocketAddr>) -> usize {
+        self.ends.push(End {
+            kind,
+            local,
+            peer,
+            other: None,
+            news: VecDeque::new(),
+            outstanding: 0,
+            blocked: false,
+            ended: false,
+            gone: false,
+            watcher: None,
+            receiving: true,
+            listed: false,
+        });
+        self.ends.len() - 1
     }
 
-    pub(super) fn endpoint(&mut self, endpoint: usize) -> &mut Endpoint {
-        &mut self.endpoints[endpoint]
+    pub(super) fn end(&mut self, number: usize) -> &mut End {
+        &mut self.ends[number]
     }
 
-    pub(super) fn send(
-        &mut self,
-        endpoint: usize,
-        peer: Option<SocketAddr>,
-        payload: &[u8],
-    ) -> Result<(), i32> {
-        let from = self.endpoints[endpoint].address;
-        let to = peer.or(self.endpoints[endpoint].peer).ok_or(libc::EDESTADDRREQ)?;
+    /// The member of a group that something from a source goes to.
+    fn member(&self, kind: Kind, from: SocketAddr, to: SocketAddr) -> Option<usize> {
+        let group = self.bound.get(&(kind, to))?;
+        let member = *group.members.get((group.steer)(from, to))?;
+        (member != GONE).then_some(member)
+    }
+
+    /// Sends a datagram; an error is an error number.
+    pub(super) fn send(&mut self, number: usize, to: Option<SocketAddr>, payload: &[u8]) -> Result<(), i32> {
+        let End {
+            local: from, peer, ..
+        } = self.ends[number];
+        let to = to.or(peer).ok_or(libc::EDESTADDRREQ)?;
         if payload.len() > MOST_BYTES as usize {
             return Err(libc::EMSGSIZE);
         }
         self.counters.sent += 1;
-        if self.random.happens(self.settings.loss) {
+        if self.happens(self.settings.loss) {
             self.counters.lost += 1;
             return Ok(());
         }
         let payload = Payload::from(payload);
-        let copies = if self.random.happens(self.settings.duplication) {
-            self.counters.duplicated += 1;
-            2
-        } else {
-            1
-        };
-        for _ in 0..copies {
+        let is_twice = self.happens(self.settings.duplication);
+        self.counters.duplicated += u64::from(is_twice);
+        for _ in 0..1 + u32::from(is_twice) {
             let mut delay = self.settings.delay;
-            if self.random.happens(self.settings.reordering) {
+            if self.happens(self.settings.reordering) {
                 self.counters.reordered += 1;
-                delay += self.settings.jitter.mul_f64(self.random.part());
+                delay += self.settings.jitter.mul_f64(self.random.f64());
             }
-            self.depart(delay, from, Destination::Address(to, Arc::clone(&payload)));
+            let payload = Arc::clone(&payload);
+            self.depart_after(delay, Travel::Datagram { from, to, payload });
         }
         Ok(())
     }
 
-    pub(super) fn depart(&mut self, delay: Duration, from: SocketAddr, to: Destination) {
+    fn happens(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.random.f64() < probability
+    }
+
+    fn depart(&mut self, travel: Travel) {
+        self.depart_after(self.settings.delay, travel);
+    }
+
+    fn depart_after(&mut self, delay: Duration, travel: Travel) {
         self.departures += 1;
-        self.travelling.push(Reverse(Travel {
-            due: self.now + delay,
-            departure: self.departures,
-            from,
-            to,
-        }));
+        let key = (self.now + delay, self.departures);
+        self.travelling.insert(key, travel);
     }
 
-    /// How long a segment travels: reordering does not touch connections, whose order is TCP's to keep.
-    pub(super) fn delay(&self) -> Duration {
-        self.settings.delay
+    /// Begins to open a connection; an error is an error number.
+    pub(super) fn connect(&mut self, to: SocketAddr, local: Option<SocketAddr>) -> Result<usize, i32> {
+        let mut from = local.unwrap_or(SocketAddr::new(to.ip(), 0));
+        if from.port() == 0 {
+            self.choose_port(Kind::Connection, &mut from)
+                .ok_or(libc::EADDRNOTAVAIL)?;
+        }
+        let mut present = self.ends.iter().filter(|end| !end.gone && end.local == from);
+        if present
+            .any(|end| end.kind == Kind::Listener || end.kind == Kind::Connection && end.peer == Some(to))
+        {
+            return Err(libc::EADDRINUSE);
+        }
+        let opener = self.add_end(Kind::Connection, from, Some(to));
+        self.depart(Travel::Open { opener, from, to });
+        Ok(opener)
     }
 
-    /// A number under `bound`, which is not 0.
-    pub(super) fn draw_below(&mut self, bound: usize) -> usize {
-        (self.random.next() % bound as u64) as usize
+    /// Sends as much as there is room for; an error is an error number.
+    pub(super) fn send_stream(&mut self, number: usize, mut bytes: &[u8]) -> Result<usize, i32> {
+        let from = &mut self.ends[number];
+        if from.ended {
+            return Err(libc::EPIPE);
+        }
+        bytes = &bytes[..bytes.len().min(WINDOW - from.outstanding)];
+        if bytes.is_empty() {
+            from.blocked = true;
+            return Err(libc::EAGAIN);
+        }
+        from.outstanding += bytes.len();
+        let (other, sent) = (from.other, bytes.len());
+        while let Some(other) = other
+            && !bytes.is_empty()
+        {
+            let length = self.random.usize(1..=bytes.len().min(LONGEST_SEGMENT));
+            let (segment, rest) = bytes.split_at(length);
+            self.depart(Travel::News(other, News::Bytes(segment.into())));
+            bytes = rest;
+        }
+        Ok(sent)
     }
 
-    /// The next port for those who ask for any.
-    pub(super) fn draw_port(&mut self) -> u16 {
-        let port = self.next_port;
-        self.next_port = port.checked_add(1).unwrap_or(FIRST_DYNAMIC_PORT);
-        port
+    /// Ends one side of a connection.
+    pub(super) fn end_stream(&mut self, number: usize) {
+        let from = &mut self.ends[number];
+        if !std::mem::replace(&mut from.ended, true)
+            && let Some(other) = from.other
+        {
+            self.depart(Travel::News(other, News::Ended));
+        }
+    }
+
+    /// Closes an end; a connection with a reset if that was asked, or if bytes are left unread. The address is free with
+    /// the last of a group.
+    pub(super) fn close(&mut self, number: usize, reset: bool) {
+        let end = &mut self.ends[number];
+        if end.gone {
+            return;
+        }
+        (end.gone, end.watcher) = (true, None);
+        let (key, other) = ((end.kind, end.local), end.other);
+        let mut unread = false;
+        for news in std::mem::take(&mut end.news) {
+            match news {
+                News::Accepted(waiting, _) => self.close(waiting, true),
+                News::Bytes(_) => unread = true,
+                _ => {}
+            }
+        }
+        if let Some(group) = self.bound.get_mut(&key) {
+            let members = group.members.iter_mut();
+            members
+                .filter(|member| **member == number)
+                .for_each(|member| *member = GONE);
+            if group.members.iter().all(|member| *member == GONE) {
+                self.bound.remove(&key);
+            }
+        }
+        match other {
+            Some(other) if reset || unread => self.depart(Travel::News(other, News::Reset)),
+            Some(_) => self.end_stream(number),
+            None => {}
+        }
     }
 
     /// Lets everything that is due arrive.
     pub(super) fn settle(&mut self) {
-        while self
-            .travelling
-            .peek()
-            .is_some_and(|travel| travel.0.due <= self.now)
+        while let Some(next) = self.travelling.first_entry()
+            && next.key().0 <= self.now
         {
-            let Some(Reverse(travel)) = self.travelling.pop() else {
-                return;
-            };
-            match travel.to {
-                Destination::Address(to, payload) => self.arrive(travel.from, to, payload),
-                Destination::Sender(endpoint) => {
-                    self.endpoints[endpoint].complaints.push(Cause::Refused);
-                    self.list(endpoint);
+            match next.remove() {
+                Travel::Datagram { from, to, payload } => self.arrive(from, to, payload),
+                Travel::Open { opener, from, to } => self.open(opener, from, to),
+                Travel::Opened { opener, by } if self.ends[opener].gone => {
+                    self.depart(Travel::News(by, News::Reset));
                 }
-                Destination::Listener(to, segment) => self.arrive_at_listener(travel.from, to, segment),
-                Destination::End(end, segment) => self.arrive_at_end(end, segment),
+                Travel::Opened { opener, by } => {
+                    self.ends[opener].other = Some(by);
+                    self.add_news(opener, News::Opened);
+                }
+                Travel::News(end, news) => self.arrive_at_end(end, news),
+                Travel::Read(end, bytes) => {
+                    let end_state = &mut self.ends[end];
+                    end_state.outstanding -= bytes;
+                    // Told for half a window at once: for every byte read, segments would become ever smaller (RFC 813).
+                    if end_state.blocked && WINDOW - end_state.outstanding >= WINDOW / 2 {
+                        end_state.blocked = false;
+                        end_state.news.push_front(News::Room);
+                        self.list(end);
+                    }
+                }
             }
         }
     }
 
     fn arrive(&mut self, from: SocketAddr, to: SocketAddr, payload: Payload) {
-        let member = self.bound.get(&to).and_then(|group| {
-            let member = *group.members.get((group.steer)(from, to))?;
-            let endpoint = self.endpoints.get(member)?;
-            let admitted = endpoint.peer.is_none_or(|peer| peer == from);
-            admitted.then_some(member)
-        });
-        let Some(member) = member else {
+        let member = self.member(Kind::Datagrams, from, to);
+        let admits = |member: &usize| self.ends[*member].peer.is_none_or(|peer| peer == from);
+        let Some(member) = member.filter(admits) else {
             self.counters.no_socket += 1;
-            self.refuse(from, to);
+            // A sender that is connected to the address hears of it.
+            let senders = self.bound.get(&(Kind::Datagrams, from));
+            let mut senders = senders.iter().flat_map(|group| &group.members);
+            let connected = |sender: &&usize| self.ends.get(**sender).is_some_and(|end| end.peer == Some(to));
+            if let Some(sender) = senders.find(connected).copied() {
+                self.depart(Travel::News(sender, News::Complaint));
+            }
             return;
         };
-        let endpoint = &mut self.endpoints[member];
-        if endpoint.queue.len() >= self.settings.socket_queue {
+        if self.ends[member].news.len() >= self.settings.socket_queue {
             self.counters.overflowed += 1;
             return;
         }
         self.counters.delivered += 1;
-        endpoint.queue.push_back((from, payload));
-        self.list(member);
+        self.add_news(member, News::Datagram(from, payload));
     }
 
-    /// Sends the news back, to a sender that is connected to the address and so would hear it.
-    fn refuse(&mut self, from: SocketAddr, to: SocketAddr) {
-        let senders = self.bound.get(&from).map(|group| group.members.clone());
-        let connected = senders.into_iter().flatten().find(|member| {
-            let sender = self.endpoints.get(*member);
-            sender.is_some_and(|sender| sender.peer == Some(to))
-        });
-        if let Some(sender) = connected {
-            self.depart(self.settings.delay, to, Destination::Sender(sender));
+    /// An attempt to connect arrives at an address that may be listened on.
+    fn open(&mut self, opener: usize, from: SocketAddr, to: SocketAddr) {
+        let Some(listener) = self.member(Kind::Listener, from, to) else {
+            return self.depart(Travel::News(opener, News::Refused));
+        };
+        let by = self.add_end(Kind::Connection, to, Some(from));
+        self.ends[by].other = Some(opener);
+        self.add_news(listener, News::Accepted(by, from));
+        self.depart(Travel::Opened { opener, by });
+    }
+
+    fn arrive_at_end(&mut self, number: usize, news: News) {
+        let end = &mut self.ends[number];
+        match (&news, end.other) {
+            // Whoever still sends to an end that is gone is told so.
+            (News::Bytes(_), Some(other)) if end.gone => self.depart(Travel::News(other, News::Reset)),
+            _ if end.gone => {}
+            _ => {
+                end.ended |= matches!(news, News::Reset);
+                self.add_news(number, news);
+            }
         }
     }
 
-    /// Puts an endpoint into the list of the seat that watches it.
+    fn add_news(&mut self, number: usize, news: News) {
+        self.ends[number].news.push_back(news);
+        self.list(number);
+    }
+
+    /// Has a seat notified of an end's news from now on; of what is received only as long as it receives.
+    pub(super) fn watch(&mut self, number: usize, watcher: (usize, Id), receiving: bool) {
+        let watched = &mut self.ends[number];
+        (watched.watcher, watched.receiving) = (Some(watcher), receiving);
+        self.list(number);
+    }
+
+    /// Puts an end with news into the list of the seat that watches it.
     fn list(&mut self, number: usize) {
-        let endpoint = &mut self.endpoints[number];
-        let something = !endpoint.queue.is_empty() || !endpoint.complaints.is_empty();
-        if let Some((place, _)) = endpoint.watcher
-            && something
-            && !endpoint.listed
+        let end = &mut self.ends[number];
+        if let Some((place, id)) = end.watcher
+            && end.next_news().is_some()
+            && !std::mem::replace(&mut end.listed, true)
         {
-            endpoint.listed = true;
-            self.seats[place].ready.push_back(number);
+            self.seats[place].ready[usize::from(id.is_stream())].push_back(number);
         }
     }
 
-    /// Has a seat told of an endpoint's arrivals from now on, or no longer.
-    pub(super) fn watch(&mut self, endpoint: usize, watcher: Option<(usize, Id)>) {
-        self.endpoints[endpoint].watcher = watcher;
-        self.list(endpoint);
-    }
-
-    /// The next socket of a seat that has something.
-    pub(super) fn next_ready(&mut self, place: usize) -> Option<Id> {
-        while let Some(number) = self.seats[place].ready.pop_front() {
-            let endpoint = &mut self.endpoints[number];
-            endpoint.listed = false;
-            if let Some((watched_by, id)) = endpoint.watcher
-                && watched_by == place
-            {
-                return Some(id);
+    /// Takes the next news of one of a seat's ends, up to `most`; of bytes as many as are asked for.
+    pub(super) fn take(
+        &mut self,
+        place: usize,
+        of_streams: bool,
+        most: usize,
+        most_bytes: usize,
+    ) -> Option<(Id, Vec<News>)> {
+        while let Some(number) = self.seats[place].ready[usize::from(of_streams)].pop_front() {
+            let end = &mut self.ends[number];
+            end.listed = false;
+            let Some((_, id)) = end.watcher.filter(|(watched_by, _)| *watched_by == place) else {
+                continue;
+            };
+            let news = std::iter::from_fn(|| end.take_news(most_bytes));
+            let taken: Vec<News> = news.take(most).collect();
+            if let ([News::Bytes(bytes)], Some(other)) = (&taken[..], end.other) {
+                self.depart(Travel::Read(other, bytes.len()));
+            }
+            self.list(number);
+            if !taken.is_empty() {
+                return Some((id, taken));
             }
         }
         None
     }
-
-    /// Takes up to `most` datagrams off an endpoint's queue.
-    pub(super) fn receive(&mut self, endpoint: usize, most: usize) -> Vec<(SocketAddr, Payload)> {
-        let queue = &mut self.endpoints[endpoint].queue;
-        let taken = queue.drain(..most.min(queue.len())).collect();
-        self.list(endpoint);
-        taken
-    }
-
-    pub(super) fn add_seat(&mut self) -> usize {
-        self.seats.push(Seat {
-            thread: None,
-            waker: None,
-            started: false,
-            parked: None,
-            ready: VecDeque::new(),
-            ready_ends: VecDeque::new(),
-            gone: false,
-        });
-        self.seats.len() - 1
-    }
-
-    pub(super) fn seat(&mut self, place: usize) -> &mut Seat {
-        &mut self.seats[place]
-    }
-
-    pub(super) fn remove_seat(&mut self, place: usize) {
-        let seat = &mut self.seats[place];
-        seat.gone = true;
-        seat.ready.clear();
-        seat.ready_ends.clear();
-    }
-
-    /// Whether a seat has something to do before its deadline.
-    pub(super) fn has_something(&self, place: usize) -> bool {
-        let seat = &self.seats[place];
-        !seat.ready.is_empty()
-            || !seat.ready_ends.is_empty()
-            || seat.waker.as_ref().is_some_and(Waker::is_woken)
-    }
-
-    pub(super) fn all_parked(&self) -> bool {
-        self.present().all(|seat| seat.parked.is_some())
-    }
-
-    /// Whether an engine of a thread goes on.
-    pub(super) fn runs_on(&self, thread: ThreadId) -> bool {
-        self.present()
-            .any(|seat| seat.thread == Some(thread) && seat.parked.is_none())
-    }
-
-    /// Lets one engine go on, all being parked: the next in turn that has something to do, after moving the clock to when
-    /// one has. When nothing will ever happen, the seat that asks goes on, so that its owner can decide.
-    pub(super) fn schedule(&mut self, asks: usize) {
-        loop {
-            self.settle();
-            let due = |place: &usize| {
-                let seat = &self.seats[*place];
-                let deadline = seat.parked.is_some_and(|until| until <= self.now);
-                !seat.gone && (deadline || self.has_something(*place))
-            };
-            let after = (self.last + 1..self.seats.len()).chain(0..=self.last);
-            if let Some(place) = after.filter(|place| *place < self.seats.len()).find(due) {
-                self.seats[place].parked = None;
-                self.last = place;
-                return;
-            }
-            let deadlines = self.present().filter_map(|seat| seat.parked);
-            let arrivals = self.travelling.peek().map(|travel| travel.0.due);
-            match deadlines.chain(arrivals).min() {
-                Some(next) if next != Time::NEVER => self.now = next,
-                _ => {
-                    self.seats[asks].parked = None;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn present(&self) -> impl Iterator<Item = &Seat> {
-        self.seats.iter().filter(|seat| !seat.gone)
-    }
 }
 
-/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): small, and good enough to draw
-/// losses.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+impl End {
+    /// Where the next news is that may be taken.
+    fn next_news(&self) -> Option<usize> {
+        let held = |news: &News| {
+            !self.receiving && matches!(news, News::Datagram(..) | News::Bytes(_) | News::Ended)
+        };
+        self.news.iter().position(|news| !held(news))
     }
 
-    /// Evenly from 0 up to 1: the 53 bits that a double holds.
-    fn part(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn happens(&mut self, probability: f64) -> bool {
-        probability > 0.0 && self.part() < probability
+    /// Takes the next news; of bytes as many as are asked for.
+    fn take_news(&mut self, most_bytes: usize) -> Option<News> {
+        let news = self.news.remove(self.next_news()?)?;
+        Some(match news {
+            News::Bytes(bytes) if bytes.len() > most_bytes => {
+                let (first, rest) = bytes.split_at(most_bytes);
+                self.news.push_front(News::Bytes(rest.into()));
+                News::Bytes(first.into())
+            }
+            news => news,
+        })
     }
 }

@@ -56,8 +56,8 @@ pub(crate) fn flush_with(
 /// The kernel took so many bytes of a queue; says whether that was all.
 pub(crate) fn taken(ops: &mut Ops, slot: u32, bytes: u64) -> bool {
     ops.counters.streams.bytes_sent += bytes;
-    let (stream, outgoing) = ops.streams.parts(slot);
-    outgoing.advance(&mut stream.queue, bytes);
+    let stream = ops.streams.at_mut(slot);
+    ops.outgoing.advance(&mut stream.queue, bytes);
     stream.queue.is_empty()
 }
 
@@ -66,14 +66,12 @@ pub(crate) fn refused(ops: &mut Ops, slot: u32, error: &io::Error) -> FlushedStr
     if error.kind() != io::ErrorKind::WouldBlock {
         return broken(ops, slot, Cause::from_error(error));
     }
-    let (stream, outgoing) = ops.streams.parts(slot);
-    outgoing.keep(&stream.queue);
+    ops.outgoing.keep(&ops.streams.at(slot).queue);
     FlushedStream::Blocked
 }
 
 fn broken(ops: &mut Ops, slot: u32, cause: Cause) -> FlushedStream {
-    let (stream, outgoing) = ops.streams.parts(slot);
-    outgoing.clear(&mut stream.queue);
+    ops.outgoing.clear(&mut ops.streams.at_mut(slot).queue);
     FlushedStream::Broken(cause)
 }
 
@@ -84,7 +82,7 @@ fn send_some(ops: &Ops, slot: u32) -> io::Result<usize> {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     };
     let mut slices = [IoSlice::new(&[]); PIECES];
-    match ops.streams.outgoing.front(&stream.queue, &mut slices) {
+    match ops.outgoing.front(&stream.queue, &mut slices) {
         Front::Nothing => Ok(0),
         Front::Memory(count, more) => stream::send(connection, &slices[..count], more),
         Front::File { file, offset, left } if ops.backend == Backend::Completion => {

@@ -1,16 +1,16 @@
 //! What a worker asks of its engine about TCP: listeners, connections to be opened, bytes to be sent, ends.
 
 use super::information::{self, StreamInformation};
-use super::options::{ConnectOptions, Listener};
-use super::queue::Piece;
-use super::{Handle, Phase, Request, Stream, StreamNotice};
+use super::options::ConnectOptions;
+use super::queue::{Memory, Outgoing, Piece};
+use super::{Handle, Phase, Request, Stream};
 use crate::engine::cause::Cause;
 use crate::engine::id::Id;
 use crate::engine::ops::{Backend, Ops};
 use crate::engine::sends::Full;
-use crate::engine::{Event, Handler};
+use crate::engine::slab::Slot;
+use crate::engine::sockets::Listener;
 use crate::system::stream::{self, Binding};
-use crate::time::Time;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 /// TCP.
 impl Ops {
-    /// Registers a listener; each connection to it comes as [`Event::Opened`] under an `Id` of its own, and receives. The
-    /// engine owns the listener until [`Event::Closed`].
+    /// Registers a listener; each connection to it comes as [`Event::Opened`](crate::engine::Event::Opened) under an `Id` of its own, and receives. The
+    /// engine owns the listener until [`Event::Closed`](crate::engine::Event::Closed).
     ///
-    /// When there is no descriptor for a connection, that is counted and told once as [`Event::Failed`]; connections wait
+    /// When there is no descriptor for a connection, that is counted and told once as [`Event::Failed`](crate::engine::Event::Failed); connections wait
     /// in the kernel's backlog, and accepting goes on as soon as there is one.
     ///
     /// # Errors
@@ -37,21 +37,18 @@ impl Ops {
                 Handle::Kernel(listener.into())
             }
             #[cfg(feature = "simulated")]
-            Listener::Simulated(listener) => Handle::SimulatedListener(listener),
+            Listener::Simulated(listener) => Handle::Simulated(Box::new(listener)),
         };
-        let id = self.streams.insert(handle, Phase::Listening, true);
+        let id = self.streams.insert(Stream::new(handle, Phase::Listening), true);
         self.streams.note_change(id.slot() as u32);
         Ok(id)
     }
 
-    /// Opens a connection to `to`, with the next pass. It ends in [`Event::Opened`], or in [`Event::Closed`] with the
+    /// Opens a connection to `to`, with the next pass. It ends in [`Event::Opened`](crate::engine::Event::Opened), or in [`Event::Closed`] with the
     /// cause. What is written before it is open is sent when it is.
     pub fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> Id {
-        let id = self
-            .streams
-            .insert(Handle::None, Phase::Connecting, options.receive);
-        let slot = id.slot() as u32;
-        self.streams.at_mut(slot).request = Some(Box::new(Request {
+        let mut stream = Stream::new(Handle::None, Phase::Connecting);
+        stream.request = Some(Box::new(Request {
             to,
             binding: Binding {
                 local: options.local,
@@ -60,7 +57,8 @@ impl Ops {
             timeout: options.timeout,
             timer: None,
         }));
-        self.streams.note_change(slot);
+        let id = self.streams.insert(stream, options.receive);
+        self.streams.note_change(id.slot() as u32);
         id
     }
 
@@ -80,25 +78,22 @@ impl Ops {
     /// # Errors
     /// As [`write`](Self::write); `fill` was not called then.
     pub fn write_with(&mut self, id: Id, length: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), Full> {
-        if self.writable(id).is_none() {
+        let limit = self.queue_limit;
+        let Some((stream, outgoing)) = self.writable(id) else {
             return Ok(());
-        }
-        let slot = id.slot() as u32;
-        let limit = self.streams.queue_limit;
-        let (stream, outgoing) = self.streams.parts(slot);
-        let room = limit.saturating_sub(stream.queue.copied as usize);
-        if length > room {
+        };
+        if length > limit.saturating_sub(stream.queue.copied as usize) {
             self.counters.full += 1;
             return Err(Full);
         }
         outgoing.copy(&mut stream.queue, length, fill);
-        self.streams.note_waiting(slot);
+        self.streams.note_waiting(id.slot() as u32);
         Ok(())
     }
 
     /// Queues bytes without a copy.
     pub fn write_static(&mut self, id: Id, bytes: &'static [u8]) {
-        self.refer(id, Piece::Static(bytes));
+        self.refer(id, Memory::Static(bytes), 0, bytes.len() as u64);
     }
 
     /// Queues a part of bytes that others may hold as well, without a copy.
@@ -107,40 +102,32 @@ impl Ops {
     /// When the range leaves the bytes.
     pub fn write_shared(&mut self, id: Id, bytes: &Arc<[u8]>, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= bytes.len());
-        let bytes = Arc::clone(bytes);
-        self.refer(id, Piece::Shared { bytes, range });
+        let memory = Memory::Shared(Arc::clone(bytes));
+        self.refer(id, memory, range.start as u64, range.len() as u64);
     }
 
     /// Queues `length` bytes of a file from `offset` on, without a copy (sendfile(2)). Should the file turn out shorter,
     /// the connection is closed with [`Cause::Truncated`](super::super::Cause::Truncated).
     pub fn write_file(&mut self, id: Id, file: &Arc<File>, offset: u64, length: u64) {
-        let file = Arc::clone(file);
-        let left = length;
-        self.refer(id, Piece::File { file, offset, left });
+        self.refer(id, Memory::File(Arc::clone(file)), offset, length);
     }
 
     /// Bytes queued that the kernel has not taken.
     #[must_use]
     pub fn queued(&self, id: Id) -> u64 {
-        if self.streams.is_open(id) {
-            self.streams.at(id.slot() as u32).queue.bytes
-        } else {
-            0
-        }
+        self.streams.open(id).map_or(0, |stream| stream.queue.bytes)
     }
 
     /// Drops what is queued on a connection and the kernel has not taken; returns its bytes. The connection goes on, so what
     /// it carries must make sense when cut anywhere.
     pub fn discard(&mut self, id: Id) -> u64 {
-        if self.writable(id).is_none() {
+        let Some((stream, outgoing)) = self.writable(id) else {
             return 0;
-        }
-        let slot = id.slot() as u32;
-        let (stream, outgoing) = self.streams.parts(slot);
+        };
         let bytes = stream.queue.bytes;
         outgoing.clear(&mut stream.queue);
         // Whoever waits for an empty queue has it.
-        self.streams.note_change(slot);
+        self.streams.note_change(id.slot() as u32);
         bytes
     }
 
@@ -148,19 +135,16 @@ impl Ops {
     /// simulated network nothing is lost.
     #[must_use]
     pub fn information(&self, id: Id) -> Option<StreamInformation> {
-        if !self.streams.is_open(id) {
-            return None;
-        }
-        information::of(&self.streams.at(id.slot() as u32).descriptor()?)
+        information::of(&self.streams.open(id)?.descriptor()?)
     }
 
     /// Whether a connection receives, as [`receive`](Self::receive) left it.
     #[must_use]
     pub fn is_receiving(&self, id: Id) -> bool {
-        self.streams.is_open(id) && self.streams.at(id.slot() as u32).receiving
+        self.streams.open(id).is_some_and(|stream| stream.receiving)
     }
 
-    /// Has [`Event::Drained`] told once, as soon as nothing is queued.
+    /// Has [`Event::Drained`](crate::engine::Event::Drained) told once, as soon as nothing is queued.
     pub fn tell_drained(&mut self, id: Id) {
         if let Some(stream) = self.streams.open_mut(id) {
             stream.tell_drained = true;
@@ -170,91 +154,40 @@ impl Ops {
 
     /// Ends this side of a connection after what is queued; what the peer sends is received still.
     pub fn shutdown(&mut self, id: Id) {
-        if let Some(stream) = self.writable(id) {
+        if let Some((stream, _)) = self.writable(id) {
             stream.ending = true;
             self.streams.note_change(id.slot() as u32);
         }
     }
 
     /// Closes a connection with a reset (RST), at once: what is queued is dropped, and no state is left behind
-    /// (TIME_WAIT). The last event of the `Id` is [`Event::Closed`].
+    /// (TIME_WAIT). The last event of the `Id` is [`Event::Closed`](crate::engine::Event::Closed).
     pub fn abort(&mut self, id: Id) {
-        if self.streams.open_mut(id).is_none() {
+        let Some(stream) = self.streams.open_mut(id) else {
             return;
-        }
-        let slot = id.slot() as u32;
-        let (stream, outgoing) = self.streams.parts(slot);
-        outgoing.clear(&mut stream.queue);
+        };
+        self.outgoing.clear(&mut stream.queue);
         stream.closing = true;
         stream.broken = Some(Cause::Asked);
         if let Some(connection) = stream.descriptor() {
             stream::reset_on_close(connection);
         }
-        self.streams.note_change(slot);
+        self.streams.note_change(id.slot() as u32);
     }
 
-    fn refer(&mut self, id: Id, piece: Piece) {
-        if self.writable(id).is_some() {
-            let slot = id.slot() as u32;
-            let (stream, outgoing) = self.streams.parts(slot);
-            outgoing.refer(&mut stream.queue, piece);
-            self.streams.note_waiting(slot);
+    fn refer(&mut self, id: Id, memory: Memory, start: u64, left: u64) {
+        if let Some((stream, outgoing)) = self.writable(id) {
+            outgoing.refer(&mut stream.queue, Piece { memory, start, left });
+            self.streams.note_waiting(id.slot() as u32);
         }
     }
 
-    /// The stream, if more may be sent on it.
-    fn writable(&mut self, id: Id) -> Option<&mut Stream> {
-        self.streams
+    /// The stream, if more may be sent on it, and the queues of all.
+    fn writable(&mut self, id: Id) -> Option<(&mut Slot<Stream>, &mut Outgoing)> {
+        let stream = self
+            .streams
             .open_mut(id)
-            .filter(|stream| stream.phase != Phase::Listening && !stream.ending && stream.broken.is_none())
-    }
-
-    /// `local_address` of a stream: a listener's, or this end's of a connection once it is being opened.
-    pub(crate) fn stream_address(&self, id: Id) -> Option<SocketAddr> {
-        if !self.streams.is_open(id) {
-            return None;
-        }
-        let stream = self.streams.at(id.slot() as u32);
-        match &stream.handle {
-            #[cfg(feature = "simulated")]
-            Handle::Simulated(end) => Some(end.local),
-            #[cfg(feature = "simulated")]
-            Handle::SimulatedListener(listener) => Some(listener.local_address()),
-            _ => stream::local_address(stream.descriptor()?),
-        }
-    }
-
-    /// `receive` and `close` of a stream.
-    pub(crate) fn receive_stream(&mut self, id: Id, on: bool) {
-        if let Some(stream) = self.streams.open_mut(id)
-            && stream.receiving != on
-        {
-            stream.receiving = on;
-            self.streams.note_change(id.slot() as u32);
-        }
-    }
-
-    pub(crate) fn close_stream(&mut self, id: Id) {
-        if let Some(stream) = self.streams.open_mut(id) {
-            stream.closing = true;
-            self.streams.note_change(id.slot() as u32);
-        }
-    }
-
-    /// Tells the handler what came up about streams; what comes up meanwhile waits for the next time.
-    pub(crate) fn deliver_stream_notices(&mut self, now: Time, on: &mut impl Handler) {
-        for (id, notice) in std::mem::take(&mut self.streams.notices) {
-            match notice {
-                StreamNotice::Closed(cause) => {
-                    on.event(self, now, id, Event::Closed(cause));
-                    self.streams.free(id.slot() as u32);
-                }
-                StreamNotice::Drained if self.streams.is_open(id) => on.event(self, now, id, Event::Drained),
-                StreamNotice::Failed(cause) if self.streams.is_open(id) => {
-                    on.event(self, now, id, Event::Failed(cause));
-                }
-                _ => {}
-            }
-        }
+            .filter(|stream| stream.phase != Phase::Listening && !stream.ending && stream.broken.is_none())?;
+        Some((stream, &mut self.outgoing))
     }
 }

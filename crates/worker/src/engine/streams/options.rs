@@ -1,32 +1,7 @@
-//! How streams are registered: listeners, and the options of connections to be opened.
+//! How connections are opened.
 
-#[cfg(feature = "simulated")]
-use crate::engine::simulated::SimulatedListener;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::Duration;
-
-/// What an engine can be given to accept connections from: a listener of the kernel, or in tests of a simulated network.
-#[derive(Debug)]
-pub enum Listener {
-    /// For the engines over epoll and io_uring. Connections have its `TCP_NODELAY` and buffer sizes.
-    Kernel(TcpListener),
-    /// For the simulated engine.
-    #[cfg(feature = "simulated")]
-    Simulated(Box<SimulatedListener>),
-}
-
-impl From<TcpListener> for Listener {
-    fn from(listener: TcpListener) -> Self {
-        Listener::Kernel(listener)
-    }
-}
-
-#[cfg(feature = "simulated")]
-impl From<SimulatedListener> for Listener {
-    fn from(listener: SimulatedListener) -> Self {
-        Listener::Simulated(Box::new(listener))
-    }
-}
 
 /// How one connection is to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,26 +27,6 @@ impl Default for ConnectOptions {
             free_bind: false,
             timeout: None,
             receive: true,
-        }
-    }
-}
-
-impl ConnectOptions {
-    /// From that local address, otherwise as by default.
-    #[must_use]
-    pub fn from_address(local: SocketAddr) -> Self {
-        Self {
-            local: Some(local),
-            ..Self::default()
-        }
-    }
-
-    /// With an end to the attempt.
-    #[must_use]
-    pub fn with_timeout(self, timeout: Duration) -> Self {
-        Self {
-            timeout: Some(timeout),
-            ..self
         }
     }
 }

@@ -12,19 +12,38 @@ use std::sync::Arc;
 
 const NONE: u32 = u32::MAX;
 
-/// Bytes to be sent, and where they lie.
+/// Where bytes lie.
 #[derive(Debug)]
-pub(crate) enum Piece {
+pub(crate) enum Memory {
     /// In the outbox, for the rest of this pass.
-    Outbox { start: u32, length: u32 },
-    /// In memory of the connection's own; the first `sent` bytes are gone.
-    Own { bytes: Vec<u8>, sent: usize },
+    Outbox,
+    /// In memory of the connection's own.
+    Own(Vec<u8>),
     /// In memory that outlives everything.
     Static(&'static [u8]),
     /// In memory that others hold as well.
-    Shared { bytes: Arc<[u8]>, range: Range<usize> },
+    Shared(Arc<[u8]>),
     /// In a file.
-    File { file: Arc<File>, offset: u64, left: u64 },
+    File(Arc<File>),
+}
+
+/// Bytes to be sent: those from `start` on.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) memory: Memory,
+    pub(crate) start: u64,
+    pub(crate) left: u64,
+}
+
+impl Piece {
+    fn range(&self) -> Range<usize> {
+        self.start as usize..(self.start + self.left) as usize
+    }
+
+    /// Whether the queue holds the bytes itself.
+    fn is_copy(&self) -> bool {
+        matches!(self.memory, Memory::Outbox | Memory::Own(_))
+    }
 }
 
 #[derive(Debug)]
@@ -115,51 +134,37 @@ impl Outgoing {
         if length == 0 {
             return;
         }
+        let left = length as u64;
         if self.capacity - self.filled < length {
             let mut bytes = vec![0; length];
             fill(&mut bytes);
-            queue.copied += length as u32;
-            return self.refer(queue, Piece::Own { bytes, sent: 0 });
+            let memory = Memory::Own(bytes);
+            let start = 0;
+            return self.refer(queue, Piece { memory, start, left });
         }
-        let start = self.filled;
+        let start = self.filled as u64;
+        fill(self.outbox.bytes_mut(self.filled..self.filled + length));
         self.filled += length;
-        fill(self.outbox.bytes_mut(start..self.filled));
-        queue.bytes += length as u64;
-        queue.copied += length as u32;
-        let last = self
-            .links
-            .get_mut(queue.last as usize)
-            .and_then(|link| link.piece.as_mut());
-        if let Some(Piece::Outbox {
-            start: first,
-            length: before,
-        }) = last
-            && *first + *before == start as u32
+        let last = self.links.get_mut(queue.last as usize);
+        if let Some(piece) = last.and_then(|link| link.piece.as_mut())
+            && matches!(piece.memory, Memory::Outbox)
+            && piece.start + piece.left == start
         {
-            *before += length as u32;
+            piece.left += left;
+            queue.bytes += left;
+            queue.copied += length as u32;
             return;
         }
         self.inside += 1;
-        self.append(
-            queue,
-            Piece::Outbox {
-                start: start as u32,
-                length: length as u32,
-            },
-        );
+        let memory = Memory::Outbox;
+        self.refer(queue, Piece { memory, start, left });
     }
 
-    /// Queues bytes that lie elsewhere.
+    /// Queues bytes that lie where the piece says.
     pub(crate) fn refer(&mut self, queue: &mut Queue, piece: Piece) {
-        let bytes = match &piece {
-            Piece::Outbox { length, .. } => u64::from(*length),
-            Piece::Own { bytes, sent } => (bytes.len() - sent) as u64,
-            Piece::Static(bytes) => bytes.len() as u64,
-            Piece::Shared { range, .. } => range.len() as u64,
-            Piece::File { left, .. } => *left,
-        };
-        if bytes > 0 {
-            queue.bytes += bytes;
+        if piece.left > 0 {
+            queue.bytes += piece.left;
+            queue.copied += if piece.is_copy() { piece.left as u32 } else { 0 };
             self.append(queue, piece);
         }
     }
@@ -169,23 +174,17 @@ impl Outgoing {
         let mut count = 0;
         let mut next = queue.first;
         while let Some(link) = self.links.get(next as usize) {
-            let memory: &'a [u8] = match link.piece.as_ref() {
-                Some(Piece::Outbox { start, length }) => {
-                    let start = *start as usize;
-                    self.outbox.bytes(start..start + *length as usize)
+            let Some(piece) = &link.piece else { break };
+            let memory: &'a [u8] = match &piece.memory {
+                Memory::Outbox => self.outbox.bytes(piece.range()),
+                Memory::Own(bytes) => &bytes[piece.range()],
+                Memory::Static(bytes) => &bytes[piece.range()],
+                Memory::Shared(bytes) => &bytes[piece.range()],
+                Memory::File(file) if count == 0 => {
+                    let (offset, left) = (piece.start, piece.left);
+                    return Front::File { file, offset, left };
                 }
-                Some(Piece::Own { bytes, sent }) => &bytes[*sent..],
-                Some(Piece::Static(bytes)) => bytes,
-                Some(Piece::Shared { bytes, range }) => &bytes[range.clone()],
-                Some(Piece::File { file, offset, left }) if count == 0 => {
-                    return Front::File {
-                        file,
-                        offset: *offset,
-                        left: *left,
-                    };
-                }
-                Some(Piece::File { .. }) => return Front::Memory(count, true),
-                None => break,
+                Memory::File(_) => return Front::Memory(count, true),
             };
             if count == slices.len() {
                 return Front::Memory(count, false);
@@ -206,12 +205,10 @@ impl Outgoing {
         if queue.first != queue.last {
             return None;
         }
-        match self.links.get(queue.first as usize)?.piece {
-            Some(Piece::Outbox { start, length }) => {
-                let start = start as usize;
-                Some(Stable(self.outbox.bytes(start..start + length as usize)))
-            }
-            Some(Piece::Static(bytes)) => Some(Stable(bytes)),
+        let piece = self.links.get(queue.first as usize)?.piece.as_ref()?;
+        match piece.memory {
+            Memory::Outbox => Some(Stable(self.outbox.bytes(piece.range()))),
+            Memory::Static(bytes) => Some(Stable(&bytes[piece.range()])),
             _ => None,
         }
     }
@@ -236,10 +233,12 @@ impl Outgoing {
             else {
                 return;
             };
-            let (taken, copied, whole) = shorten(piece, sent);
+            let taken = sent.min(piece.left);
+            piece.start += taken;
+            piece.left -= taken;
             sent -= taken;
-            queue.copied -= copied as u32;
-            if whole {
+            queue.copied -= if piece.is_copy() { taken as u32 } else { 0 };
+            if piece.left == 0 {
                 self.drop_first(queue);
             }
         }
@@ -250,10 +249,11 @@ impl Outgoing {
         let mut next = queue.first;
         while let Some(link) = self.links.get_mut(next as usize) {
             next = link.next;
-            if let Some(Piece::Outbox { start, length }) = link.piece {
-                let start = start as usize;
-                let bytes = self.outbox.bytes(start..start + length as usize).to_vec();
-                link.piece = Some(Piece::Own { bytes, sent: 0 });
+            if let Some(piece) = &mut link.piece
+                && matches!(piece.memory, Memory::Outbox)
+            {
+                let bytes = self.outbox.bytes(piece.range()).to_vec();
+                (piece.memory, piece.start) = (Memory::Own(bytes), 0);
                 self.leave();
             }
         }
@@ -297,7 +297,8 @@ impl Outgoing {
         if queue.first == NONE {
             queue.last = NONE;
         }
-        let inside = matches!(link.piece.take(), Some(Piece::Outbox { .. }));
+        let piece = link.piece.take();
+        let inside = piece.is_some_and(|piece| matches!(piece.memory, Memory::Outbox));
         link.next = self.unused;
         self.unused = place;
         if inside {
@@ -310,39 +311,6 @@ impl Outgoing {
         self.inside -= 1;
         if self.inside == 0 {
             self.filled = 0;
-        }
-    }
-}
-
-/// Takes up to `most` bytes off a piece: how many, how many of them were copies, and whether it is used up.
-fn shorten(piece: &mut Piece, most: u64) -> (u64, u64, bool) {
-    match piece {
-        Piece::Outbox { start, length } => {
-            let taken = most.min(u64::from(*length)) as u32;
-            *start += taken;
-            *length -= taken;
-            (u64::from(taken), u64::from(taken), *length == 0)
-        }
-        Piece::Own { bytes, sent } => {
-            let taken = most.min((bytes.len() - *sent) as u64);
-            *sent += taken as usize;
-            (taken, taken, *sent == bytes.len())
-        }
-        Piece::Static(bytes) => {
-            let taken = most.min(bytes.len() as u64);
-            *bytes = &bytes[taken as usize..];
-            (taken, 0, bytes.is_empty())
-        }
-        Piece::Shared { range, .. } => {
-            let taken = most.min(range.len() as u64);
-            range.start += taken as usize;
-            (taken, 0, range.start == range.end)
-        }
-        Piece::File { offset, left, .. } => {
-            let taken = most.min(*left);
-            *offset += taken;
-            *left -= taken;
-            (taken, 0, *left == 0)
         }
     }
 }
@@ -406,13 +374,15 @@ mod tests {
                         expected.extend(&bytes);
                     }
                     1 => {
-                        outgoing.refer(&mut queue, Piece::Static(&PATTERN[..amount]));
+                        let (memory, left) = (Memory::Static(&PATTERN), amount as u64);
+                        outgoing.refer(&mut queue, Piece { memory, start: 0, left });
                         expected.extend(&PATTERN[..amount]);
                     }
                     2 => {
                         let range = amount / 3..amount;
                         expected.extend(&bytes[range.clone()]);
-                        outgoing.refer(&mut queue, Piece::Shared { bytes: bytes.into(), range });
+                        let (start, left) = (range.start as u64, range.len() as u64);
+                        outgoing.refer(&mut queue, Piece { memory: Memory::Shared(bytes.into()), start, left });
                     }
                     3 => outgoing.keep(&queue),
                     _ => {

@@ -7,15 +7,17 @@ mod streams;
 
 use super::cause::Cause;
 use super::datagrams::{Datagrams, Message};
+use super::driver::{Driver, Patience, unblocked};
 use super::flush::{Flushed, Flusher};
 use super::id::Id;
-use super::ops::{Backend, Ops};
+use super::ops::Ops;
 use super::settings::EngineSettings;
-use super::wake::{Wakeable, Waker};
-use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
-use crate::memory::Buffers;
+use super::slab::PerSlot;
+use super::streams::StreamDriver;
+use super::wake::Wakeable;
+use super::{Event, Handler};
 use crate::system::address::{ADDRESS_BYTES, CONTROL_BYTES, read_address, read_segment};
-use crate::system::message::stride;
+use crate::system::memory::Pages;
 use crate::system::poll::Poll;
 use crate::time::Time;
 use ring::{BufferRing, Completion, Ring};
@@ -23,7 +25,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::thread;
-use streams::Completions;
+use streams::Connections;
 
 /// Operations queued before a submission is forced.
 const SUBMISSIONS: u32 = 256;
@@ -46,22 +48,18 @@ const ROOM: u64 = 2 << 62;
 const STREAM: u64 = 3 << 62;
 const KINDS: u64 = 3 << 62;
 
-pub(crate) struct UringEngine {
+pub(crate) struct Completions {
     ring: Ring,
     buffers: BufferRing,
-    streams: Completions,
-    ops: Ops,
-    wakeable: Wakeable,
+    connections: Connections,
     /// What the kernel holds of each slot.
-    states: Vec<State>,
+    states: PerSlot<State>,
     /// Received and not lent yet.
     arrived: VecDeque<Arrival>,
     messages: Vec<Message>,
     flusher: Flusher,
     batch: usize,
     control_bytes: usize,
-    /// When the last wait ended.
-    taken: Time,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -70,20 +68,19 @@ struct State {
     armed: bool,
     /// Its cancellation is, too.
     cancelling: bool,
-    /// The socket took no more; a look-out for room is in the kernel.
-    blocked: bool,
+    /// A look-out for room to send is in the kernel.
+    awaiting: bool,
 }
 
-/// One completed receive.
+/// One completed receive: a buffer, and the bytes of it that are filled.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     id: Id,
     buffer: u16,
-    /// Bytes of the buffer that are filled.
-    filled: usize,
+    filled: i32,
 }
 
-impl UringEngine {
+impl Completions {
     pub(crate) fn new(settings: &EngineSettings) -> io::Result<Self> {
         let batch = settings.receive_batch();
         let control_bytes = if settings.gro { CONTROL_BYTES } else { 0 };
@@ -92,113 +89,48 @@ impl UringEngine {
         let count = FEWEST_BUFFERS.max(batch * BUFFERS_PER_MESSAGE);
         let count = count.next_power_of_two() as u16;
         let ring = Ring::new(SUBMISSIONS, COMPLETIONS)?;
-        let buffers = BufferRing::new(
-            &ring,
-            BufferRing::DATAGRAMS,
-            count,
-            stride(buffer_bytes),
-            buffer_bytes as u32,
-            ADDRESS_BYTES,
-            control_bytes,
-        )?;
+        let beside = [ADDRESS_BYTES, control_bytes];
         Ok(Self {
-            streams: Completions::new(&ring, settings)?,
+            connections: Connections::new(&ring, settings)?,
+            buffers: BufferRing::new(&ring, BufferRing::DATAGRAMS, count, buffer_bytes, beside)?,
             ring,
-            buffers,
-            ops: Ops::new(settings, Backend::Completion)?,
-            wakeable: Wakeable::new()?,
-            states: Vec::new(),
+            states: PerSlot::default(),
             arrived: VecDeque::with_capacity(usize::from(count)),
             messages: Vec::with_capacity(batch),
             flusher: Flusher::new(settings),
             batch,
             control_bytes,
-            taken: Time::default(),
         })
     }
 
-    /// Sends what is queued, then queues receives and cancellations for the kernel.
-    fn perform(&mut self) -> io::Result<()> {
-        self.flush()?;
-        while let Some(slot) = self.ops.changes.pop() {
-            self.apply_change(slot)?;
-        }
-        self.streams.perform(&mut self.ops, &mut self.ring)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        for _ in 0..self.ops.waiting.len() {
-            let Some(slot) = self.ops.waiting.pop_front() else {
-                return Ok(());
-            };
-            self.ops.sockets.at_mut(slot).waiting = false;
-            if self.states.len() <= slot as usize {
-                self.states.resize(slot as usize + 1, State::default());
-            }
-            let state = &mut self.states[slot as usize];
-            if state.blocked || self.flusher.flush(&mut self.ops, slot) == Flushed::All {
-                continue;
-            }
-            state.blocked = true;
-            if let Some(socket) = self.ops.sockets.at(slot).descriptor() {
-                self.ring.await_room(socket.as_raw_fd(), ROOM | u64::from(slot))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn apply_change(&mut self, slot: u32) -> io::Result<()> {
-        if self.states.len() <= slot as usize {
-            self.states.resize(slot as usize + 1, State::default());
-        }
-        let state = &mut self.states[slot as usize];
-        let entry = self.ops.sockets.at_mut(slot);
-        entry.changed = false;
-        let wanted = entry.receiving && !entry.closing;
-        let Some(descriptor) = entry.descriptor().map(|socket| socket.as_raw_fd()) else {
-            return Ok(());
-        };
-        let user_data = RECEIVE | u64::from(slot);
-        if wanted && !state.armed {
-            state.armed = true;
-            self.ring.receive(descriptor, &self.buffers, user_data)?;
-        } else if !wanted && state.armed && !state.cancelling {
-            state.cancelling = true;
-            self.ring.cancel(user_data)?;
-        } else if entry.closing && !state.armed && entry.queue.runs == 0 {
-            self.ops.closed(slot);
-        }
-        Ok(())
-    }
-
     /// Takes what completed; what was received waits to be lent.
-    fn take_completions(&mut self) {
+    fn take_completions(&mut self, ops: &mut Ops) {
         while let Some(completion) = self.ring.take() {
             let slot = completion.user_data as u32;
             match completion.user_data & KINDS {
-                STREAM => self.streams.completed(completion),
-                RECEIVE => self.received(slot, completion),
+                STREAM => self.connections.completed(completion),
+                RECEIVE => self.received(ops, slot, completion),
                 ROOM => {
-                    self.states[slot as usize].blocked = false;
-                    self.ops.note_waiting(slot);
+                    self.states.at(slot).awaiting = false;
+                    unblocked(ops, slot);
                 }
                 _ => {}
             }
         }
     }
 
-    fn received(&mut self, slot: u32, completion: Completion) {
+    fn received(&mut self, ops: &mut Ops, slot: u32, completion: Completion) {
         if let Some(buffer) = completion.buffer {
             self.arrived.push_back(Arrival {
-                id: self.ops.sockets.id(slot),
+                id: ops.sockets.id(slot),
                 buffer,
-                filled: usize::try_from(completion.result).unwrap_or(0),
+                filled: completion.result,
             });
         }
         if !completion.more {
-            let state = &mut self.states[slot as usize];
+            let state = self.states.at(slot);
             (state.armed, state.cancelling) = (false, false);
-            self.ops.note_change(slot);
+            ops.sockets.note_change(slot);
         }
         match -completion.result {
             // Out of buffers: armed again when some were given back. Cancelled: as was asked.
@@ -206,53 +138,110 @@ impl UringEngine {
             error if error > 0 => {
                 let cause = Cause::from_errno(error);
                 if cause.is_final() {
-                    self.ops.abandoned(slot, cause);
+                    ops.abandoned(slot, cause);
                 } else {
-                    self.ops.complain(slot, cause);
+                    ops.complain(slot, cause);
                 }
             }
             _ => {}
         }
     }
+}
 
-    /// Lends what arrived, in batches of one socket, until nothing is left, enough was lent, or the deadline has come.
-    fn serve(&mut self, deadline: Time, on: &mut impl Handler) -> io::Result<()> {
-        let mut work = 0;
-        while work < TURN_DATAGRAMS
-            && let Some(first) = self.arrived.front().copied()
-        {
-            let (lent, now) = self.lend(first.id, on);
-            work += lent.max(1);
-            self.flush()?;
-            if now >= deadline {
-                break;
+impl Driver for Completions {
+    fn apply(&mut self, ops: &mut Ops, slot: u32) {
+        let state = self.states.at(slot);
+        let entry = ops.sockets.at(slot);
+        let wanted = entry.receiving && !entry.closing;
+        let user_data = RECEIVE | u64::from(slot);
+        if wanted && !state.armed {
+            if let Some(socket) = entry.descriptor() {
+                state.armed = true;
+                self.ring.receive(socket.as_raw_fd(), &self.buffers, user_data);
             }
+        } else if !wanted && state.armed && !state.cancelling {
+            state.cancelling = true;
+            self.ring.cancel(user_data);
         }
-        Ok(())
     }
 
-    /// Lends the next arrivals, as far as they are of one socket; returns the datagrams lent and when.
-    fn lend(&mut self, id: Id, on: &mut impl Handler) -> (u64, Time) {
+    fn let_go(&mut self, _ops: &mut Ops, slot: u32) -> bool {
+        !self.states.at(slot).armed
+    }
+
+    fn send(&mut self, ops: &mut Ops, slot: u32) -> Flushed {
+        self.flusher.flush(ops, slot)
+    }
+
+    fn await_room(&mut self, ops: &mut Ops, slot: u32) {
+        if let Some(socket) = ops.sockets.at(slot).descriptor() {
+            self.states.at(slot).awaiting = true;
+            self.ring.await_room(socket.as_raw_fd(), ROOM | u64::from(slot));
+        }
+    }
+
+    fn has_work(&mut self) -> bool {
+        !self.arrived.is_empty() || self.connections.has_work()
+    }
+
+    fn wait(&mut self, ops: &mut Ops, wakeable: &Wakeable, patience: Option<Patience>) -> io::Result<bool> {
+        match patience {
+            None => self.ring.submit()?,
+            Some(Patience { now, until, gathered }) => {
+                if gathered > now && !self.ring.can_gather() {
+                    self.ring.submit()?;
+                    wakeable.wait(|mask| Poll::rest(gathered.min(until), mask))?;
+                }
+                wakeable.wait(|mask| self.ring.wait(until, gathered, mask))?;
+            }
+        }
+        self.take_completions(ops);
+        self.settle(ops);
+        Ok(true)
+    }
+
+    /// Lends the next arrivals, as far as they are of one socket.
+    fn lend(&mut self, ops: &mut Ops, on: &mut impl Handler) -> Option<(u64, Time)> {
+        let id = self.arrived.front()?.id;
         self.messages.clear();
         let same = self.arrived.iter().take(self.batch);
         let count = same.take_while(|arrival| arrival.id == id).count();
         for arrival in self.arrived.range(..count) {
             let offset = self.buffers.offset(arrival.buffer);
-            let filled = self.buffers.memory().bytes(offset..offset + arrival.filled);
+            let filled = self.buffers.filled(arrival.buffer, arrival.filled);
             self.messages.extend(decode(filled, offset, self.control_bytes));
         }
         let now = Time::now();
         let mut lent = 0;
-        if self.ops.sockets.is_open(id) {
-            lent = self.ops.count_received(&self.messages);
+        if ops.sockets.is_open(id) {
+            lent = ops.count_received(&self.messages);
             let datagrams = Datagrams::new(self.buffers.memory(), &self.messages);
-            on.event(&mut self.ops, now, id, Event::Datagrams(datagrams));
+            on.event(ops, now, id, Event::Datagrams(datagrams));
         }
         for arrival in self.arrived.drain(..count) {
             self.buffers.give(arrival.buffer);
         }
         self.buffers.publish();
-        (lent, now)
+        Some((lent, now))
+    }
+
+    fn memory(&self) -> [&Pages; 2] {
+        [self.buffers.memory(), self.connections.memory()]
+    }
+
+    /// Ends what the kernel holds, one by one: cancelling all at once takes it a time quadratic in their number.
+    fn close(&mut self, ops: &mut Ops) {
+        for slot in 0..self.states.len() {
+            let state = self.states.at(slot);
+            let held = [(state.armed, RECEIVE), (state.awaiting, ROOM)];
+            for (_, kind) in held.into_iter().filter(|(held, _)| *held) {
+                self.ring.cancel(kind | u64::from(slot));
+            }
+        }
+        for slot in 0..self.connections.slots() {
+            self.release(ops, slot);
+        }
+        self.ring.drain();
     }
 }
 
@@ -276,79 +265,6 @@ fn decode(filled: &[u8], offset: usize, control_bytes: usize) -> Option<Message>
     })
 }
 
-impl Engine for UringEngine {
-    fn ops(&mut self) -> &mut Ops {
-        &mut self.ops
-    }
-
-    fn now(&self) -> Time {
-        Time::now()
-    }
-
-    fn turn(&mut self, until: Time, on: &mut impl Handler) -> io::Result<()> {
-        self.perform()?;
-        self.ops.counters.calls.wait += 1;
-        let until = until.min(self.ops.streams.deadlines.next_due());
-        let gathered = self.taken + std::mem::take(&mut self.ops.gathering);
-        let arrived = !self.arrived.is_empty() || self.streams.has_work();
-        let now = Time::now();
-        if arrived || self.ops.has_work() || until <= now {
-            self.ring.submit()?;
-        } else {
-            if gathered > now && !self.ring.can_gather() {
-                self.ring.submit()?;
-                self.wakeable.wait(|mask| Poll::rest(gathered.min(until), mask))?;
-            }
-            let ring = &mut self.ring;
-            self.wakeable.wait(|mask| ring.wait(until, gathered, mask))?;
-        }
-        self.take_completions();
-        self.streams.settle(&mut self.ops, &mut self.ring)?;
-        if self.wakeable.take() {
-            on.event(&mut self.ops, Time::now(), NO_SOCKET, Event::Woken);
-        }
-        // A deadline that had passed already asks for a pass without waiting, not for an empty one.
-        self.taken = Time::now();
-        let deadline = if until <= self.taken { Time::NEVER } else { until };
-        let datagrams = !self.arrived.is_empty();
-        self.serve(deadline, on)?;
-        let now = if datagrams { Time::now() } else { self.taken };
-        let times = (now, deadline);
-        self.streams.serve(&mut self.ops, &mut self.ring, times, on)?;
-        self.perform()?;
-        self.ops.deliver_notices(Time::now, on);
-        Ok(())
-    }
-
-    fn buffers(&self) -> Buffers {
-        Buffers::new([
-            self.buffers.memory(),
-            self.ops.sends.arena.memory(),
-            self.streams.memory(),
-            self.ops.streams.outgoing.memory(),
-        ])
-    }
-
-    fn waker(&self) -> Waker {
-        self.wakeable.waker()
-    }
-}
-
-impl Drop for UringEngine {
-    /// Ends what the kernel holds, one by one: cancelling all at once takes it a time quadratic in their number.
-    fn drop(&mut self) {
-        for (slot, state) in (0u64..).zip(&self.states) {
-            let held = [(state.armed, RECEIVE), (state.blocked, ROOM)];
-            for (_, kind) in held.into_iter().filter(|(held, _)| *held) {
-                // Fails only when the ring does; then its closing ends them.
-                let _ = self.ring.cancel(kind | slot);
-            }
-        }
-        self.streams.cancel_all(&mut self.ops, &mut self.ring);
-        self.ring.drain();
-    }
-}
-
 /// What this kernel's io_uring can do for connections, beyond what the engine needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Abilities {
@@ -367,7 +283,7 @@ pub(crate) fn probe() -> Result<Abilities, String> {
     // had it then, which makes the caller's reads with a time limit fail with EINTR.
     let tried = thread::scope(|scope| {
         let attempt = thread::Builder::new().spawn_scoped(scope, || {
-            UringEngine::new(&settings).map(|engine| Abilities {
+            Completions::new(&settings).map(|engine| Abilities {
                 batches: engine.ring.can_send() && engine.ring.can_gather(),
             })
         })?;

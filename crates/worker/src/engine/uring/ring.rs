@@ -2,7 +2,7 @@
 
 use crate::engine::streams::Stable;
 use crate::system::memory::Pages;
-use crate::system::message::empty_header;
+use crate::system::message::{empty_header, stride};
 use crate::time::Time;
 use io_uring::squeue::Entry;
 use io_uring::types::{BufRingEntry, Fd};
@@ -65,6 +65,8 @@ pub(crate) struct Ring {
     sends: bool,
     /// A wait can let completions gather (Linux 6.12).
     gathers: bool,
+    /// Why an operation could not be queued: returned by the next submission.
+    failure: Option<io::Error>,
 }
 
 impl Ring {
@@ -110,44 +112,35 @@ impl Ring {
             gathers: parameters.is_feature_min_timeout(),
             ring,
             outstanding: 0,
+            failure: None,
         })
     }
 
     /// Queues a look-out for room to send; it completes once.
-    pub(crate) fn await_room(&mut self, descriptor: i32, user_data: u64) -> io::Result<()> {
+    pub(crate) fn await_room(&mut self, descriptor: i32, user_data: u64) {
         let entry = opcode::PollAdd::new(Fd(descriptor), libc::POLLOUT as u32).build();
-        self.push(&entry.user_data(user_data))
+        self.push(&entry.user_data(user_data));
     }
 
     /// Queues a multishot receive into provided buffers.
-    pub(crate) fn receive(
-        &mut self,
-        descriptor: i32,
-        buffers: &BufferRing,
-        user_data: u64,
-    ) -> io::Result<()> {
+    pub(crate) fn receive(&mut self, descriptor: i32, buffers: &BufferRing, user_data: u64) {
         let header: *const libc::msghdr = &*buffers.template;
         let entry = opcode::RecvMsgMulti::new(Fd(descriptor), header, buffers.group).build();
-        self.push(&entry.user_data(user_data))
+        self.push(&entry.user_data(user_data));
     }
 
     /// Queues a multishot receive of a connection's bytes into provided buffers.
-    pub(crate) fn receive_stream(
-        &mut self,
-        descriptor: i32,
-        buffers: &BufferRing,
-        user_data: u64,
-    ) -> io::Result<()> {
+    pub(crate) fn receive_stream(&mut self, descriptor: i32, buffers: &BufferRing, user_data: u64) {
         let entry = opcode::RecvMulti::new(Fd(descriptor), buffers.group).build();
-        self.push(&entry.user_data(user_data))
+        self.push(&entry.user_data(user_data));
     }
 
     /// Queues a multishot accept; each connection comes as a completion, see [`Ring::accepted`].
-    pub(crate) fn accept(&mut self, descriptor: i32, user_data: u64) -> io::Result<()> {
+    pub(crate) fn accept(&mut self, descriptor: i32, user_data: u64) {
         let entry = opcode::AcceptMulti::new(Fd(descriptor))
             .flags(libc::SOCK_CLOEXEC)
             .build();
-        self.push(&entry.user_data(user_data))
+        self.push(&entry.user_data(user_data));
     }
 
     /// The connection that a completed accept brought; none for one that failed.
@@ -172,7 +165,7 @@ impl Ring {
 
     /// Queues bytes of a connection. The kernel takes all it has room for when they are submitted, and never waits; it
     /// completes with what was taken when that was not all, with an error when it was nothing, and otherwise not at all.
-    pub(crate) fn send(&mut self, descriptor: i32, bytes: &Stable<'_>, user_data: u64) -> io::Result<()> {
+    pub(crate) fn send(&mut self, descriptor: i32, bytes: &Stable<'_>, user_data: u64) {
         // To wait for all, and not to wait, means that less than all is a failure, which is told.
         let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
         let bytes = bytes.bytes();
@@ -180,7 +173,7 @@ impl Ring {
             .flags(flags)
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS);
-        self.push(&entry.user_data(user_data | TOLD_WHEN_FAILED))
+        self.push(&entry.user_data(user_data | TOLD_WHEN_FAILED));
     }
 
     /// Whether the kernel has everything that was queued.
@@ -189,25 +182,32 @@ impl Ring {
     }
 
     /// Queues the cancellation of the operation with that user data. Its own completion has user data 0.
-    pub(crate) fn cancel(&mut self, user_data: u64) -> io::Result<()> {
-        self.push(&opcode::AsyncCancel::new(user_data).build())
+    pub(crate) fn cancel(&mut self, user_data: u64) {
+        self.push(&opcode::AsyncCancel::new(user_data).build());
     }
 
-    fn push(&mut self, entry: &Entry) -> io::Result<()> {
+    /// Queues an operation; should the kernel not take those before it, the next submission says so.
+    fn push(&mut self, entry: &Entry) {
         if self.ring.submission().is_full() {
-            self.submit()?;
+            self.submit_now();
         }
         // SAFETY: what an entry points at stays valid: a receive's header and buffers live in the engine beside this ring,
         // and its `Drop` ends all operations before they are freed. A send's bytes are stable: they live as long as that
         // engine. The other operations point at nothing.
-        unsafe { self.ring.submission().push(entry) }
-            .map_err(|_| io::Error::from_raw_os_error(libc::EBUSY))?;
-        self.outstanding += usize::from(entry.get_user_data() & TOLD_WHEN_FAILED == 0);
-        Ok(())
+        match unsafe { self.ring.submission().push(entry) } {
+            Ok(()) => self.outstanding += usize::from(entry.get_user_data() & TOLD_WHEN_FAILED == 0),
+            Err(_) => self.fail_busy(),
+        }
+    }
+
+    fn fail_busy(&mut self) {
+        let busy = || io::Error::from_raw_os_error(libc::EBUSY);
+        self.failure.get_or_insert_with(busy);
     }
 
     /// Submits what is queued and runs what has completed, without waiting.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
+        self.failure.take().map_or(Ok(()), Err)?;
         let queued = self.ring.submission().len() as u32;
         // SAFETY: no argument is given; what the queue points at is the promise of `push`.
         let entered = unsafe {
@@ -218,24 +218,26 @@ impl Ring {
         endured(entered)
     }
 
-    /// As [`submit`](Self::submit), for who cannot go on before the kernel has everything.
-    ///
-    /// # Errors
-    /// When it does not take everything.
-    pub(crate) fn submit_all(&mut self) -> io::Result<()> {
+    /// As [`submit`](Self::submit); a failure is returned by the next submission.
+    pub(crate) fn submit_now(&mut self) {
+        self.failure = self.submit().err();
+    }
+
+    /// As [`submit_now`](Self::submit_now), for who cannot go on before the kernel has everything: if it does not take everything,
+    /// the next submission fails.
+    pub(crate) fn submit_all(&mut self) {
         if !self.is_submitted() {
-            self.submit()?;
+            self.submit_now();
         }
-        if self.is_submitted() {
-            Ok(())
-        } else {
-            Err(io::Error::from_raw_os_error(libc::EBUSY))
+        if !self.is_submitted() {
+            self.fail_busy();
         }
     }
 
     /// Submits what is queued and waits for a completion until a moment, under a signal mask. Completions may gather
     /// until another moment, where the kernel can.
     pub(crate) fn wait(&mut self, until: Time, gathered: Time, while_waiting: &SigSet) -> io::Result<()> {
+        self.failure.take().map_or(Ok(()), Err)?;
         let queued = self.ring.submission().len() as u32;
         let now = Time::now();
         let left = until.since(now);
@@ -326,16 +328,16 @@ impl BufferRing {
     pub(crate) const DATAGRAMS: u16 = 0;
     pub(crate) const STREAMS: u16 = 1;
 
-    /// Registers a group of `count` buffers (a power of two) of `buffer_bytes`, `stride` apart.
+    /// Registers a group of `count` buffers (a power of two) of `buffer_bytes`. Receives of messages take addresses of
+    /// `address_bytes` and control messages of `control_bytes` with them.
     pub(crate) fn new(
         ring: &Ring,
         group: u16,
         count: u16,
-        stride: usize,
-        buffer_bytes: u32,
-        address_bytes: usize,
-        control_bytes: usize,
+        buffer_bytes: usize,
+        [address_bytes, control_bytes]: [usize; 2],
     ) -> io::Result<Self> {
+        let stride = stride(buffer_bytes);
         let entries = Pages::new(usize::from(count) * size_of::<BufRingEntry>())?;
         let mut template = Box::new(empty_header());
         template.msg_namelen = address_bytes as libc::socklen_t;
@@ -351,7 +353,7 @@ impl BufferRing {
             entries,
             memory: Pages::new(usize::from(count) * stride)?,
             stride,
-            buffer_bytes,
+            buffer_bytes: buffer_bytes as u32,
             count,
             group,
             tail: 0,
@@ -369,6 +371,12 @@ impl BufferRing {
     /// Where a buffer starts in the memory.
     pub(crate) fn offset(&self, buffer: u16) -> usize {
         usize::from(buffer) * self.stride
+    }
+
+    /// The first bytes of a buffer, as many as the kernel says that it filled.
+    pub(crate) fn filled(&self, buffer: u16, length: i32) -> &[u8] {
+        let start = self.offset(buffer);
+        self.memory.bytes(start..start + length.max(0) as usize)
     }
 
     /// Gives a buffer back; the kernel sees it after [`BufferRing::publish`].

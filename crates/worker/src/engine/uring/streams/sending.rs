@@ -4,11 +4,12 @@
 //! So memory is lent for no longer than to the next submission, and of two sends of one connection never more than one is
 //! under way, as the second could find the room that the first did not.
 
-use super::super::ring::{Completion, Ring};
-use super::{Completions, SEND, user_data};
+use super::super::Completions;
+use super::super::ring::Completion;
+use super::{SEND, user_data};
 use crate::engine::id::Id;
 use crate::engine::ops::Ops;
-use crate::engine::streams::{FlushedStream, refused, taken};
+use crate::engine::streams::{FlushedStream, flushed, refused, taken};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -52,69 +53,67 @@ impl Sending {
 }
 
 impl Completions {
-    /// Puts what a connection has queued into the ring, where it can go so.
-    pub(super) fn send(&mut self, ops: &mut Ops, ring: &mut Ring, slot: u32) -> io::Result<bool> {
+    /// Puts what a connection has queued into the ring, where it can go so; says whether it could.
+    pub(super) fn send_whole(&mut self, ops: &mut Ops, slot: u32) -> bool {
         let id = ops.streams.id(slot);
         let stream = ops.streams.at(slot);
-        let whole = ops.streams.outgoing.whole(&stream.queue);
-        let fits = whole.filter(|whole| ring.can_send() && whole.bytes().len() <= MOST_BYTES);
+        let whole = ops.outgoing.whole(&stream.queue);
+        let fits = whole.filter(|whole| self.ring.can_send() && whole.bytes().len() <= MOST_BYTES);
         let (Some(bytes), Some(connection)) = (fits, stream.descriptor()) else {
-            return Ok(false);
+            return false;
         };
-        ring.send(connection.as_raw_fd(), &bytes, user_data(SEND, id))?;
+        self.ring
+            .send(connection.as_raw_fd(), &bytes, user_data(SEND, id));
         let bytes = bytes.bytes().len() as u32;
+        let sending = &mut self.connections.sending;
         if stream.closing || stream.ending || stream.tell_drained {
-            self.sending.await_end();
+            sending.await_end();
         }
-        ops.streams.outgoing.hold();
-        self.sending.queued.push(Queued { id, bytes });
-        self.state(slot).sending = true;
-        Ok(true)
+        ops.outgoing.hold();
+        sending.queued.push(Queued { id, bytes });
+        self.connections.states.at(slot).sending = true;
+        true
     }
 
     /// Accounts for what was sent, once the kernel has all that was queued.
-    pub(in crate::engine::uring) fn settle(&mut self, ops: &mut Ops, ring: &mut Ring) -> io::Result<()> {
-        if self.sending.queued.is_empty() || !ring.is_submitted() {
-            return Ok(());
+    pub(in crate::engine::uring) fn settle(&mut self, ops: &mut Ops) {
+        if self.connections.sending.queued.is_empty() || !self.ring.is_submitted() {
+            return;
         }
-        self.sending.awaited = false;
-        let mut queued = std::mem::take(&mut self.sending.queued);
-        let mut outcome = Ok(());
+        self.connections.sending.awaited = false;
+        let mut queued = std::mem::take(&mut self.connections.sending.queued);
         for sent in queued.drain(..) {
-            ops.streams.outgoing.release();
+            ops.outgoing.release();
             if ops.streams.is_current(sent.id) {
-                outcome = outcome.and(self.settle_one(ops, ring, &sent));
+                self.settle_one(ops, &sent);
             }
         }
         // Nothing is sent while this settles: the list's memory is kept for the next time.
-        self.sending.queued = queued;
-        self.sending.refused.clear();
-        outcome
+        self.connections.sending.queued = queued;
+        self.connections.sending.refused.clear();
     }
 
-    fn settle_one(&mut self, ops: &mut Ops, ring: &mut Ring, sent: &Queued) -> io::Result<()> {
+    fn settle_one(&mut self, ops: &mut Ops, sent: &Queued) {
         let slot = sent.id.slot() as u32;
-        self.state(slot).sending = false;
-        let told = match self.sending.refused.is_empty() {
+        self.connections.states.at(slot).sending = false;
+        let refusals = &mut self.connections.sending.refused;
+        let result = match refusals.is_empty() {
             true => None,
-            false => self.sending.refused.remove(&user_data(SEND, sent.id)),
+            false => refusals.remove(&user_data(SEND, sent.id)),
         };
         // Aborted meanwhile, it has nothing queued any more.
         let queued = ops.streams.at(slot).queue.bytes;
-        let bytes = told
-            .map_or(u64::from(sent.bytes), |told| told.max(0) as u64)
+        let bytes = result
+            .map_or(u64::from(sent.bytes), |result| result.max(0) as u64)
             .min(queued);
         let whole = taken(ops, slot, bytes);
-        let flushed = match told {
+        let outcome = match result {
             _ if whole => FlushedStream::All,
-            None | Some(INTERRUPTED) => {
-                // More was queued behind it, or it is tried again.
-                ops.streams.note_waiting(slot);
-                return Ok(());
-            }
-            Some(told) if told >= 0 => refused(ops, slot, &io::ErrorKind::WouldBlock.into()),
-            Some(told) => refused(ops, slot, &io::Error::from_raw_os_error(-told)),
+            // More was queued behind it, or it is tried again.
+            None | Some(INTERRUPTED) => return ops.streams.note_waiting(slot),
+            Some(result) if result >= 0 => refused(ops, slot, &io::ErrorKind::WouldBlock.into()),
+            Some(result) => refused(ops, slot, &io::Error::from_raw_os_error(-result)),
         };
-        self.flushed(ops, ring, slot, flushed)
+        flushed(self, ops, slot, outcome);
     }
 }

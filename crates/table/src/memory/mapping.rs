@@ -3,6 +3,7 @@
 use super::{GrantedPages, MemoryError, Pages, Placement};
 use std::fs::File;
 use std::io;
+use std::mem;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
@@ -15,9 +16,11 @@ const NODES: usize = 1024;
 
 /// Mapped memory, unmapped at the end of its life.
 pub(super) struct Mapping {
-    start: NonNull<u8>,
+    /// Its first byte.
+    pub(super) start: NonNull<u8>,
     bytes: usize,
-    pages: GrantedPages,
+    /// The pages it was given.
+    pub(super) pages: GrantedPages,
 }
 
 // SAFETY: it owns its memory as a box would; nothing in it belongs to a thread.
@@ -28,10 +31,14 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// At least `bytes` zeroed bytes, aligned to a page.
     pub(super) fn zeroed(bytes: usize, placement: Placement) -> Result<Mapping, MemoryError> {
-        let mapping = match placement.pages {
-            Pages::Small => Mapping::anonymous(bytes, 0, GrantedPages::Small),
-            Pages::Huge if bytes < HUGE_PAGE => Mapping::anonymous(bytes, 0, GrantedPages::Small),
-            Pages::Huge => Mapping::reserved(bytes).or_else(|_| Mapping::transparent(bytes)),
+        let mapping = if placement.pages == Pages::Small || bytes < HUGE_PAGE {
+            Mapping::anonymous(bytes, libc::MAP_NORESERVE, GrantedPages::Small)
+        } else {
+            let bytes = bytes.next_multiple_of(HUGE_PAGE);
+            // Of the reserved pool the kernel sets pages aside now or refuses now: `MAP_NORESERVE` would let it kill the
+            // process later instead.
+            Mapping::anonymous(bytes, libc::MAP_HUGETLB, GrantedPages::Reserved)
+                .or_else(|_| Mapping::transparent(bytes))
         };
         let mapping = mapping.map_err(|source| MemoryError::Map { bytes, source })?;
         if let Some(node) = placement.node {
@@ -44,78 +51,47 @@ impl Mapping {
 
     /// The bytes of `file` from `offset` on, which writes do not change.
     pub(super) fn of_file(file: &File, offset: u64, bytes: usize) -> Result<Mapping, MemoryError> {
-        let refused = |source| MemoryError::Map { bytes, source };
-        let offset = libc::off_t::try_from(offset)
-            .map_err(|_| refused(io::Error::from(io::ErrorKind::InvalidInput)))?;
-        map(bytes, libc::MAP_PRIVATE, file.as_raw_fd(), offset)
-            .map(|start| Mapping {
-                start,
-                bytes,
-                pages: GrantedPages::File,
+        libc::off_t::try_from(offset)
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+            .and_then(|offset| {
+                map(
+                    bytes,
+                    libc::MAP_PRIVATE,
+                    file.as_raw_fd(),
+                    offset,
+                    GrantedPages::File,
+                )
             })
-            .map_err(refused)
-    }
-
-    /// Its first byte.
-    #[inline(always)]
-    pub(super) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
-    /// The pages it has.
-    pub(super) fn pages(&self) -> GrantedPages {
-        self.pages
+            .map_err(|source| MemoryError::Map { bytes, source })
     }
 
     fn anonymous(bytes: usize, flags: libc::c_int, pages: GrantedPages) -> io::Result<Mapping> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
-        map(bytes, flags, -1, 0).map(|start| Mapping { start, bytes, pages })
-    }
-
-    /// Pages of the reserved pool, which the kernel sets aside now or refuses now: `MAP_NORESERVE` would let it kill the
-    /// process later instead.
-    fn reserved(bytes: usize) -> io::Result<Mapping> {
-        let bytes = bytes.next_multiple_of(HUGE_PAGE);
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
-        map(bytes, flags, -1, 0).map(|start| Mapping {
-            start,
+        map(
             bytes,
-            pages: GrantedPages::Reserved,
-        })
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
+            -1,
+            0,
+            pages,
+        )
     }
 
-    /// Memory that starts at a huge page, with the advice to use them.
+    /// Memory that starts at a huge page, with the advice to use them. `bytes` is a multiple of their size.
     fn transparent(bytes: usize) -> io::Result<Mapping> {
-        let bytes = bytes.next_multiple_of(HUGE_PAGE);
-        let wide = Mapping::anonymous(bytes + HUGE_PAGE, 0, GrantedPages::Small)?;
-        let before = wide.start.as_ptr().align_offset(HUGE_PAGE);
-        let (mut aligned, _outside) = wide.cut(before, bytes);
-        // SAFETY: the range is this mapping's own; the advice changes no contents.
-        let taken = unsafe { libc::madvise(aligned.start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) } == 0;
-        if taken {
-            aligned.pages = GrantedPages::Transparent;
-        }
-        Ok(aligned)
-    }
-
-    /// The part of `bytes` after `before` bytes, and what is left around it. All three are multiples of a page.
-    fn cut(self, before: usize, bytes: usize) -> (Mapping, [Option<Mapping>; 2]) {
-        let whole = std::mem::ManuallyDrop::new(self);
-        let part = |from: usize, bytes: usize| {
-            // SAFETY: `from` is within the whole mapping, whose parts do not overlap and are each unmapped once.
-            let start = unsafe { whole.start.add(from) };
-            Mapping {
-                start,
-                bytes,
-                pages: whole.pages,
+        let wide = Mapping::anonymous(bytes + HUGE_PAGE, libc::MAP_NORESERVE, GrantedPages::Small)?;
+        let mut mapping = mem::ManuallyDrop::new(wide);
+        let before = mapping.start.as_ptr().align_offset(HUGE_PAGE);
+        // SAFETY: the range is this mapping's own, nothing refers to it yet, and the parts that are unmapped are outside
+        // of the one that is kept; the advice changes no contents.
+        unsafe {
+            let aligned = mapping.start.add(before);
+            libc::munmap(mapping.start.as_ptr().cast(), before);
+            libc::munmap(aligned.add(bytes).as_ptr().cast(), HUGE_PAGE - before);
+            (mapping.start, mapping.bytes) = (aligned, bytes);
+            if libc::madvise(aligned.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) == 0 {
+                mapping.pages = GrantedPages::Transparent;
             }
-        };
-        let after = whole.bytes - before - bytes;
-        let outside = [
-            (before > 0).then(|| part(0, before)),
-            (after > 0).then(|| part(before + bytes, after)),
-        ];
-        (part(before, bytes), outside)
+        }
+        Ok(mem::ManuallyDrop::into_inner(mapping))
     }
 
     fn prefer_node(&self, node: u16) -> io::Result<()> {
@@ -154,12 +130,19 @@ impl Drop for Mapping {
 }
 
 /// A new map, readable and writable, at an address of the kernel's choice.
-fn map(bytes: usize, flags: libc::c_int, file: libc::c_int, offset: libc::off_t) -> io::Result<NonNull<u8>> {
+fn map(
+    bytes: usize,
+    flags: libc::c_int,
+    file: libc::c_int,
+    offset: libc::off_t,
+    pages: GrantedPages,
+) -> io::Result<Mapping> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: without MAP_FIXED a new map touches no memory that is in use.
     let start = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, file, offset) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
+    let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    Ok(Mapping { start, bytes, pages })
 }

@@ -8,17 +8,17 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use netlink_packet_core::NLM_F_DUMP;
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    InfoBond, InfoData, InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, XdpAttached,
+    InfoBond, InfoData, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, XdpAttached,
 };
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use serde::{Deserialize, Serialize};
 
+use super::Netlink;
 use crate::HostError;
-use crate::netlink::Netlink;
 
 /// Routes kept; a router with the internet's table has a hundred times as many, and what is kept names the devices.
 const MOST_ROUTES: usize = 10_000;
@@ -86,53 +86,42 @@ pub struct Route {
 }
 
 /// The devices by name, their addresses by number, and the routes.
-pub(super) struct Links {
-    pub(super) devices: BTreeMap<String, Link>,
-    pub(super) addresses: BTreeMap<u32, Vec<IpNet>>,
-    pub(super) routes: Vec<Route>,
-    pub(super) routes_left_off: usize,
+#[derive(Default)]
+pub(crate) struct Links {
+    pub(crate) devices: BTreeMap<String, Link>,
+    pub(crate) addresses: BTreeMap<u32, Vec<IpNet>>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) routes_left_off: usize,
 }
 
 /// Asks for all of them.
-pub(super) fn links() -> Result<Links, HostError> {
-    let failed = |step: &str| {
-        let step = step.to_owned();
-        move |cause| HostError::Netlink { step, cause }
+pub(crate) fn links() -> Result<Links, HostError> {
+    let mut netlink = Netlink::open(NETLINK_ROUTE).map_err(HostError::netlink("a routing socket"))?;
+    let mut dump = |step, message| {
+        let answers = netlink.request(message, NLM_F_DUMP);
+        answers.map_err(HostError::netlink(step))
     };
-    let mut netlink = Netlink::open(NETLINK_ROUTE).map_err(failed("a routing socket"))?;
-    let mut dump = |step: &str, message| netlink.request(message, NLM_F_DUMP).map_err(failed(step));
-    let devices = dump(
-        "the list of devices",
-        RouteNetlinkMessage::GetLink(LinkMessage::default()),
-    )?;
-    let addresses = dump(
-        "the list of addresses",
-        RouteNetlinkMessage::GetAddress(AddressMessage::default()),
-    )?;
-    let routes = dump(
-        "the routes",
-        RouteNetlinkMessage::GetRoute(RouteMessage::default()),
-    )?;
+    let devices = RouteNetlinkMessage::GetLink(LinkMessage::default());
+    let addresses = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+    let routes = RouteNetlinkMessage::GetRoute(RouteMessage::default());
+    let devices = dump("the list of devices", devices)?;
+    let addresses = dump("the list of addresses", addresses)?;
+    let routes = dump("the routes", routes)?;
     let mut links = Links {
         devices: devices.into_iter().filter_map(device).collect(),
-        addresses: BTreeMap::new(),
-        routes: Vec::new(),
-        routes_left_off: 0,
+        routes: routes.into_iter().filter_map(route).collect(),
+        ..Links::default()
     };
     for (index, address) in addresses.into_iter().filter_map(address) {
         links.addresses.entry(index).or_default().push(address);
     }
-    for route in routes.into_iter().filter_map(route) {
-        if links.routes.len() < MOST_ROUTES {
-            links.routes.push(route);
-        } else {
-            links.routes_left_off += 1;
-        }
-    }
+    links.routes_left_off = links.routes.len().saturating_sub(MOST_ROUTES);
+    links.routes.truncate(MOST_ROUTES);
     Ok(links)
 }
 
-fn device(message: RouteNetlinkMessage) -> Option<(String, Link)> {
+/// The name of a device, and what a message reports of it.
+pub(crate) fn device(message: RouteNetlinkMessage) -> Option<(String, Link)> {
     let RouteNetlinkMessage::NewLink(message) = message else {
         return None;
     };
@@ -163,7 +152,7 @@ fn device(message: RouteNetlinkMessage) -> Option<(String, Link)> {
             LinkAttribute::LinkInfo(information) => {
                 for part in information {
                     match part {
-                        LinkInfo::Kind(kind) => link.kind = Some(name_of(&kind)),
+                        LinkInfo::Kind(kind) => link.kind = Some(kind.to_string()),
                         LinkInfo::Data(InfoData::Bond(attributes)) => link.bond = Some(bond(&attributes)),
                         _ => {}
                     }
@@ -173,10 +162,6 @@ fn device(message: RouteNetlinkMessage) -> Option<(String, Link)> {
         }
     }
     Some((name?, link))
-}
-
-fn name_of(kind: &InfoKind) -> String {
-    kind.to_string()
 }
 
 fn xdp(attributes: &[LinkXdp]) -> Option<Xdp> {
@@ -245,11 +230,16 @@ fn route(message: RouteNetlinkMessage) -> Option<Route> {
         RouteType::Unicast => false,
         _ => return None,
     };
-    let (mut to, mut device, mut priority): (Option<IpAddr>, _, _) = (None, None, 0);
+    let mut to: IpAddr = match message.header.address_family {
+        AddressFamily::Inet => [0; 4].into(),
+        AddressFamily::Inet6 => [0_u8; 16].into(),
+        _ => return None,
+    };
+    let (mut device, mut priority) = (None, 0);
     for attribute in message.attributes {
         match attribute {
-            RouteAttribute::Destination(RouteAddress::Inet(address)) => to = Some(address.into()),
-            RouteAttribute::Destination(RouteAddress::Inet6(address)) => to = Some(address.into()),
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => to = address.into(),
+            RouteAttribute::Destination(RouteAddress::Inet6(address)) => to = address.into(),
             RouteAttribute::Oif(index) => device = Some(index),
             RouteAttribute::Priority(number) => priority = number,
             RouteAttribute::MultiPath(hops) => {
@@ -258,12 +248,7 @@ fn route(message: RouteNetlinkMessage) -> Option<Route> {
             _ => {}
         }
     }
-    let everything: IpAddr = match message.header.address_family {
-        netlink_packet_route::AddressFamily::Inet => IpAddr::from([0; 4]),
-        netlink_packet_route::AddressFamily::Inet6 => IpAddr::from([0_u8; 16]),
-        _ => return None,
-    };
-    let to = IpNet::new(to.unwrap_or(everything), message.header.destination_prefix_length).ok()?;
+    let to = IpNet::new(to, message.header.destination_prefix_length).ok()?;
     Some(Route {
         to,
         local,

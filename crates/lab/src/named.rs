@@ -1,0 +1,49 @@
+//! Choices by the names that flags and documents have for them.
+
+use thiserror::Error;
+
+/// An enum whose values flags and documents name.
+pub trait Named: Copy + PartialEq + 'static {
+    /// What a value is, for refusals.
+    const WHAT: &'static str;
+
+    /// Every value with its name.
+    const NAMES: &'static [(Self, &'static str)];
+
+    /// The name of a value.
+    #[must_use]
+    fn name(self) -> &'static str {
+        let known = Self::NAMES.iter().find(|(value, _)| *value == self);
+        known.map_or("", |(_, name)| name)
+    }
+
+    /// The value of a name.
+    ///
+    /// # Errors
+    /// When no value has it.
+    fn named(text: &str) -> Result<Self, UnknownName> {
+        let known = Self::NAMES.iter().find(|(_, name)| *name == text);
+        let names: Vec<&str> = Self::NAMES.iter().map(|(_, name)| *name).collect();
+        let (last, others) = names.split_last().unwrap_or((&"", &[]));
+        known.map(|(value, _)| *value).ok_or_else(|| UnknownName {
+            what: Self::WHAT,
+            name: text.to_owned(),
+            known: format!("{} or {last}", others.join(", ")),
+        })
+    }
+
+    /// Every value.
+    #[must_use]
+    fn all() -> Vec<Self> {
+        Self::NAMES.iter().map(|(value, _)| *value).collect()
+    }
+}
+
+/// A name that no value has.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no {what} {name:?}: give {known}")]
+pub struct UnknownName {
+    what: &'static str,
+    name: String,
+    known: String,
+}

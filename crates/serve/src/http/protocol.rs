@@ -1,0 +1,169 @@
+//! HTTP as one of the protocols that servers of connections speak: what its workers share, what is counted per bucket.
+
+use super::access::{AccessLog, AccessLogged, Lines};
+use super::bucket::Bucket;
+use super::context::HttpCounters;
+use super::output::QUEUE_BYTES;
+use super::plan::HttpPlan;
+use super::tls;
+use crate::server::ServeError;
+use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
+use corelane_worker::CachePadded;
+use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose_batching};
+use rustls::ServerConfig;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::vec;
+
+/// An HTTP server that is running. Dropping it stops it.
+pub type HttpServer = StreamServer<Http>;
+
+/// The counts of an HTTP server: the document that `serve http` ends with.
+pub type HttpServed = StreamsServed<BucketHttp, HttpOwn>;
+
+/// What only an HTTP server reports.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HttpOwn {
+    /// What became of the lines of the access log, where one is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_log: Option<AccessLogged>,
+}
+
+/// The counts of one bucket.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct BucketHttp {
+    /// What became of its connections.
+    #[serde(flatten)]
+    pub connections: ConnectionCounts,
+    /// TLS handshakes that were complete, with a certificate.
+    #[serde(default)]
+    pub handshakes_full: u64,
+    /// TLS handshakes that resumed an earlier session.
+    #[serde(default)]
+    pub handshakes_resumed: u64,
+    /// Requests whose head was read.
+    pub requests: u64,
+    /// Answers by status, `100 Continue` among them. `requests` and the refusals of heads make up all others.
+    pub answers: BTreeMap<u16, u64>,
+    /// Requests' bodies that were read to their end.
+    pub bodies: u64,
+    /// Their bytes.
+    pub body_bytes: u64,
+    /// Of the bodies echoed, those that were the pattern.
+    pub pattern_bodies: u64,
+    /// Connections closed for having been idle.
+    pub idle_closed: u64,
+    /// Requests refused and connections given up, by cause.
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl BucketHttp {
+    /// All errors, each with its cause: `errors`, `accept_failed` and `broken`.
+    pub fn all_errors(&self) -> impl Iterator<Item = (&String, &u64)> {
+        let connections = &self.connections;
+        let failed = connections.accept_failed.iter().chain(&connections.broken);
+        self.errors.iter().chain(failed)
+    }
+}
+
+impl HttpServed {
+    /// Errors of all buckets: `errors`, `accept_failed` and `broken`.
+    #[must_use]
+    pub fn errors(&self) -> BTreeMap<String, u64> {
+        let mut sum = BTreeMap::new();
+        for (cause, count) in self.buckets.iter().flat_map(BucketHttp::all_errors) {
+            *sum.entry(cause.clone()).or_default() += count;
+        }
+        sum
+    }
+}
+
+impl HttpServer {
+    /// Opens the file of the access log again, as is due after it was renamed. Nothing where none is kept.
+    pub fn reopen_access_log(&self) {
+        if let Some(log) = &self.protocol.log {
+            log.reopen();
+        }
+    }
+}
+
+/// HTTP/1.1, with what the workers of a server share.
+pub struct Http {
+    tls: Option<Arc<ServerConfig>>,
+    log: Option<AccessLog>,
+    /// Of each worker that is still to start, where a log is kept.
+    lines: vec::IntoIter<Lines>,
+}
+
+impl Protocol for Http {
+    const KIND: &'static str = "http_server";
+    const SCHEMA: &'static str = "corelane/served-http/1";
+    type Plan = HttpPlan;
+    type Counters = HttpCounters;
+    type Bucket = Bucket;
+    type BucketServed = BucketHttp;
+    type OwnServed = HttpOwn;
+
+    fn listening(plan: &HttpPlan) -> &Listening {
+        &plan.listening
+    }
+
+    fn engine(asked: Option<EngineKind>) -> (Chosen, EngineSettings) {
+        let settings = EngineSettings {
+            stream_queue_bytes: QUEUE_BYTES,
+            ..EngineSettings::default()
+        };
+        (choose_batching(asked), settings)
+    }
+
+    fn open(plan: &HttpPlan, address: SocketAddr) -> Result<Self, ServeError> {
+        let write = plan.write_certificate.as_deref();
+        let tls = plan.tls.as_ref();
+        let workers = plan.listening.steering.table.buckets();
+        let log = plan.access_log.as_deref();
+        let (log, lines) = log
+            .map(|path| AccessLog::open(path, workers))
+            .transpose()?
+            .unzip();
+        Ok(Self {
+            tls: tls
+                .map(|tls| tls::configuration(tls, address.ip(), write))
+                .transpose()?,
+            log,
+            lines: lines.unwrap_or_default().into_iter(),
+        })
+    }
+
+    fn bucket(&mut self, plan: &Arc<HttpPlan>, counters: Arc<CachePadded<HttpCounters>>) -> Bucket {
+        Bucket::new(Arc::clone(plan), self.tls.clone(), counters, self.lines.next())
+    }
+
+    fn bucket_served(counters: &HttpCounters, bucket: u16, cpu: u32) -> BucketHttp {
+        BucketHttp {
+            connections: counters.connections.counts(bucket, cpu),
+            handshakes_full: counters.handshakes_full.get(),
+            handshakes_resumed: counters.handshakes_resumed.get(),
+            requests: counters.requests.get(),
+            answers: counters.statuses(),
+            bodies: counters.bodies.get(),
+            body_bytes: counters.body_bytes.get(),
+            pattern_bodies: counters.pattern_bodies.get(),
+            idle_closed: counters.idle_closed.get(),
+            errors: counters.faults(),
+        }
+    }
+
+    fn own_served(&self, _plan: &HttpPlan) -> HttpOwn {
+        HttpOwn {
+            access_log: self.log.as_ref().map(AccessLog::logged),
+        }
+    }
+
+    fn stop(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.stop();
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What every engine does, however it waits, receives and sends: its operations are performed, what arrived is lent in
+//! bounded portions, and what was queued meanwhile is sent. A [`Driver`] adds what differs.
+
+use super::flush::Flushed;
+use super::ops::{Backend, Ops};
+use super::settings::EngineSettings;
+use super::streams::{self, StreamDriver};
+use super::wake::{Wakeable, Waker};
+use super::{Engine, Event, Handler, NO_SOCKET, TURN_DATAGRAMS};
+use crate::memory::Buffers;
+use crate::system::memory::Pages;
+use crate::time::Time;
+use std::io;
+
+/// How long a turn may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) now: Time,
+    pub(crate) until: Time,
+    /// Until when what arrives may gather.
+    pub(crate) gathered: Time,
+}
+
+/// How one engine waits, and moves datagrams.
+pub(crate) trait Driver: StreamDriver {
+    /// Whether a turn may begin.
+    fn starts(&self) -> bool {
+        true
+    }
+
+    /// Receives on a socket from now on, or no longer.
+    fn apply(&mut self, ops: &mut Ops, slot: u32);
+
+    /// Ends what is under way for a socket that is closed and has nothing queued; says whether it has ended.
+    fn let_go(&mut self, ops: &mut Ops, slot: u32) -> bool;
+
+    /// Sends a socket's queue.
+    fn send(&mut self, ops: &mut Ops, slot: u32) -> Flushed;
+
+    /// Has the socket's slot waiting again when a socket that took no more takes something.
+    fn await_room(&mut self, _ops: &mut Ops, _slot: u32) {}
+
+    /// Whether something has arrived that was not lent, so that nothing should be waited for.
+    fn has_work(&mut self) -> bool;
+
+    /// Looks what has arrived; waits for it as long as allowed. Returns whether the turn goes on.
+    fn wait(&mut self, ops: &mut Ops, wakeable: &Wakeable, patience: Option<Patience>) -> io::Result<bool>;
+
+    /// Lends the next datagrams, of one socket; returns how many, and when. None when no socket has any.
+    fn lend(&mut self, ops: &mut Ops, on: &mut impl Handler) -> Option<(u64, Time)>;
+
+    /// What it receives into: datagrams, and streams.
+    fn memory(&self) -> [&Pages; 2];
+
+    /// Ends what is under way, before the sockets and the memory go.
+    fn close(&mut self, _ops: &mut Ops) {}
+}
+
+/// An engine: the operations and what performs them.
+pub(crate) struct Driven<D: Driver> {
+    driver: D,
+    ops: Ops,
+    wakeable: Wakeable,
+    /// When the last wait ended.
+    taken: Time,
+}
+
+impl<D: Driver> Driven<D> {
+    /// Its buffers come from where the settings say.
+    pub(crate) fn new(
+        driver: D,
+        settings: &EngineSettings,
+        backend: Backend,
+        wakeable: Wakeable,
+    ) -> io::Result<Self> {
+        let engine = Self {
+            driver,
+            ops: Ops::new(settings, backend)?,
+            wakeable,
+            taken: Time::default(),
+        };
+        if let Some(policy) = settings.memory {
+            engine.buffers().place(policy)?;
+        }
+        Ok(engine)
+    }
+
+    /// Sends what is queued, then carries out what changed.
+    fn perform(&mut self) {
+        let Self { driver, ops, .. } = self;
+        flush_all(driver, ops);
+        while let Some(slot) = ops.sockets.next_change() {
+            let entry = ops.sockets.at(slot);
+            if entry.closing && entry.queue.runs == 0 && driver.let_go(ops, slot) {
+                ops.closed(slot);
+            } else {
+                driver.apply(ops, slot);
+            }
+        }
+        streams::perform(driver, ops);
+    }
+
+    /// Waits until something has happened; returns whether the turn goes on.
+    fn wait(&mut self, until: Time) -> io::Result<bool> {
+        let Self { driver, ops, .. } = self;
+        ops.counters.calls.wait += 1;
+        let gathered = self.taken + std::mem::take(&mut ops.gathering);
+        let now = driver.now();
+        let patience = Patience { now, until, gathered };
+        let is_busy = driver.has_work() || ops.has_work() || until <= now;
+        driver.wait(ops, &self.wakeable, (!is_busy).then_some(patience))
+    }
+
+    /// Lends datagrams until there are none, enough was lent, or the deadline has come; says whether there were any.
+    fn serve(&mut self, deadline: Time, on: &mut impl Handler) -> bool {
+        let mut work = 0;
+        while work < TURN_DATAGRAMS
+            && let Some((lent, now)) = self.driver.lend(&mut self.ops, on)
+        {
+            work += lent.max(1);
+            flush_all(&mut self.driver, &mut self.ops);
+            if now >= deadline {
+                break;
+            }
+        }
+        work > 0
+    }
+}
+
+impl<D: Driver> Engine for Driven<D> {
+    fn ops(&mut self) -> &mut Ops {
+        &mut self.ops
+    }
+
+    fn now(&self) -> Time {
+        self.driver.now()
+    }
+
+    fn turn(&mut self, until: Time, on: &mut impl Handler) -> io::Result<()> {
+        if !self.driver.starts() {
+            return Ok(());
+        }
+        self.perform();
+        let until = until.min(self.ops.deadlines.next_due());
+        if !self.wait(until)? {
+            return Ok(());
+        }
+        if self.wakeable.take() {
+            let now = self.driver.now();
+            on.event(&mut self.ops, now, NO_SOCKET, Event::Woken);
+        }
+        self.taken = self.driver.now();
+        // A deadline that had passed already asks for a pass without waiting, not for an empty one.
+        let deadline = if until <= self.taken { Time::NEVER } else { until };
+        let now = match self.serve(deadline, on) {
+            true => self.driver.now(),
+            false => self.taken,
+        };
+        streams::serve(&mut self.driver, &mut self.ops, now, deadline, on);
+        self.perform();
+        if self.ops.has_notices() {
+            let now = self.driver.now();
+            self.ops.deliver_notices(now, on);
+        }
+        Ok(())
+    }
+
+    fn buffers(&self) -> Buffers {
+        let own = [self.ops.sends.arena.memory(), self.ops.outgoing.memory()];
+        Buffers::new(self.driver.memory().into_iter().chain(own))
+    }
+
+    fn waker(&self) -> Waker {
+        self.wakeable.waker()
+    }
+}
+
+impl<D: Driver> Drop for Driven<D> {
+    fn drop(&mut self) {
+        self.driver.close(&mut self.ops);
+    }
+}
+
+fn flush_all(driver: &mut impl Driver, ops: &mut Ops) {
+    while let Some(slot) = ops.sockets.next_waiting() {
+        if !ops.sockets.at(slot).blocked && driver.send(ops, slot) == Flushed::Blocked {
+            ops.sockets.at_mut(slot).blocked = true;
+            driver.await_room(ops, slot);
+        }
+    }
+}
+
+/// A socket that took no more takes something again.
+pub(crate) fn unblocked(ops: &mut Ops, slot: u32) {
+    ops.sockets.at_mut(slot).blocked = false;
+    ops.sockets.note_waiting(slot);
+}

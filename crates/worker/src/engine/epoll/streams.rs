@@ -1,0 +1,233 @@
+//! Connections over readiness: what epoll reports goes in, connections accepted and opened, bytes lent and sent come out.
+//!
+//! epoll reports each thing once, when it begins. It is remembered here until a call finds it over: so a request costs one
+//! receive and one send, and the wait that all requests of a turn share.
+
+use super::Readiness;
+use crate::engine::cause::Cause;
+use crate::engine::id::Id;
+use crate::engine::ops::Ops;
+use crate::engine::settings::EngineSettings;
+use crate::engine::slab::PerSlot;
+use crate::engine::streams::{
+    FlushedStream, Handle, Phase, StreamDriver, accept_failed, accepted, end, flush, opened, unblocked,
+};
+use crate::engine::{Event, Handler};
+use crate::system::memory::Pages;
+use crate::system::poll::Ready;
+use crate::system::stream;
+use crate::time::Time;
+use std::collections::VecDeque;
+use std::io;
+
+/// Connections accepted in one visit to a listener, so that those that are open are not kept waiting by new ones.
+const ACCEPTS: usize = 32;
+
+pub(super) struct Connections {
+    /// What was reported of each slot.
+    states: PerSlot<State>,
+    /// Slots with something to visit for.
+    ready: VecDeque<u32>,
+    /// What is lent.
+    memory: Pages,
+    buffer_bytes: usize,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct State {
+    watched: bool,
+    /// There may be something to receive or accept.
+    readable: bool,
+    /// The peer has ended its side: a short receive is not the last one.
+    ended: bool,
+    /// Whether the slot is in the list of those to visit.
+    listed: bool,
+}
+
+impl Connections {
+    pub(super) fn new(settings: &EngineSettings) -> io::Result<Self> {
+        Ok(Self {
+            states: PerSlot::default(),
+            ready: VecDeque::new(),
+            memory: Pages::new(settings.stream_buffer_bytes)?,
+            buffer_bytes: settings.stream_buffer_bytes,
+        })
+    }
+
+    pub(super) fn memory(&self) -> &Pages {
+        &self.memory
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    fn list(&mut self, slot: u32) {
+        let state = self.states.at(slot);
+        if !state.listed {
+            state.listed = true;
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// Notes what epoll reported.
+    pub(super) fn note(&mut self, ops: &mut Ops, id: Id, event: Ready) {
+        if !ops.streams.is_current(id) {
+            return;
+        }
+        let slot = id.slot() as u32;
+        let stream = ops.streams.at(slot);
+        let connecting = stream.phase == Phase::Connecting;
+        let visited = stream.receiving || connecting;
+        if event.write && stream.blocked {
+            unblocked(ops, slot);
+        }
+        let state = self.states.at(slot);
+        state.ended |= event.ended || event.failed;
+        state.readable |= event.read || event.ended || event.failed || (connecting && event.write);
+        if state.readable && (visited || event.failed) {
+            self.list(slot);
+        }
+    }
+}
+
+impl Readiness {
+    fn accept(&mut self, ops: &mut Ops, slot: u32, now: Time, on: &mut impl Handler) {
+        let listener = ops.streams.id(slot);
+        for _ in 0..ACCEPTS {
+            let Some(stream) = ops.streams.open(listener).filter(|stream| stream.receiving) else {
+                return;
+            };
+            let Some(socket) = stream.descriptor() else { return };
+            ops.counters.calls.receive += 1;
+            match stream::accept(socket, true) {
+                Ok((connection, peer)) => {
+                    let connection = (Handle::Kernel(connection), peer);
+                    accepted(self, ops, listener, connection, now, on);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.connections.states.at(slot).readable = false;
+                    return;
+                }
+                Err(error) => {
+                    if !accept_failed(self, ops, slot, Cause::from_error(&error), now) {
+                        return;
+                    }
+                }
+            }
+        }
+        self.connections.list(slot);
+    }
+
+    fn receive(&mut self, ops: &mut Ops, slot: u32, now: Time, on: &mut impl Handler) {
+        let Connections {
+            states,
+            memory,
+            buffer_bytes,
+            ..
+        } = &mut self.connections;
+        let stream = ops.streams.at(slot);
+        let state = states.at(slot);
+        let Some(connection) = stream.descriptor() else {
+            return;
+        };
+        if !stream.receiving || stream.closing || stream.over || !state.readable {
+            // Whoever does not receive is told of a reset all the same.
+            if state.ended
+                && let Err(error) = stream::take_error(connection)
+            {
+                end(self, ops, slot, Cause::from_error(&error));
+            }
+            return;
+        }
+        let (id, broken) = (ops.streams.id(slot), stream.broken);
+        ops.counters.calls.receive += 1;
+        let received = match stream::receive(connection, memory.bytes_mut(0..*buffer_bytes)) {
+            Ok(0) => {
+                state.readable = false;
+                ops.streams.at_mut(slot).over = true;
+                return match broken {
+                    Some(cause) => end(self, ops, slot, cause),
+                    None => on.event(ops, now, id, Event::PeerClosed),
+                };
+            }
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return self.connections.list(slot),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                state.readable = false;
+                if let Some(cause) = broken {
+                    end(self, ops, slot, cause);
+                }
+                return;
+            }
+            Err(error) => return end(self, ops, slot, Cause::from_error(&error)),
+        };
+        // A short receive has met the end of what was there; what arrives later is reported anew.
+        if received < *buffer_bytes && !state.ended {
+            state.readable = false;
+        } else {
+            self.connections.list(slot);
+        }
+        ops.counters.streams.bytes_received += received as u64;
+        let bytes = self.connections.memory.bytes(0..received);
+        on.event(ops, now, id, Event::Bytes(bytes));
+    }
+}
+
+impl StreamDriver for Readiness {
+    fn now(&self) -> Time {
+        Time::now()
+    }
+
+    fn watch(&mut self, ops: &mut Ops, slot: u32) -> io::Result<()> {
+        if let Some(descriptor) = ops.streams.at(slot).descriptor() {
+            self.poll
+                .watch_stream(descriptor, ops.streams.id(slot).to_bits())?;
+            self.connections.states.at(slot).watched = true;
+        }
+        Ok(())
+    }
+
+    fn apply_stream(&mut self, ops: &mut Ops, slot: u32, wanted: bool) -> io::Result<()> {
+        if !self.connections.states.at(slot).watched {
+            self.watch(ops, slot)?;
+        }
+        if wanted && self.connections.states.at(slot).readable {
+            self.connections.list(slot);
+        }
+        Ok(())
+    }
+
+    fn send_stream(&mut self, ops: &mut Ops, slot: u32) -> Option<FlushedStream> {
+        Some(flush(ops, slot))
+    }
+
+    fn lends_rest(&mut self, slot: u32) -> bool {
+        let state = self.connections.states.at(slot);
+        (state.readable, state.ended) = (true, true);
+        self.connections.list(slot);
+        true
+    }
+
+    /// Still listed, a later visit finds whatever stands in the slot then, and nothing to do for it.
+    fn release(&mut self, _ops: &mut Ops, slot: u32) {
+        let state = self.connections.states.at(slot);
+        *state = State {
+            listed: state.listed,
+            ..State::default()
+        };
+    }
+
+    fn visit(&mut self, ops: &mut Ops, now: Time, on: &mut impl Handler) -> bool {
+        let Some(slot) = self.connections.ready.pop_front() else {
+            return false;
+        };
+        self.connections.states.at(slot).listed = false;
+        match ops.streams.at(slot).phase {
+            Phase::Listening => self.accept(ops, slot, now, on),
+            Phase::Connecting => opened(self, ops, slot, now, on),
+            Phase::Open => self.receive(ops, slot, now, on),
+        }
+        true
+    }
+}

@@ -1,0 +1,335 @@
+//! What happens in the life of every stream, whichever engine moves it: it begins, opens, sends, settles and ends. An engine
+//! adds how it watches, receives and sends ([`StreamDriver`]).
+
+use super::{FlushedStream, Handle, Phase, Request, Stream};
+use crate::engine::cause::Cause;
+use crate::engine::id::Id;
+use crate::engine::ops::{Notice, Ops};
+use crate::engine::{Event, Handler, TURN_DATAGRAMS};
+use crate::system::stream::{self, Binding};
+use crate::time::Time;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Visits between two looks at the clock: it costs some 30 ns, a visit some 2 µs.
+const VISITS_PER_CLOCK: u64 = 8;
+
+/// How long a listener that found no descriptor waits before it tries again, when none of ours was closed meanwhile.
+const STARVED: Duration = Duration::from_millis(10);
+
+/// How one engine moves streams.
+pub(crate) trait StreamDriver {
+    /// The engine's clock.
+    fn now(&self) -> Time;
+
+    /// Begins an attempt to connect.
+    fn connect(&mut self, to: SocketAddr, binding: Binding) -> io::Result<Handle> {
+        stream::connect(to, binding).map(Handle::Kernel)
+    }
+
+    /// Takes on a connection that was accepted or is being opened.
+    fn watch(&mut self, ops: &mut Ops, slot: u32) -> io::Result<()>;
+
+    /// Receives or accepts, as `wanted`, on a listener or an open connection.
+    fn apply_stream(&mut self, ops: &mut Ops, slot: u32, wanted: bool) -> io::Result<()>;
+
+    /// Comes between changes and sends.
+    fn changes_applied(&mut self) {}
+
+    /// Sends a connection's queue; none while an earlier attempt is under way.
+    fn send_stream(&mut self, ops: &mut Ops, slot: u32) -> Option<FlushedStream>;
+
+    /// Has [`unblocked`] called when a connection that took no more takes something again.
+    fn await_stream_room(&mut self, _ops: &mut Ops, _slot: u32) {}
+
+    /// Whether bytes that came before a reset can be lent still; then the receive that follows ends the connection.
+    fn lends_rest(&mut self, slot: u32) -> bool;
+
+    /// Tells the peer that nothing more comes.
+    fn shutdown(&mut self, ops: &Ops, slot: u32) {
+        if let Some(connection) = ops.streams.at(slot).descriptor() {
+            // Fails when the peer has reset the connection, which the next receive tells.
+            let _ = stream::shutdown(connection);
+        }
+    }
+
+    /// Lets go of a stream that ends.
+    fn release(&mut self, ops: &mut Ops, slot: u32);
+
+    /// Handles the next thing that has happened to a stream; says whether there was one.
+    fn visit(&mut self, ops: &mut Ops, now: Time, on: &mut impl Handler) -> bool;
+}
+
+/// Carries out what changed and sends what is queued.
+pub(crate) fn perform(driver: &mut impl StreamDriver, ops: &mut Ops) {
+    if !ops.streams.is_idle() {
+        apply_changes(driver, ops);
+        driver.changes_applied();
+        flush_all(driver, ops);
+        // What was sent may have been all that an end waited for.
+        apply_changes(driver, ops);
+    }
+    if !ops.deadlines.is_empty() {
+        let now = driver.now();
+        while let Some(id) = ops.deadlines.expired(now) {
+            passed(driver, ops, id);
+        }
+    }
+}
+
+/// Handles what has happened, from now on, until nothing is left, enough was done, or the deadline has come.
+pub(crate) fn serve(
+    driver: &mut impl StreamDriver,
+    ops: &mut Ops,
+    mut now: Time,
+    deadline: Time,
+    on: &mut impl Handler,
+) {
+    for visits in 0..TURN_DATAGRAMS {
+        if visits > 0 && visits % VISITS_PER_CLOCK == 0 {
+            now = driver.now();
+            if now >= deadline {
+                return;
+            }
+        }
+        if !driver.visit(ops, now, on) {
+            return;
+        }
+        flush_all(driver, ops);
+    }
+}
+
+fn apply_changes(driver: &mut impl StreamDriver, ops: &mut Ops) {
+    while let Some(slot) = ops.streams.next_change() {
+        let stream = ops.streams.at(slot);
+        if stream.closing && (stream.queue.is_empty() || stream.broken.is_some()) {
+            end(driver, ops, slot, stream.broken.unwrap_or(Cause::Asked));
+        } else if stream.phase == Phase::Connecting {
+            if matches!(stream.handle, Handle::None) {
+                connect(driver, ops, slot);
+            }
+        } else {
+            let wanted = stream.receiving && !stream.closing;
+            match driver.apply_stream(ops, slot, wanted) {
+                Ok(()) => settle(driver, ops, slot),
+                Err(error) => fail(driver, ops, slot, Cause::from_error(&error)),
+            }
+        }
+    }
+}
+
+fn connect(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
+    let Some(request) = ops.streams.at(slot).request.as_ref() else {
+        return;
+    };
+    let timeout = request.timeout;
+    let begun = driver.connect(request.to, request.binding).and_then(|handle| {
+        ops.streams.at_mut(slot).handle = handle;
+        driver.watch(ops, slot)
+    });
+    if let Err(error) = begun {
+        return fail(driver, ops, slot, Cause::from_error(&error));
+    }
+    if let Some(timeout) = timeout {
+        let id = ops.streams.id(slot);
+        let timer = ops.deadlines.insert(driver.now() + timeout, id);
+        if let Some(request) = ops.streams.at_mut(slot).request.as_mut() {
+            request.timer = Some(timer);
+        }
+    }
+}
+
+/// An attempt to connect over the kernel has come to its end.
+pub(crate) fn opened(
+    driver: &mut impl StreamDriver,
+    ops: &mut Ops,
+    slot: u32,
+    now: Time,
+    on: &mut impl Handler,
+) {
+    match ops.streams.at(slot).descriptor().map(stream::take_error) {
+        Some(Ok(())) => connected(ops, slot, now, on),
+        Some(Err(error)) => fail(driver, ops, slot, Cause::from_error(&error)),
+        None => {}
+    }
+}
+
+/// An attempt to connect has succeeded.
+pub(crate) fn connected(ops: &mut Ops, slot: u32, now: Time, on: &mut impl Handler) {
+    let Some(request) = connect_done(ops, slot) else {
+        return;
+    };
+    ops.streams.at_mut(slot).phase = Phase::Open;
+    ops.counters.streams.opened += 1;
+    ops.streams.note_waiting(slot);
+    ops.streams.note_change(slot);
+    let id = ops.streams.id(slot);
+    if ops.streams.is_open(id) {
+        let (listener, peer) = (None, request.to);
+        on.event(ops, now, id, Event::Opened { listener, peer });
+    }
+}
+
+/// Takes what a connection needed to be opened, and its deadline out of the wheel.
+fn connect_done(ops: &mut Ops, slot: u32) -> Option<Box<Request>> {
+    let request = ops.streams.at_mut(slot).request.take()?;
+    if let Some(timer) = request.timer {
+        ops.deadlines.cancel(timer);
+    }
+    Some(request)
+}
+
+/// A connection came to a listener that is there still.
+pub(crate) fn accepted(
+    driver: &mut impl StreamDriver,
+    ops: &mut Ops,
+    listener: Id,
+    (handle, peer): (Handle, SocketAddr),
+    now: Time,
+    on: &mut impl Handler,
+) {
+    ops.streams.at_mut(listener.slot() as u32).starved = false;
+    let id = ops.streams.insert(Stream::new(handle, Phase::Open), true);
+    let slot = id.slot() as u32;
+    if let Err(error) = driver.watch(ops, slot) {
+        let failed = &mut ops.counters.streams.accept_failed;
+        failed.add(Cause::from_error(&error), 1);
+        retire(ops, slot);
+        ops.streams.free(slot);
+        return;
+    }
+    ops.counters.streams.accepted += 1;
+    let listener = Some(listener);
+    on.event(ops, now, id, Event::Opened { listener, peer });
+}
+
+/// A listener could not take a connection; says whether it may try the next one at once.
+pub(crate) fn accept_failed(
+    driver: &mut impl StreamDriver,
+    ops: &mut Ops,
+    slot: u32,
+    cause: Cause,
+    now: Time,
+) -> bool {
+    match cause {
+        // It was reset before it was taken, or the network failed it: the next one may be well (accept(2)).
+        Cause::Reset => ops.counters.streams.accept_failed.add(cause, 1),
+        Cause::Other(libc::EINTR | libc::ECANCELED) => {}
+        cause if cause.is_final() => {
+            end(driver, ops, slot, cause);
+            return false;
+        }
+        // There is no descriptor, or no memory: the connection waits in the backlog. The first time in a row is notified.
+        cause => {
+            let id = ops.streams.id(slot);
+            ops.counters.streams.accept_failed.add(cause, 1);
+            ops.deadlines.insert(now + STARVED, id);
+            let stream = ops.streams.at_mut(slot);
+            stream.resting = true;
+            if !std::mem::replace(&mut stream.starved, true) {
+                ops.notify(id, Notice::Failed(cause));
+            }
+            return false;
+        }
+    }
+    true
+}
+
+/// A deadline has passed: an attempt to connect ends, or a listener tries again.
+fn passed(driver: &mut impl StreamDriver, ops: &mut Ops, id: Id) {
+    if !ops.streams.is_current(id) {
+        return;
+    }
+    let slot = id.slot() as u32;
+    match ops.streams.at(slot).phase {
+        Phase::Connecting => fail(driver, ops, slot, Cause::TimedOut),
+        Phase::Listening => {
+            ops.streams.at_mut(slot).resting = false;
+            ops.streams.note_change(slot);
+        }
+        Phase::Open => {}
+    }
+}
+
+/// Sends what is queued, wherever it is not known that nothing goes.
+fn flush_all(driver: &mut impl StreamDriver, ops: &mut Ops) {
+    while let Some(slot) = ops.streams.next_waiting() {
+        let stream = ops.streams.at(slot);
+        if stream.phase != Phase::Open || stream.blocked {
+            ops.outgoing.keep(&stream.queue);
+        } else if let Some(sent) = driver.send_stream(ops, slot) {
+            flushed(driver, ops, slot, sent);
+        }
+    }
+}
+
+/// What became of an attempt to send a connection's queue.
+pub(crate) fn flushed(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, sent: FlushedStream) {
+    let stream = ops.streams.at_mut(slot);
+    match sent {
+        FlushedStream::All => {
+            if stream.closing || stream.ending || stream.tell_drained {
+                ops.streams.note_change(slot);
+            }
+        }
+        FlushedStream::Blocked => {
+            stream.blocked = true;
+            driver.await_stream_room(ops, slot);
+        }
+        FlushedStream::Broken(cause) => {
+            stream.broken = Some(cause);
+            let receives = stream.receiving && !stream.closing;
+            if !(receives && cause == Cause::Reset && driver.lends_rest(slot)) {
+                end(driver, ops, slot, cause);
+            }
+        }
+    }
+}
+
+/// A connection that took no more takes something again.
+pub(crate) fn unblocked(ops: &mut Ops, slot: u32) {
+    ops.streams.at_mut(slot).blocked = false;
+    ops.streams.note_waiting(slot);
+}
+
+/// With nothing queued any more: notifies the owner, and ends this side, where that was asked for.
+fn settle(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
+    let stream = ops.streams.at_mut(slot);
+    if stream.phase != Phase::Open || !stream.queue.is_empty() {
+        return;
+    }
+    let drained = std::mem::take(&mut stream.tell_drained);
+    if stream.ending && !std::mem::replace(&mut stream.ended, true) {
+        driver.shutdown(ops, slot);
+    }
+    if drained {
+        ops.notify(ops.streams.id(slot), Notice::Drained);
+    }
+}
+
+/// A connection could not be opened, or a stream not be registered.
+pub(crate) fn fail(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, cause: Cause) {
+    if ops.streams.at(slot).phase == Phase::Connecting {
+        ops.counters.streams.open_failed.add(cause, 1);
+    }
+    end(driver, ops, slot, cause);
+}
+
+/// Ends a stream.
+pub(crate) fn end(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, cause: Cause) {
+    driver.release(ops, slot);
+    connect_done(ops, slot);
+    if ops.streams.at(slot).phase == Phase::Open {
+        ops.counters.streams.count_end(cause);
+    }
+    ops.notify(ops.streams.id(slot), Notice::Closed(cause));
+    retire(ops, slot);
+}
+
+/// Drops what stands in a slot, its descriptor and its queue.
+fn retire(ops: &mut Ops, slot: u32) {
+    let stream = ops.streams.retire(slot);
+    ops.outgoing.clear(&mut stream.queue);
+    stream.handle = Handle::None;
+}

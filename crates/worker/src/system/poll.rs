@@ -1,0 +1,420 @@
+//! Waiting until sockets are ready: deadlines in nanoseconds, 64-bit tokens.
+//!
+//! A socket that epoll watches has a listener for as long as it is watched, and the kernel calls it for every datagram
+//! that the socket has sent or received, although nobody waits: 110 of 2,700 ns of a datagram sent (journal,
+//! 2026-11-20-engines). A worker that is busy asks for no such call. So while there are few sockets they are named to
+//! the kernel in each wait (`ppoll`), which then listens only during that; when there are more, epoll watches all of them.
+
+use crate::time::Time;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::SigSet;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
+
+/// Sockets that are few: with so many a wait costs what it does with epoll, with twice as many a third more (journal,
+/// 2026-11-20-engines).
+const FEW: usize = 8;
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 256;
+
+/// The kernel's own signal set has 64 bits on every architecture but MIPS; libc's type is larger.
+const KERNEL_SIGNAL_SET_BYTES: usize = 8;
+
+/// What to be notified of about a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Interest {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+impl Interest {
+    /// `EPOLLIN` and `EPOLLOUT`, which are the numbers of `POLLIN` and `POLLOUT`.
+    fn bits(self) -> i32 {
+        let read = if self.read { libc::EPOLLIN } else { 0 };
+        let write = if self.write { libc::EPOLLOUT } else { 0 };
+        read | write
+    }
+}
+
+/// One event: the token given at registration, and what may be done now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub(crate) token: u64,
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) failed: bool,
+    /// The peer has ended its side of a connection.
+    pub(crate) ended: bool,
+}
+
+/// Sockets whose readiness can be asked and waited for.
+///
+/// What is ready is reported at least once before it is drained, and again after it was; an event may be reported again
+/// while it lasts.
+#[derive(Debug)]
+pub(crate) struct Poll {
+    watched: Watched,
+    /// What the last call reported: the first `taken`.
+    events: Vec<EpollEvent>,
+    taken: usize,
+}
+
+#[derive(Debug)]
+enum Watched {
+    /// At most [`FEW`]: what the kernel is given and writes to, and the token of each. An event is reported for as long as it
+    /// lasts.
+    Few {
+        sockets: Vec<libc::pollfd>,
+        tokens: Vec<u64>,
+    },
+    /// Any number, edge-triggered: each event is reported once, so that 65,536 idle sockets cost nothing and a busy one is
+    /// not reported again before it is drained.
+    Many {
+        epoll: Epoll,
+        /// The kernel, or a filter, does not know `epoll_pwait2` (Linux 5.11): another call waits for epoll itself.
+        is_old: bool,
+    },
+}
+
+impl Poll {
+    pub(crate) fn new() -> Self {
+        Self {
+            watched: Watched::Few {
+                sockets: Vec::new(),
+                tokens: Vec::new(),
+            },
+            events: vec![EpollEvent::empty(); EVENTS],
+            taken: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, socket: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        let (fd, events) = (socket.as_raw_fd(), interest.bits());
+        if let Watched::Few { sockets, tokens } = &mut self.watched
+            && sockets.len() < FEW
+        {
+            sockets.push(pollfd(fd, events));
+            tokens.push(token);
+            return Ok(());
+        }
+        control(self.many()?, libc::EPOLL_CTL_ADD, fd, token, events)
+    }
+
+    /// Watches a listener or a connection for everything, for as long as it is open: each thing is reported once when it
+    /// begins, and what was reported is remembered by whoever asks. So no further call is made for it. That takes epoll.
+    pub(crate) fn watch_stream(&mut self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let all = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP;
+        control(self.many()?, libc::EPOLL_CTL_ADD, socket.as_raw_fd(), token, all)
+    }
+
+    /// epoll, which the few are handed over to.
+    fn many(&mut self) -> io::Result<&Epoll> {
+        if let Watched::Few { sockets, tokens } = &self.watched {
+            let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+            for (socket, token) in sockets.iter().zip(tokens) {
+                let events = i32::from(socket.events);
+                control(&epoll, libc::EPOLL_CTL_ADD, socket.fd, *token, events)?;
+            }
+            self.watched = Watched::Many { epoll, is_old: false };
+        }
+        match &self.watched {
+            Watched::Many { epoll, .. } => Ok(epoll),
+            Watched::Few { .. } => unreachable!("they were handed over above"),
+        }
+    }
+
+    /// Changes what is reported; whatever is ready already is reported anew.
+    pub(crate) fn change(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        token: u64,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let (fd, events) = (socket.as_raw_fd(), interest.bits());
+        match &mut self.watched {
+            Watched::Few { sockets, tokens } => {
+                if let Some(place) = sockets.iter().position(|known| known.fd == fd) {
+                    (sockets[place], tokens[place]) = (pollfd(fd, events), token);
+                }
+                Ok(())
+            }
+            Watched::Many { epoll, .. } => control(epoll, libc::EPOLL_CTL_MOD, fd, token, events),
+        }
+    }
+
+    /// Before a socket is closed it has to be removed: its number may be another's next, and a copy may keep it open.
+    pub(crate) fn remove(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        match &mut self.watched {
+            Watched::Few { sockets, tokens } => {
+                let fd = socket.as_raw_fd();
+                if let Some(place) = sockets.iter().position(|known| known.fd == fd) {
+                    sockets.swap_remove(place);
+                    tokens.swap_remove(place);
+                }
+            }
+            Watched::Many { epoll, .. } => epoll.delete(socket)?,
+        }
+        Ok(())
+    }
+
+    /// How many events the last call reported.
+    pub(crate) fn reported(&self) -> usize {
+        self.taken
+    }
+
+    /// One of the events that the last call reported.
+    pub(crate) fn event(&self, index: usize) -> Ready {
+        let event = &self.events[index];
+        let bits = event.events().bits();
+        Ready {
+            token: event.data(),
+            read: bits & libc::EPOLLIN != 0,
+            write: bits & libc::EPOLLOUT != 0,
+            failed: bits & (libc::EPOLLERR | libc::EPOLLHUP) != 0,
+            ended: bits & (libc::EPOLLRDHUP | libc::EPOLLHUP) != 0,
+        }
+    }
+
+    /// Takes the events that are there.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        match &mut self.watched {
+            Watched::Few { .. } => self.poll_few(Time::default(), None),
+            Watched::Many { epoll, .. } => {
+                self.taken = epoll.wait(&mut self.events, EpollTimeout::ZERO)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sleeps until a moment, under a signal mask, whatever happens on the sockets. A signal ends it early.
+    pub(crate) fn rest(until: Time, while_resting: &SigSet) -> io::Result<()> {
+        poll(&mut [], until, Some(while_resting)).map(drop)
+    }
+
+    /// Waits for events until a moment, under a signal mask. A signal ends the wait early, with no events.
+    pub(crate) fn sleep(&mut self, until: Time, while_waiting: &SigSet) -> io::Result<()> {
+        let Watched::Many { epoll, is_old } = &mut self.watched else {
+            return self.poll_few(until, Some(while_waiting));
+        };
+        if !*is_old {
+            match wait(epoll, &mut self.events, until, while_waiting) {
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                    *is_old = true;
+                }
+                taken => {
+                    self.taken = taken?;
+                    return Ok(());
+                }
+            }
+        }
+        let mut itself = [pollfd(epoll.0.as_raw_fd(), libc::EPOLLIN)];
+        poll(&mut itself, until, Some(while_waiting))?;
+        self.look()
+    }
+
+    fn poll_few(&mut self, until: Time, while_waiting: Option<&SigSet>) -> io::Result<()> {
+        let Watched::Few { sockets, tokens } = &mut self.watched else {
+            return Ok(());
+        };
+        poll(sockets, until, while_waiting)?;
+        self.taken = 0;
+        for (socket, token) in sockets.iter().zip(tokens) {
+            if socket.revents != 0 {
+                let events = EpollFlags::from_bits_retain(i32::from(socket.revents));
+                self.events[self.taken] = EpollEvent::new(events, *token);
+                self.taken += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn pollfd(fd: RawFd, events: i32) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events: events as libc::c_short,
+        revents: 0,
+    }
+}
+
+/// Changes what epoll watches, at edges.
+fn control(epoll: &Epoll, operation: i32, socket: RawFd, token: u64, events: i32) -> io::Result<()> {
+    let mut event = libc::epoll_event {
+        events: (events | libc::EPOLLET) as u32,
+        u64: token,
+    };
+    // SAFETY: the event outlives the call; a descriptor that is not open is an error and no more.
+    let result = unsafe { libc::epoll_ctl(epoll.0.as_raw_fd(), operation, socket, &mut event) };
+    returned(i64::from(result)).map(drop)
+}
+
+/// Waits for events until a moment, under a signal mask; returns how many there are: none when a signal came.
+fn wait(epoll: &Epoll, events: &mut [EpollEvent], until: Time, while_waiting: &SigSet) -> io::Result<usize> {
+    let timeout = timespec(until);
+    let timeout_pointer = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let mask: *const libc::sigset_t = while_waiting.as_ref();
+    // SAFETY: the kernel writes at most as many events as the slice holds; timeout and mask outlive the call, and the mask is
+    // longer than the bytes named.
+    returned(unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.0.as_raw_fd(),
+            events.as_mut_ptr(),
+            events.len() as libc::c_int,
+            timeout_pointer,
+            mask,
+            KERNEL_SIGNAL_SET_BYTES,
+        )
+    })
+}
+
+/// Waits for events of a few descriptors until a moment; one that has passed is a look.
+fn poll(sockets: &mut [libc::pollfd], until: Time, while_waiting: Option<&SigSet>) -> io::Result<usize> {
+    let timeout = timespec(until);
+    let timeout_pointer = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let mask = while_waiting.map_or(std::ptr::null(), |mask| std::ptr::from_ref(mask.as_ref()));
+    let count = sockets.len() as libc::nfds_t;
+    // SAFETY: the kernel reads and writes as many entries as the slice holds; timeout and mask outlive the call.
+    let ready = unsafe { libc::ppoll(sockets.as_mut_ptr(), count, timeout_pointer, mask) };
+    returned(i64::from(ready))
+}
+
+/// What a wait returned; nothing is ready when a signal came.
+fn returned(result: i64) -> io::Result<usize> {
+    match usize::try_from(result).map_err(|_| io::Error::last_os_error()) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+        result => result,
+    }
+}
+
+/// How long it is to a moment; none when that is for ever.
+fn timespec(until: Time) -> Option<libc::timespec> {
+    // A look needs no clock.
+    let left = match until.nanoseconds() {
+        0 => Duration::ZERO,
+        _ => until.since(Time::now()),
+    };
+    (until != Time::NEVER).then(|| libc::timespec {
+        tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(left.subsec_nanos()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    const READ: Interest = Interest {
+        read: true,
+        write: false,
+    };
+
+    fn tokens(poll: &mut Poll) -> Vec<u64> {
+        poll.look().unwrap();
+        let mut tokens: Vec<u64> = (0..poll.reported())
+            .map(|index| poll.event(index).token)
+            .collect();
+        tokens.sort_unstable();
+        tokens
+    }
+
+    #[test]
+    fn however_many_sockets_there_are_those_with_something_to_read_are_reported() {
+        let sockets: Vec<UdpSocket> = (0..3 * FEW)
+            .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
+            .collect();
+        let mut poll = Poll::new();
+        for (token, socket) in sockets.iter().enumerate() {
+            poll.add(socket.as_fd(), token as u64, READ).unwrap();
+            let many = matches!(poll.watched, Watched::Many { .. });
+            assert_eq!(many, token >= FEW, "socket {token}");
+            sockets[token / 2]
+                .send_to(b"x", socket.local_addr().unwrap())
+                .unwrap();
+            let reported = tokens(&mut poll);
+            assert!(reported.contains(&(token as u64)), "socket {token}: {reported:?}");
+        }
+        for (token, socket) in sockets.iter().enumerate() {
+            poll.remove(socket.as_fd()).unwrap();
+            let reported = tokens(&mut poll);
+            assert!(
+                !reported.contains(&(token as u64)),
+                "socket {token}: {reported:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_not_reported() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut poll = Poll::new();
+        poll.add(socket.as_fd(), 7, Interest::default()).unwrap();
+        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+        assert!(tokens(&mut poll).is_empty());
+        let write = Interest {
+            read: false,
+            write: true,
+        };
+        poll.change(socket.as_fd(), 8, write).unwrap();
+        poll.look().unwrap();
+        let event = poll.event(0);
+        assert_eq!(
+            (event.token, event.read, event.write, event.failed),
+            (8, false, true, false)
+        );
+    }
+
+    /// With one socket in a poll of its own, of few or of many.
+    fn with_socket(many: bool) -> (Poll, UdpSocket) {
+        let (mut poll, socket) = (Poll::new(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        if many {
+            poll.many().unwrap();
+        }
+        poll.add(socket.as_fd(), 7, READ).unwrap();
+        (poll, socket)
+    }
+
+    #[test]
+    fn of_few_what_lasts_is_reported_again() {
+        let (mut poll, socket) = with_socket(false);
+        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+        for _ in 0..2 {
+            poll.sleep(Time::NEVER, &SigSet::empty()).unwrap();
+            let event = poll.event(0);
+            assert_eq!((poll.reported(), event.token, event.read), (1, 7, true));
+        }
+        socket.recv(&mut [0; 1]).unwrap();
+        assert!(tokens(&mut poll).is_empty());
+    }
+
+    #[test]
+    fn of_many_an_edge_is_reported_once_and_a_change_reports_it_anew() {
+        let (mut poll, socket) = with_socket(true);
+        socket.send_to(b"edge", socket.local_addr().unwrap()).unwrap();
+        assert_eq!(tokens(&mut poll), [7]);
+        assert!(tokens(&mut poll).is_empty());
+        poll.change(socket.as_fd(), 8, READ).unwrap();
+        assert_eq!(tokens(&mut poll), [8]);
+    }
+
+    #[test]
+    fn a_wait_lasts_until_its_deadline_or_an_event_in_any_way() {
+        for (many, old) in [(false, false), (true, false), (true, true)] {
+            let (mut poll, socket) = with_socket(many);
+            if let Watched::Many { is_old, .. } = &mut poll.watched {
+                *is_old = old;
+            }
+            let until = Time::now() + Duration::from_micros(2_500);
+            poll.sleep(until, &SigSet::empty()).unwrap();
+            assert!(Time::now() >= until, "many {many}, old {old}");
+            assert_eq!(poll.reported(), 0);
+            socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+            poll.sleep(Time::NEVER, &SigSet::empty()).unwrap();
+            assert_eq!(poll.reported(), 1, "many {many}, old {old}");
+        }
+    }
+}

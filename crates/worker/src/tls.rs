@@ -1,0 +1,336 @@
+//! One TLS session, of a client or a server, without a socket: bytes of the peer in any split go in; what the session says to
+//! them, and what they say in plain, come out in buffers that all sessions of a worker use in turn. A session at rest holds
+//! no buffer of its own.
+
+use crate::engine::{Output, Plain};
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedConnectionCommon, UnbufferedStatus,
+    WriteTraffic,
+};
+use rustls::{Error, HandshakeKind};
+use std::fmt;
+use std::io;
+use std::ops::DerefMut;
+
+/// What a record may add to the bytes in it: its header of 5 bytes, the nonce of TLS 1.2 (8), the type of TLS 1.3 (1) and
+/// the tag (16); RFC 8446 5.2, RFC 5288 3.
+const OVERHEAD: usize = 30;
+
+/// Plain bytes of a record at most (RFC 8446 5.1).
+pub const RECORD: usize = 16_384;
+
+/// Bytes of an alert, encrypted.
+const ALERT: usize = 2 + OVERHEAD;
+
+/// The end of a connection that a session is of: a client's or a server's.
+pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
+    /// What rustls keeps of this end.
+    type Data;
+
+    /// As of the connections of rustls, which have it each of their own.
+    fn process_tls_records<'c, 'i>(
+        &'c mut self,
+        incoming: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data>;
+}
+
+impl Side for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+
+    fn process_tls_records<'c, 'i>(
+        &'c mut self,
+        incoming: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        (**self).process_tls_records(incoming)
+    }
+}
+
+impl Side for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+
+    fn process_tls_records<'c, 'i>(
+        &'c mut self,
+        incoming: &'i mut [u8],
+    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        (**self).process_tls_records(incoming)
+    }
+}
+
+/// One session.
+pub struct Session<S> {
+    connection: S,
+    /// Received and not used yet: less than a record, or than a message of the handshake.
+    tail: Vec<u8>,
+    shaking_hands: bool,
+    ended: bool,
+    failed: bool,
+}
+
+/// What the sessions of a worker use in turn.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    incoming: Vec<u8>,
+    /// What is to be sent.
+    pub outgoing: Vec<u8>,
+    /// What was received, in plain.
+    pub plain: Vec<u8>,
+}
+
+/// What the last bytes brought, beside those in the buffers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct News {
+    /// The handshake is complete, and of which kind it was.
+    pub opened: Option<HandshakeKind>,
+    /// The peer has ended its side (`close_notify`), as nobody else could.
+    pub ended: bool,
+}
+
+impl<S: Side> Session<S> {
+    /// A session before its handshake.
+    pub fn new(connection: S) -> Self {
+        Self {
+            connection,
+            tail: Vec::new(),
+            shaking_hands: true,
+            ended: false,
+            failed: false,
+        }
+    }
+
+    /// Takes in what the peer sent; of a client nothing, at first. The buffers hold what it came to, also when it failed: plain
+    /// bytes before the failure, and an alert for the peer.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes; what comes after them is ignored.
+    pub fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<News, Error> {
+        // rustls must not be driven on: it would send its alert again, which it takes for a mistake of its own.
+        if self.failed {
+            return Ok(News::default());
+        }
+        buffers.incoming.clear();
+        buffers.incoming.append(&mut self.tail);
+        buffers.incoming.extend_from_slice(bytes);
+        let before = self.ended;
+        let mut used = 0;
+        if let Err(error) = self.drive(&mut used, buffers) {
+            self.failed = true;
+            self.put_alert(used, buffers);
+            return Err(error);
+        }
+        // What follows the peer's end is not for us (RFC 8446 6.1).
+        self.tail = if self.ended {
+            Vec::new()
+        } else {
+            buffers.incoming[used..].to_vec()
+        };
+        let complete = self.shaking_hands && !self.connection.is_handshaking();
+        self.shaking_hands &= !complete;
+        Ok(News {
+            opened: self.connection.handshake_kind().filter(|_| complete),
+            ended: self.ended && !before,
+        })
+    }
+
+    /// Has the state machine go on as far as it can; `used` says how many of the incoming bytes were used.
+    fn drive(&mut self, used: &mut usize, buffers: &mut Buffers) -> Result<(), Error> {
+        let Buffers {
+            incoming,
+            outgoing,
+            plain,
+        } = buffers;
+        loop {
+            let UnbufferedStatus { mut discard, state } =
+                self.connection.process_tls_records(&mut incoming[*used..]);
+            let mut more = true;
+            let mut failed = None;
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        match record {
+                            Ok(record) => {
+                                discard += record.discard;
+                                plain.extend_from_slice(record.payload);
+                            }
+                            Err(error) => failed = Some(error),
+                        }
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, outgoing),
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                Ok(ConnectionState::PeerClosed) => self.ended = true,
+                Ok(_) => more = false,
+                Err(error) => failed = Some(error),
+            }
+            *used += discard;
+            match failed {
+                Some(error) => return Err(error),
+                None if more => {}
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Puts what a failed session still has to send into the buffers.
+    fn put_alert(&mut self, mut used: usize, buffers: &mut Buffers) {
+        while self.connection.wants_write() {
+            let status = self.connection.process_tls_records(&mut buffers.incoming[used..]);
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else {
+                return;
+            };
+            encode(&mut data, &mut buffers.outgoing);
+            used += status.discard;
+        }
+    }
+
+    /// Whether the peer has ended its side, so that what it sent is known to be whole.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Version and cipher suite, once they are agreed on.
+    #[must_use]
+    pub fn suite(&self) -> Option<String> {
+        let (version, suite) = (
+            self.connection.protocol_version()?,
+            self.connection.negotiated_cipher_suite()?.suite(),
+        );
+        Some(format!("{version:?} {suite:?}"))
+    }
+
+    /// Encrypts bytes, at most a few records of them, behind what `outgoing` holds.
+    ///
+    /// # Errors
+    /// Before the handshake is complete, and when the cryptography fails.
+    pub fn encrypt(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Error> {
+        let room = bytes.len() + (bytes.len() / RECORD + 1) * OVERHEAD;
+        self.write(outgoing, room, |traffic, room| traffic.encrypt(bytes, room))
+    }
+
+    /// Says that nothing more follows from this side.
+    ///
+    /// # Errors
+    /// As [`encrypt`](Self::encrypt).
+    pub fn end(&mut self, outgoing: &mut Vec<u8>) -> Result<(), Error> {
+        if self.shaking_hands {
+            return Err(Error::HandshakeNotComplete);
+        }
+        self.write(outgoing, ALERT, |traffic, room| traffic.queue_close_notify(room))
+    }
+
+    fn write(
+        &mut self,
+        outgoing: &mut Vec<u8>,
+        room: usize,
+        mut put: impl FnMut(&mut WriteTraffic<'_, S::Data>, &mut [u8]) -> Result<usize, EncryptError>,
+    ) -> Result<(), Error> {
+        loop {
+            let status = self.connection.process_tls_records(&mut self.tail);
+            let discard = status.discard;
+            let written = match status.state? {
+                ConnectionState::WriteTraffic(mut traffic) => {
+                    let start = outgoing.len();
+                    outgoing.resize(start + room, 0);
+                    let mut written = put(&mut traffic, &mut outgoing[start..]);
+                    if let Err(EncryptError::InsufficientSize(short)) = &written {
+                        // A message of the session's own goes before it.
+                        outgoing.resize(start + short.required_size, 0);
+                        written = put(&mut traffic, &mut outgoing[start..]);
+                    }
+                    outgoing.truncate(start + written.as_ref().copied().unwrap_or(0));
+                    Some(written)
+                }
+                ConnectionState::EncodeTlsData(mut data) => {
+                    encode(&mut data, outgoing);
+                    None
+                }
+                ConnectionState::TransmitTlsData(data) => {
+                    data.done();
+                    None
+                }
+                _ => return Err(Error::HandshakeNotComplete),
+            };
+            self.tail.drain(..discard);
+            if let Some(written) = written {
+                return written.map(drop).map_err(|_| Error::EncryptError);
+            }
+        }
+    }
+}
+
+/// Puts a record of the session's own behind what `outgoing` holds.
+fn encode<Data>(data: &mut EncodeTlsData<'_, Data>, outgoing: &mut Vec<u8>) {
+    let start = outgoing.len();
+    let mut length = data.encode(&mut []);
+    if let Err(EncodeError::InsufficientSize(short)) = length {
+        outgoing.resize(start + short.required_size, 0);
+        length = data.encode(&mut outgoing[start..]);
+    }
+    outgoing.truncate(start + length.unwrap_or(0));
+}
+
+impl<S> fmt::Debug for Session<S> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Session")
+            .field("tail", &self.tail.len())
+            .field("shaking_hands", &self.shaking_hands)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The output of a connection over TLS: what is written to it is encrypted on its way to the engine.
+#[derive(Debug)]
+pub struct Encrypted<'a, S> {
+    /// The connection.
+    pub plain: Plain<'a>,
+    /// Its session.
+    pub session: &'a mut Session<S>,
+    /// What the session has to send; empty between calls.
+    pub outgoing: &'a mut Vec<u8>,
+    /// Counts the bytes sent.
+    pub sent: &'a mut u64,
+}
+
+impl<S: Side> Encrypted<'_, S> {
+    /// Queues what the session has to send.
+    ///
+    /// # Errors
+    /// When the connection has no room for it.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let written = self.plain.write(self.outgoing);
+        *self.sent += self.outgoing.len() as u64;
+        self.outgoing.clear();
+        written
+    }
+}
+
+impl<S: Side> Output for Encrypted<'_, S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Record by record, so that the bytes are still in the cache when they are queued.
+        for record in bytes.chunks(RECORD) {
+            let encrypted = self.session.encrypt(record, self.outgoing);
+            self.flush()?;
+            encrypted.map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        // Where it cannot be said, as before a handshake is complete, the end of the connection says the same.
+        if self.session.end(self.outgoing).is_ok() {
+            let _ = self.flush();
+        }
+        self.outgoing.clear();
+    }
+
+    fn queued(&self) -> u64 {
+        self.plain.queued()
+    }
+
+    fn notify_drained(&mut self) {
+        self.plain.notify_drained();
+    }
+}

@@ -1,0 +1,119 @@
+//! Packet sockets that watch what passes a device: opened silent, given a program that chooses, and read without waiting.
+
+use crate::system::option;
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBufForce;
+use socket2::{Domain, SockFilter, Socket, Type};
+use std::io::{self, Read};
+
+/// Why nothing can be seen of a device.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// Packet sockets need a capability.
+    #[error("reading received frames needs CAP_NET_RAW: run as root or in a user namespace")]
+    NotPermitted,
+    /// No such device.
+    #[error("there is no device {device}: ip link lists those of this network namespace")]
+    NoDevice {
+        /// The name given.
+        device: String,
+    },
+    /// One in none.
+    #[error("one_in is 0: give 1 to observe all datagrams, or more for a sample")]
+    NoSample,
+    /// Any other refusal of the kernel.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+pub(crate) fn check<T>(what: &'static str, result: io::Result<T>) -> Result<T, WatchError> {
+    result.map_err(|source| WatchError::System { what, source })
+}
+
+/// The index of a device of this network namespace.
+pub(crate) fn index_of(device: &str) -> Result<u32, WatchError> {
+    if_nametoindex(device).map_err(|_| WatchError::NoDevice {
+        device: device.to_owned(),
+    })
+}
+
+/// A packet socket of one device and one `ETH_P_*` protocol, with a receive buffer of so many bytes as far as the kernel
+/// allows. It passes on nothing before it is given a program.
+pub(crate) fn open(
+    device: u32,
+    protocol: i32,
+    kind: Type,
+    buffer_bytes: usize,
+) -> Result<Socket, WatchError> {
+    let socket = match Socket::new(Domain::PACKET, kind, None) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Err(WatchError::NotPermitted),
+        opened => check("open a packet socket", opened)?,
+    };
+    check("not block", socket.set_nonblocking(true))?;
+    // Forced past net.core.rmem_max where that is permitted.
+    let forced = setsockopt(&socket, RcvBufForce, &buffer_bytes);
+    let sized = forced.or_else(|_| socket.set_recv_buffer_size(buffer_bytes));
+    check("set the receive buffer", sized)?;
+    attach(&socket, &[SockFilter::new(code::RETURN, 0, 0, 0)])?;
+    let bound = option::bind_packet(&socket, protocol as u16, device);
+    check("bind to the device", bound)?;
+    Ok(socket)
+}
+
+/// Gives a socket the program that chooses what it passes on.
+pub(crate) fn attach(socket: &Socket, program: &[SockFilter]) -> Result<(), WatchError> {
+    check("attach the filter", socket.attach_filter(program))
+}
+
+/// Reads what waits at a socket; none where nothing does.
+pub(crate) fn read(mut socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        match socket.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read.map(Some),
+        }
+    }
+}
+
+/// Codes of classic BPF (`linux/filter.h`): the class, size and mode of each instruction that the programs use.
+pub(crate) mod code {
+    pub(crate) const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    pub(crate) const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+    pub(crate) const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+    pub(crate) const LOAD_HALF_PAST_X: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+    pub(crate) const LOAD_HEADER_LENGTH_TO_X: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
+    pub(crate) const LOAD_CONSTANT_TO_X: u16 = (libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM) as u16;
+    pub(crate) const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    pub(crate) const JUMP_IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+    pub(crate) const SHIFT_RIGHT: u16 = (libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K) as u16;
+    pub(crate) const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+    pub(crate) const ADD: u16 = (libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K) as u16;
+    pub(crate) const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
+    pub(crate) const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    pub(crate) const RETURN_A: u16 = (libc::BPF_RET | libc::BPF_A) as u16;
+}
+
+/// Loads what the kernel knows about a frame besides its bytes (`SKF_AD_*`).
+pub(crate) fn load(field: i32) -> SockFilter {
+    SockFilter::new(code::LOAD_WORD, 0, 0, (libc::SKF_AD_OFF + field) as u32)
+}
+
+/// Passes nothing but frames of which the kernel knows that `field` is `value`, or that it is not.
+pub(crate) fn only(field: i32, value: u32, is: bool) -> [SockFilter; 3] {
+    [
+        load(field),
+        SockFilter::new(code::JUMP_IF_EQUAL, u8::from(is), u8::from(!is), value),
+        SockFilter::new(code::RETURN, 0, 0, 0),
+    ]
+}
+
+/// The type of a frame on its way out (`PACKET_OUTGOING` of `linux/if_packet.h`).
+pub(crate) const OUTGOING: u32 = 4;
