@@ -32,10 +32,14 @@ pub(crate) struct Slot<P: StreamProtocol> {
     timer: Option<Timer>,
     /// When the timer fires; never without one.
     fires: Time,
-    session: Option<Box<Session>>,
-    /// When the handshake of the session began.
-    handshake_began: Time,
+    /// Boxed with the time, as most connections are plain and have neither.
+    tls: Option<Box<TlsConnection>>,
     pub(crate) connection: Connection<P>,
+}
+
+struct TlsConnection {
+    session: Session,
+    handshake_began: Time,
 }
 
 impl<P: StreamProtocol> Slot<P> {
@@ -46,8 +50,7 @@ impl<P: StreamProtocol> Slot<P> {
             source: None,
             timer: None,
             fires: Time::NEVER,
-            session: None,
-            handshake_began: Time::default(),
+            tls: None,
             connection: Connection::new(),
         }
     }
@@ -109,12 +112,12 @@ impl<P: StreamProtocol> Client<'_, P> {
     /// Something happened on the connection.
     pub(crate) fn handle(&mut self, event: Event<'_>) {
         match event {
-            Event::Bytes(bytes) if self.slot.session.is_some() => self.decrypt(bytes),
+            Event::Bytes(bytes) if self.slot.tls.is_some() => self.decrypt(bytes),
             Event::Bytes(bytes) => self.step(Input::Bytes(bytes)),
             Event::Opened { .. } => self.connected(),
             Event::Drained => self.step(Input::Drained),
             Event::PeerClosed => {
-                let genuine = self.slot.session.as_deref().is_none_or(Session::has_ended);
+                let genuine = self.slot.tls.as_ref().is_none_or(|tls| tls.session.has_ended());
                 self.step(Input::PeerClosed { genuine });
             }
             Event::Closed(cause) => self.closed(cause),
@@ -153,11 +156,11 @@ impl<P: StreamProtocol> Client<'_, P> {
         let Some(id) = self.slot.id else { return };
         let mut plain = Plain { ops: self.ops, id };
         let (connection, group, now) = (&mut self.slot.connection, &mut *self.group, self.now);
-        let outcome = match (&mut self.slot.session, &mut group.encryption) {
-            (Some(session), Some(encryption)) => {
+        let outcome = match (&mut self.slot.tls, &mut group.encryption) {
+            (Some(tls), Some(encryption)) => {
                 let mut out = Encrypted {
                     plain,
-                    session,
+                    session: &mut tls.session,
                     outgoing: &mut self.shared.buffers.outgoing,
                     sent: &mut encryption.counts.bytes_sent,
                 };
@@ -342,8 +345,10 @@ impl<P: StreamProtocol> Client<'_, P> {
         };
         match encryption.session() {
             Ok(session) => {
-                self.slot.session = Some(Box::new(session));
-                self.slot.handshake_began = self.now;
+                self.slot.tls = Some(Box::new(TlsConnection {
+                    session,
+                    handshake_began: self.now,
+                }));
                 let timeout = self.group.terms.connect_timeout;
                 self.slot.connection.begin_handshake(timeout);
                 self.watch();
@@ -383,14 +388,15 @@ impl<P: StreamProtocol> Client<'_, P> {
 
     /// Takes what the server sent over TLS, at first nothing.
     fn decrypt(&mut self, bytes: &[u8]) {
-        let (Some(id), Some(session), Some(encryption)) =
-            (self.slot.id, &mut self.slot.session, &mut self.group.encryption)
+        let (Some(id), Some(tls), Some(encryption)) =
+            (self.slot.id, &mut self.slot.tls, &mut self.group.encryption)
         else {
             return;
         };
         if self.slot.connection.has_failed_handshake() {
             return;
         }
+        let session = &mut tls.session;
         encryption.counts.bytes_received += bytes.len() as u64;
         let (mut failure, news) = match session.receive(bytes, &mut self.shared.buffers) {
             Ok(news) => (None, news),
@@ -398,7 +404,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         };
         if let Some(kind) = news.opened {
             encryption.counts.count_handshake(kind, session);
-            let took = self.now.since(self.slot.handshake_began);
+            let took = self.now.since(tls.handshake_began);
             self.group
                 .tally
                 .histograms
@@ -435,7 +441,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         if P::IS_TRANSFER {
             self.step(Input::Left { lasted: false });
         }
-        (self.slot.id, self.slot.session) = (None, None);
+        (self.slot.id, self.slot.tls) = (None, None);
         let ended = self.slot.connection.closed(cause);
         let mut is_planned = false;
         if let Some(source) = self.slot.source.take() {

@@ -11,6 +11,8 @@ pub trait Transport: Output {
     }
 }
 
+impl<S: Side> Transport for Encrypted<'_, S> {}
+
 impl Transport for Plain<'_> {
     fn engine(&mut self) -> Option<(&mut Ops, Id)> {
         Some((self.ops, self.id))
