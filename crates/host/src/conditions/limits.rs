@@ -1,4 +1,4 @@
-//! Limits that were set on this process and on the network of the machine.
+//! Limits on this process and on the machine's network.
 
 use super::{About, Condition, Severity};
 use crate::cpus::{Allowed, Topology, list};
@@ -36,21 +36,21 @@ pub(super) fn of_process(topology: &Topology, allowed: &Allowed) -> [Condition; 
     ]
 }
 
-/// A network setting by its dotted name, the values that explain results, why, and the value to set.
+/// A network setting: dotted name, values that explain results, reason, and recommended value.
 type Setting = (&'static str, fn(u64) -> bool, &'static str, u64);
 
-/// The bounds and where they come from are given with each.
+/// Each entry states its bounds and their origin.
 const SETTINGS: [Setting; 8] = [
     (
         "net.core.rmem_max",
-        // 10 ms, a scheduler's absence, of 300,000 datagrams a second that cost 1.25 KiB each in the buffer: 3.75 MiB.
+        // 10 ms of scheduling delay at 300,000 datagrams per second of 1.25 KiB buffer space each: 3.75 MiB.
         |bytes| bytes < 4 << 20,
         "a socket's receive buffer can be no larger, so a burst while the worker is away overflows it: full buffers",
         16_777_216,
     ),
     (
         "net.core.wmem_max",
-        // The kernel's default, which holds some 250 datagrams; less makes senders wait for each other.
+        // The kernel's default, which holds some 250 datagrams; with less, senders wait for each other.
         |bytes| bytes < 212_992,
         "a socket's send buffer can be no larger, so a sender waits or fails sooner",
         4_194_304,
