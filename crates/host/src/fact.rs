@@ -64,7 +64,7 @@ impl<T> Fact<T> {
     pub(crate) fn read<E: Display>(result: Result<Option<T>, E>, source: impl Into<String>) -> Self {
         match result {
             Ok(Some(value)) => Self::known(value, source),
-            Ok(None) => Self::absent("the driver does not offer it", source),
+            Ok(None) => Self::absent("not supported by the driver", source),
             Err(error) => Self::unknown(error, source),
         }
     }

@@ -65,11 +65,11 @@ pub fn available_bytes() -> Result<u64, HostError> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MemoryPolicyError {
     /// The text is not a known policy.
-    #[error("there is no memory policy {0:?}: give first-touch, local, interleave or node:N")]
+    #[error("unknown memory policy {0:?}: use first-touch, local, interleave or node:N")]
     Unknown(String),
 
     /// It names a node without memory, or one that this process may not use.
-    #[error("node {node} does not exist here or may not be used: the memory nodes are {}", list::format(.nodes))]
+    #[error("node {node} does not exist or may not be used: the memory nodes are {}", list::format(.nodes))]
     NoNode {
         /// The requested node.
         node: u32,

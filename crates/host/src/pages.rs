@@ -43,8 +43,8 @@ impl HugeBytes {
     }
 }
 
-#[must_use]
 /// The size of a base page, in bytes.
+#[must_use]
 pub fn base_page_size() -> Option<u64> {
     let bytes = sysconf(SysconfVar::PAGE_SIZE).ok()??;
     u64::try_from(bytes).ok()

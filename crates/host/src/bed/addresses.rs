@@ -21,7 +21,7 @@ const MAXIMUM_QUEUES: u32 = 4096;
 pub enum PlanError {
     /// There is no client pool, or the only client address is the server's.
     #[error(
-        "no client address is left beside the server {server}: name a pool with at least one other address"
+        "no client address besides the server {server}: use a pool with at least one other address"
     )]
     NoClients {
         /// The server's address.
@@ -49,7 +49,7 @@ pub enum PlanError {
     },
 
     /// The number of connections is 0.
-    #[error("0 connections need no bed: name at least 1")]
+    #[error("0 connections requested: use at least 1")]
     NoConnections,
 
     /// An address that cannot be routed between two machines.

@@ -35,7 +35,7 @@ fn flow_control(device: &str, pause: Result<Option<Pause>, HostError>) -> Condit
     About {
         name: &format!("flow control of {device}"),
         source: ETHTOOL,
-        why: "pause frames slow the sender instead of dropping at the receiver, so neither rate is its own",
+        why: "pause frames slow the sender instead of causing drops at the receiver, so neither rate is independent",
         mend: &format!("ethtool -A {device} autoneg off rx off tx off"),
     }
     .found(pause.map(|pause| {
@@ -63,7 +63,7 @@ fn offloads(device: &str, features: Result<BTreeSet<String>, HostError>) -> Cond
     About {
         name: &format!("offloads of {device}"),
         source: ETHTOOL,
-        why: "frames are merged or cut up on the way, so frames and datagrams differ in number; filters override the table",
+        why: "frames are merged or split on the way, so frame and datagram counts differ; filters override the table",
         mend: &format!("ethtool -K {device} gro off lro off gso off tso off"),
     }
     .found(features.map(|features| {
@@ -136,8 +136,8 @@ fn captures(tree: &Tree, device: &str) -> Condition {
     About {
         name: &format!("captures of {device}"),
         source,
-        why: "a capture of all protocols is offered each frame on the CPU that handles it",
-        mend: "end tcpdump and its like; ss -0 -p names them",
+        why: "a capture of all protocols costs time per frame on the CPU that handles it",
+        mend: "stop tcpdump and similar programs; ss -0 -p lists them",
     }
     .found(count.map(|count| (count, Severity::Spoils.when(count > 0))))
 }

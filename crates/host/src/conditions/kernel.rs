@@ -73,10 +73,10 @@ pub(super) fn debug_options(tree: &Tree, release: Option<&str>) -> Condition {
     About {
         name: "kernel debug options",
         source: configuration.as_ref().map_or(PACKED, |(_, path)| path),
-        why: "checks built into the kernel take time on the path of each frame",
+        why: "checks built into the kernel cost time per frame",
         mend: "boot a kernel built without them",
     }
-    .found(found.ok_or("this kernel shows its configuration neither in /proc/config.gz nor in /boot"))
+    .found(found.ok_or("no kernel configuration in /proc/config.gz nor in /boot"))
 }
 
 /// The text of this kernel's configuration and its path.

@@ -9,7 +9,7 @@ use crate::tree::Tree;
 const LOADED: f64 = 0.5;
 
 /// The fix for current load.
-pub(super) const END_OTHERS: &str = "end what else runs; top names it";
+pub(super) const END_OTHERS: &str = "stop other programs; top lists them";
 
 pub(super) fn conditions(tree: &Tree) -> [Condition; 2] {
     let times = CpuTimes::read_in(tree);
@@ -51,7 +51,7 @@ fn load(tree: &Tree, times: &CpuTimes) -> (Result<(String, Severity), String>, &
     let value = format!("load average {average:.2} over one minute, {others} other threads running now");
     let (severity, mend) = match (average >= LOADED, others > 0) {
         (true, true) => (Severity::Spoils, END_OTHERS),
-        (true, false) => (Severity::Explains, "wait until what ran before has ended"),
+        (true, false) => (Severity::Explains, "wait until the load average has dropped"),
         _ => (Severity::Fine, ""),
     };
     (Ok((value, severity)), mend)
@@ -62,7 +62,7 @@ pub(super) fn about_load<'a>(name: &'a str, source: &'a str, mend: &'a str) -> A
     About {
         name,
         source,
-        why: "other programs take CPU time and cache from what is measured",
+        why: "other programs use CPU time and cache that the measurement needs",
         mend,
     }
 }
@@ -72,8 +72,8 @@ pub(super) fn about_steal<'a>(name: &'a str, source: &'a str) -> About<'a> {
     About {
         name,
         source,
-        why: "the hypervisor took this time from the machine while something wanted to run",
-        mend: "a machine with CPUs of its own, or a quieter hour",
+        why: "the hypervisor withheld this CPU time while threads were ready to run",
+        mend: "use a machine with dedicated CPUs, or measure when the host is less busy",
     }
 }
 

@@ -58,7 +58,7 @@ fn turbo(tree: &Tree) -> Condition {
     About {
         name: "turbo",
         source: &source,
-        why: "the clock is higher while few CPUs are busy, so a rate at one CPU is not that of each of many",
+        why: "the clock is higher while few CPUs are busy, so the rate of one CPU is higher than that of each of many",
         mend: &format!("echo {off} > {source}"),
     }
     .found(found)
@@ -91,7 +91,7 @@ fn smt(tree: &Tree) -> Condition {
     About {
         name: "smt",
         source: &path,
-        why: "siblings share the units of their core, so what runs on one slows the other; two of them are not two CPUs",
+        why: "siblings share the execution units of their core, so a thread on one slows the other",
         mend: &format!("echo off > {CPU_DIRECTORY}/smt/control"),
     }
     .found(text.and_then(|text| switch(&text, "1", "0", Severity::Explains)))
@@ -112,7 +112,7 @@ fn mitigations(tree: &Tree) -> Condition {
     About {
         name: "mitigations",
         source: &directory,
-        why: "defences against speculative execution cost time in each system call and switch",
+        why: "mitigations of speculative execution cost time in each system call and context switch",
         mend: "",
     }
     .found(found)
@@ -132,7 +132,7 @@ fn clock_source(tree: &Tree) -> Condition {
     About {
         name: "clock source",
         source,
-        why: "reading the time from a device takes microseconds, and every round trip reads it twice",
+        why: "reading the time from a device takes microseconds, twice per round trip",
         mend: "echo tsc > the same file, if available_clocksource beside it lists tsc",
     }
     .found(tree.text(source).map(|clock| {

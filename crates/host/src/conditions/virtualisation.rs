@@ -27,8 +27,8 @@ pub(super) fn condition(detected: Option<&str>) -> Condition {
     About {
         name: "virtualisation",
         source: "/proc/cpuinfo flags, /sys/class/dmi/id, /sys/hypervisor, clock sources",
-        why: "a hypervisor decides the clock, shares caches, and makes interrupts and idling dearer",
-        mend: "measure on the machine itself where that can be",
+        why: "a hypervisor controls the clock, shares caches, and makes interrupts and idling more expensive",
+        mend: "measure on a physical machine if possible",
     }
     .found(found.ok_or("/proc/cpuinfo cannot be read"))
 }

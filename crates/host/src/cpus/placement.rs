@@ -23,7 +23,7 @@ pub struct PlacementOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlacementError {
     /// No worker was asked for.
-    #[error("0 workers were asked for: ask for at least 1")]
+    #[error("0 workers requested: request at least 1")]
     NoWorkers,
 
     /// None of the CPUs that are allowed is online in this topology.
@@ -31,7 +31,7 @@ pub enum PlacementError {
     NoCpus,
 
     /// More workers than CPUs.
-    #[error("{workers} workers need {workers} CPUs and {cpus} can be used{}: ask for at most {cpus} workers{}, or let workers share CPUs", held_back(*.siblings, *.other_nodes), widen(*.siblings, *.other_nodes))]
+    #[error("{workers} workers need {workers} CPUs and {cpus} can be used{}: request at most {cpus} workers{}, or let workers share CPUs", held_back(*.siblings, *.other_nodes), widen(*.siblings, *.other_nodes))]
     TooFewCpus {
         /// Workers asked for.
         workers: usize,

@@ -54,13 +54,13 @@ impl Rss {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RssError {
     /// The driver tells none.
-    #[error("the driver tells no RSS key")]
+    #[error("the driver reports no RSS key")]
     NoKey,
     /// A key of another kind.
     #[error("the device's RSS key cannot be used: {0}")]
     Key(#[from] KeyError),
     /// The driver tells none.
-    #[error("the driver tells no indirection table")]
+    #[error("the driver reports no indirection table")]
     NoTable,
     /// A table of another kind.
     #[error("the device's indirection table cannot be used: {0}")]

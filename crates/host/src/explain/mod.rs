@@ -360,7 +360,7 @@ fn device<'a>(
             inventory.device(name).ok_or_else(|| no_device(inventory, name))?
         }
         (None, Role::Keeps) => {
-            "both ends are here, so packets go over loopback".clone_into(&mut step.rule);
+            "both ends are local: packets use loopback".clone_into(&mut step.rule);
             let loopback = |device: &&Device| device.link.kind.as_deref() == Some("loopback");
             let found = inventory.devices.iter().find(loopback);
             found.ok_or_else(|| no_device(inventory, "lo"))?
@@ -375,7 +375,7 @@ fn device<'a>(
             step.rule = format!("the route to {}", route.to);
             if role == Role::Receives {
                 step.confidence = Confidence::Likely;
-                step.unless("packets come another way than answers go");
+                step.unless("packets arrive by another route than replies leave");
             }
             step.unless("policy routing");
             let found = inventory.device_of_index(route.device);
@@ -394,7 +394,7 @@ fn device<'a>(
             let policy = policy.unwrap_or("the bond's policy");
             step.confidence = step.confidence.min(Confidence::Likely);
             step.unless(format!(
-                "another member of the bond: the peer chooses for what comes, {policy} for what leaves"
+                "another member of the bond: chosen by the peer on receive, by {policy} on transmit"
             ));
         }
         device = below;
@@ -435,19 +435,19 @@ fn taker(takers: &[Owner], way: &mut Way) {
         [owner] => {
             let name = match owner.holders.first() {
                 Some(holder) => format!("{} ({})", holder.name, holder.process),
-                None => "a process that cannot be seen".to_owned(),
+                None => "a process that is not visible".to_owned(),
             };
             let cpu = match owner.settled() {
                 Some((cpu, by)) => format!("; works on CPU {cpu}: {by}"),
-                None => "; its threads are bound to no one CPU".to_owned(),
+                None => "; its threads are not pinned to one CPU".to_owned(),
             };
             let value = format!("{} of {name}{cpu}", owner.local);
-            let rule = "the one socket that fits best";
+            let rule = "the best-matching socket";
             way.step("socket", value, rule, SOCKETS, Confidence::Certain);
         }
         group => {
             let rule = format!(
-                "one of {} members of a reuseport group; the kernel does not tell by which program or hash",
+                "one of {} members of a reuseport group; the kernel does not report by which program or hash",
                 group.len()
             );
             way.unknown("socket", rule, SOCKETS);

@@ -36,7 +36,7 @@ fn polled(inventory: &Inventory, queue: &ReceiveQueue, way: &mut Way) {
         way.step("napi", napi, rule, &queue.napi.source, Certain);
     }
     if let Some(thread) = queue.napi_thread.value {
-        let rule = format!("thread {thread} polls, where the scheduler puts it");
+        let rule = format!("thread {thread} polls, on a CPU chosen by the scheduler");
         way.unknown("cpu", rule, &queue.napi_thread.source);
         return;
     }
@@ -61,24 +61,24 @@ fn polled(inventory: &Inventory, queue: &ReceiveQueue, way: &mut Way) {
         ([now], [next]) if now != next => {
             way.at_most(Likely);
             way.cpu = Some(*next);
-            let rule = "the interrupt is set to go there, and moves when it next fires";
+            let rule = "the interrupt is set to this CPU and moves when it next fires";
             way.step("cpu", next, rule, &queue.affinity.source, way.confidence)
-                .unless(format!("it has not fired since; then CPU {now} polls"));
+                .unless(format!("it has not fired since; until then CPU {now} polls"));
         }
         ([cpu], _) => {
             way.cpu = Some(*cpu);
-            let rule = "the interrupt goes there, and its CPU polls";
+            let rule = "the interrupt is delivered to this CPU, which polls";
             let step = way.step("cpu", cpu, rule, &queue.cpus.source, way.confidence);
             let busy = |name| inventory.setting(name).is_some_and(|value| value != "0");
             if busy("net.core.busy_read") || busy("net.core.busy_poll") {
-                step.unless("a reader polls the queue itself (net.core.busy_read, net.core.busy_poll)");
+                step.unless("busy polling by a reader (net.core.busy_read, net.core.busy_poll)");
             }
             if inventory.irqbalance.value == Some(true) {
                 step.unless("irqbalance moves the interrupt");
             }
         }
         (several, _) => {
-            let rule = format!("the interrupt may go to CPUs {}", list::format(several));
+            let rule = format!("the interrupt may be delivered to CPUs {}", list::format(several));
             way.unknown("cpu", rule, &queue.cpus.source);
         }
     }
@@ -91,8 +91,8 @@ fn handed_over(asked: Asked<'_>, way: &mut Way) {
         "loopback" | "veth" | "netkit" => {
             format!("on {kind} the receive path runs on the CPU that sends")
         }
-        "tun" => "on a tap the receive path runs on the CPU that writes the frame into it".to_owned(),
-        other => format!("{other} is software: the receive path goes on where it was handed the frame"),
+        "tun" => "on a tap the receive path runs on the CPU that writes the frame".to_owned(),
+        other => format!("{other} is software: the receive path continues on the CPU that delivered the frame"),
     };
     let source = "drivers/net, net/core/dev.c (netif_rx)";
     let (cpu, rule, source) = match (asked.flow.sender_cpu, settled(asked.senders)) {
@@ -111,9 +111,9 @@ fn handed_over(asked: Asked<'_>, way: &mut Way) {
 fn program(device: &Device, way: &mut Way) {
     if let Some(xdp) = &device.link.xdp {
         let value = format!("program {}, {} mode", list::format(&xdp.programs), xdp.mode);
-        let rule = "runs where the queue is polled, and passes frames on as a rule";
+        let rule = "runs on the polling CPU; usually passes frames on";
         way.step("xdp", value, rule, "routing netlink", Likely)
-            .unless("it drops the packet, or sends it to another CPU, device or socket");
+            .unless("it drops the packet or redirects it to another CPU, device or socket");
         way.at_most(Likely);
     }
 }
@@ -131,7 +131,7 @@ fn software(asked: Asked<'_>, way: &mut Way) {
     };
     let (fact, source) = (&first.rps_cpus, first.rps_cpus.source.as_str());
     if queues.any(|queue| queue.rps_cpus.value != fact.value) {
-        let rule = "it differs between the queues, and the queue is not known";
+        let rule = "it differs between queues, and the queue is unknown";
         way.unknown("rps", rule, source);
         way.cpu = None;
         return;
@@ -148,7 +148,7 @@ fn software(asked: Asked<'_>, way: &mut Way) {
     match &cpus[..] {
         [] => {}
         [cpu] => {
-            let rule = "RPS hands every packet of the queue to the one CPU of its mask";
+            let rule = "RPS sends every packet of the queue to the one CPU of its mask";
             way.step("rps", cpu, rule, source, Certain);
             way.cpu = Some(*cpu);
             // Whatever the queue was, this is where the packet is seen.
@@ -161,7 +161,7 @@ fn software(asked: Asked<'_>, way: &mut Way) {
     let entries = inventory.setting("net.core.rps_sock_flow_entries");
     let follows = entries.is_none_or(|value| value != "0") && first.rfs_flows.value > Some(0);
     if follows && let Some(last) = way.steps.last_mut() {
-        last.unless("RFS hands the packet to the CPU where its reader last ran");
+        last.unless("RFS sends the packet to the CPU where its reader last ran");
         way.at_most(Likely);
     }
 }

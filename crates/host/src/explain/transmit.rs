@@ -12,12 +12,12 @@ pub(super) fn follow(device: &Device, senders: &[Owner], way: &mut Way) {
         Some((cpu, by)) => {
             way.cpu = Some(cpu);
             way.confidence = Likely;
-            let rule = format!("packets are sent where their sender runs; {by}");
+            let rule = format!("packets are sent on the CPU of their sender; {by}");
             way.step("cpu", cpu, rule, SOCKETS, Likely)
                 .unless("the kernel sends for it: retransmissions, pacing, a full queue");
         }
         None => {
-            way.unknown("cpu", "packets are sent where their sender runs", SOCKETS);
+            way.unknown("cpu", "packets are sent on the CPU of their sender", SOCKETS);
         }
     }
     queue(device, way);
@@ -56,25 +56,25 @@ fn queue(device: &Device, way: &mut Way) {
     };
     let source = "/sys/class/net/*/queues/tx-*/xps_cpus";
     let rule = if queues.iter().any(|queue| on(&queue.xps_receive_queues)) {
-        "XPS by the receive queue that the flow came by".to_owned()
+        "XPS by the receive queue of the flow".to_owned()
     } else if !queues.iter().any(|queue| on(&queue.xps_cpus)) {
-        "no XPS: by a hash of the kernel's, kept while the flow has packets under way".to_owned()
+        "no XPS: by a kernel hash, kept while the flow has packets in flight".to_owned()
     } else if let Some(cpu) = way.cpu {
         match sends_by(cpu)[..] {
             [queue] => {
                 way.queue = Some(queue);
                 let rule = format!("XPS: CPU {cpu} sends by this queue alone");
                 way.step("queue", queue, rule, source, Likely)
-                    .unless("packets of the flow are under way on the queue it had before");
+                    .unless("packets of the flow are in flight on its previous queue");
                 return;
             }
             ref several => {
                 let count = several.len();
-                format!("XPS lets CPU {cpu} send by {count} queues, by a hash of the kernel's")
+                format!("XPS lets CPU {cpu} send by {count} queues, by a kernel hash")
             }
         }
     } else {
-        "XPS by the CPU that sends, which is not known".to_owned()
+        "XPS by the sending CPU, which is unknown".to_owned()
     };
     way.unknown("queue", rule, source);
 }

@@ -127,7 +127,7 @@ pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresse
     let rss = told(
         call(&calls, "ETHTOOL_GRSSH", |calls| calls.rss(name, 0)),
         |rss| !rss.key.is_empty() || !rss.table.is_empty(),
-        "the driver tells neither key nor table",
+        "the driver reports neither key nor table",
     );
     Device {
         driver: call(&calls, "ETHTOOL_GDRVINFO", |calls| calls.driver(name)),
@@ -140,7 +140,7 @@ pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresse
         fields: told(
             call(&calls, "ETHTOOL_GRXFH", |calls| fields(calls, name)),
             |fields| fields.values().any(|own| !own.is_empty()),
-            "the driver tells of no field that is hashed",
+            "the driver reports no hashed fields",
         ),
         rules: call(&calls, "ETHTOOL_GRXCLSRLALL", |calls| calls.rules(name)),
         receive_queues,

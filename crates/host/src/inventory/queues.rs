@@ -243,7 +243,7 @@ fn interrupt_by_name(
         Err(error) => Fact::unknown(error, NAMES),
         Ok(Some(interrupt)) => Fact::known(*interrupt, NAMES),
         Ok(None) if !sources.sysfs => Fact::unknown(ELSEWHERE, NAMES),
-        Ok(None) => Fact::absent("no interrupt is named for the queue", NAMES),
+        Ok(None) => Fact::absent("no interrupt name matches the queue", NAMES),
     }
 }
 
@@ -261,7 +261,7 @@ fn receive_queue(sources: &Sources<'_>, device: &str, reported: &Reported, polle
             format!("/sys/class/net/{device}/threaded"),
             |text, path| match text.as_deref() {
                 Ok("0") => Fact::absent("the CPU of the interrupt polls", path),
-                Ok(_) => Fact::unknown("threads poll, and the kernel does not tell which", path),
+                Ok(_) => Fact::unknown("threads poll; the kernel does not report which", path),
                 Err(error) => Fact::unknown(error, path),
             },
         ),

@@ -131,25 +131,25 @@ pub fn mismatch(device: &Steering, other: &Steering) -> Option<String> {
     let (own, others) = (device.table.entries(), other.table.entries());
     if device.key != other.key {
         let (own, other) = (&device.key, &other.key);
-        Some(format!("key: the device has {own}, and not {other}"))
+        Some(format!("key: the device has {own}, not {other}"))
     } else if device.hash_fields != other.hash_fields {
         let (own, other) = (device.hash_fields, other.hash_fields);
         Some(format!(
-            "hash_fields: the device hashes a {own}, and not a {other}"
+            "hash_fields: the device hashes a {own}, not a {other}"
         ))
     } else if own.len() != others.len() {
         let (own, other) = (own.len(), others.len());
-        Some(format!("table: the device has {own} entries, and not {other}"))
+        Some(format!("table: the device has {own} entries, not {other}"))
     } else if let Some(entry) = first_difference(own, others) {
         let (own, other) = (own[entry], others[entry]);
         Some(format!(
-            "table: entry {entry} of the device names queue {own}, and not {other}"
+            "table: entry {entry} of the device names queue {own}, not {other}"
         ))
     } else {
         let queue = first_difference(&device.cpus, &other.cpus)?;
         let (own, other) = (device.cpus[queue], other.cpus[queue]);
         Some(format!(
-            "cpus: queue {queue} of the device is worked on by CPU {own}, and not {other}"
+            "cpus: queue {queue} of the device is handled by CPU {own}, not {other}"
         ))
     }
 }
@@ -189,7 +189,7 @@ fn cpu(device: &Device, queue: usize) -> Result<u32, NoSteering> {
         .receive_queues
         .iter()
         .find(|own| own.queue as usize == queue);
-    let own = own.ok_or_else(|| refuse("the table names it, and it is not there".to_owned()))?;
+    let own = own.ok_or_else(|| refuse("the table names it, but it does not exist".to_owned()))?;
     let one = |what: &str, cpus: &[u32]| match cpus {
         [cpu] => Ok(*cpu),
         several => Err(refuse(format!(
@@ -199,12 +199,12 @@ fn cpu(device: &Device, queue: usize) -> Result<u32, NoSteering> {
     };
     match own.rps_cpus.value.as_deref() {
         Some([]) | None => {}
-        Some(cpus) => return one("RPS hands its packets to", cpus),
+        Some(cpus) => return one("RPS sends its packets to", cpus),
     }
     // Set to one CPU, an interrupt is there from the next time that it fires.
     match (own.affinity.value.as_deref(), own.cpus.value.as_deref()) {
         (Some([cpu]), _) => Ok(*cpu),
-        (_, Some(cpus)) => one("its interrupt may go to", cpus),
+        (_, Some(cpus)) => one("its interrupt may be delivered to", cpus),
         _ => Err(refuse(
             own.cpus.reason().unwrap_or("its CPU is not known").to_owned(),
         )),

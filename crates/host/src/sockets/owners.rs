@@ -170,8 +170,8 @@ fn settle(owners: &mut [Owner]) {
         let waiting: BTreeSet<u32> = waiting.flat_map(|thread| &thread.cpus).copied().collect();
         let may_read = owner.holders.iter().flat_map(|holder| &holder.cpus).copied();
         let (cpus, by) = match waiting.len() {
-            1 => (waiting, "the thread that waits for it is bound to it"),
-            _ => (may_read.collect(), "all threads of its holder are bound to it"),
+            1 => (waiting, "the thread that waits for it is pinned to it"),
+            _ => (may_read.collect(), "all threads of its holder are pinned to it"),
         };
         if cpus.len() == 1 {
             owner.cpu = cpus.first().copied();
@@ -201,7 +201,7 @@ fn settle_by_order(tree: &Tree, owners: &mut [Owner]) {
         for (owner, thread) in owners.iter_mut().zip(&bound) {
             owner.cpu = thread.cpus.first().copied();
             let by = format!(
-                "thread {} ({}) is bound to it, by its place among the threads",
+                "thread {} ({}) is pinned to it, by its position among the threads",
                 thread.thread, thread.name
             );
             owner.cpu_by = Some(by);
