@@ -1,11 +1,11 @@
-//! What becomes of a flow's fragments: they carry no ports past the first, so devices hash their addresses alone ("Receive
+//! The path of a flow's fragments: they carry no ports past the first, so devices hash only their addresses ("Receive
 //! Side Scaling: figuring out how to handle IP fragments").
 
 use corelane_rss::Protocol;
 
 use super::{Asked, Fragments, Way, hexadecimal, receive};
 
-/// Compares the way of fragments with that of the `whole` packets.
+/// Compares the path of fragments with that of `whole` packets.
 pub(super) fn fragments(asked: Asked<'_>, whole: &Way) -> Fragments {
     let device = asked.device;
     let mut part = Way::new();

@@ -1,4 +1,4 @@
-//! From a flow to its hash, entry and queue, as a device computes them.
+//! Computes hash, entry and queue of a flow as a device does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::{BitOr, BitXor};
@@ -128,7 +128,7 @@ fn fields(asked: Asked<'_>, way: &mut Way) -> (HashFields, Confidence) {
             )
         }
         (None, Protocol::Other) => (false, "packets without ports hash their addresses", Certain),
-        // What drivers start with: ports of TCP, not of UDP, so that fragments stay with their flow.
+        // The drivers' default: ports of TCP but not of UDP, so that UDP fragments stay with their flow.
         (None, _) => {
             let rule = "not reported by the driver; drivers usually hash ports of TCP but not of UDP";
             (protocol == Protocol::Tcp, rule, Likely)
@@ -142,7 +142,7 @@ fn fields(asked: Asked<'_>, way: &mut Way) -> (HashFields, Confidence) {
     (fields, confidence)
 }
 
-/// The tuple that is hashed in place of a flow's (`RXH_XFRM_SYM_XOR` and `RXH_XFRM_SYM_OR_XOR` of `linux/ethtool.h`).
+/// The tuple that is hashed instead of the flow's (`RXH_XFRM_SYM_XOR` and `RXH_XFRM_SYM_OR_XOR` of `linux/ethtool.h`).
 fn transformed(tuple: &Tuple, transforms: &[Transform]) -> Option<(Tuple, &'static str)> {
     let ends = (tuple.source(), tuple.destination());
     let xor = combined(ends, u128::bitxor);
@@ -159,7 +159,7 @@ fn transformed(tuple: &Tuple, transforms: &[Transform]) -> Option<(Tuple, &'stat
     Some((Tuple::new(first, second).ok()?, words))
 }
 
-/// Two ends of one family put together bit by bit.
+/// Combines two addresses of one family bitwise.
 fn combined((one, other): (SocketAddr, SocketAddr), combine: fn(u128, u128) -> u128) -> SocketAddr {
     let bits = |end: SocketAddr| match end.ip() {
         IpAddr::V4(address) => u128::from(address.to_bits()),
@@ -173,7 +173,7 @@ fn combined((one, other): (SocketAddr, SocketAddr), combine: fn(u128, u128) -> u
     SocketAddr::new(address, combine(one.port().into(), other.port().into()) as u16)
 }
 
-/// Rules choose before the table does: the first that takes the flow.
+/// Rules precede the table: the first matching rule decides.
 fn by_rules(asked: Asked<'_>, way: &mut Way) {
     let Asked { device, flow, .. } = asked;
     let Some(rules) = &device.rules.value else {

@@ -1,7 +1,7 @@
-//! The way of what is received: queue, polling, interrupt, CPU; and RPS after it.
+//! The receive path: queue, polling, interrupt, CPU; then RPS.
 //!
-//! The order is the kernel's: the driver's poll function runs where the interrupt went (`net/core/dev.c`, `napi_poll`), an
-//! XDP program before anything else, and `get_rps_cpu` then may hand the packet to another CPU.
+//! The order is the kernel's: the driver's poll function runs on the CPU of the interrupt (`net/core/dev.c`,
+//! `napi_poll`), an XDP program runs first, and `get_rps_cpu` may then move the packet to another CPU.
 
 use corelane_rss::{HashFields, HashType, Protocol};
 
@@ -11,7 +11,7 @@ use crate::cpus::list;
 use crate::inventory::{Device, Inventory, ReceiveQueue};
 use crate::sockets::settled;
 
-/// Follows packets to where they are seen.
+/// Follows packets to the CPU that receives them.
 pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
     if asked.device.has_hardware() {
         hash::follow(asked, way);
@@ -48,7 +48,7 @@ fn polled(inventory: &Inventory, queue: &ReceiveQueue, way: &mut Way) {
     };
     way.interrupt = Some(number);
     let named = queue.interrupt_name.as_deref().unwrap_or("without a name");
-    // By its name alone: drivers name interrupts as they like.
+    // By name only: drivers use arbitrary interrupt names.
     let by_name = interrupt.source.contains("name");
     let confidence = if by_name { Likely } else { Certain };
     way.at_most(confidence);
@@ -84,7 +84,7 @@ fn polled(inventory: &Inventory, queue: &ReceiveQueue, way: &mut Way) {
     }
 }
 
-/// Software devices have no interrupt: who sends runs the receive path.
+/// Software devices have no interrupt: the sender runs the receive path.
 fn handed_over(asked: Asked<'_>, way: &mut Way) {
     let kind = asked.device.link.kind.as_deref().unwrap_or("software");
     let rule = match kind {
@@ -107,7 +107,7 @@ fn handed_over(asked: Asked<'_>, way: &mut Way) {
     way.cpu = Some(cpu);
 }
 
-/// An XDP program sees frames before all else here.
+/// An XDP program sees frames first.
 fn program(device: &Device, way: &mut Way) {
     if let Some(xdp) = &device.link.xdp {
         let value = format!("program {}, {} mode", list::format(&xdp.programs), xdp.mode);
@@ -118,12 +118,12 @@ fn program(device: &Device, way: &mut Way) {
     }
 }
 
-/// RPS and RFS: the kernel hands the packet to another CPU (`get_rps_cpu` in `net/core/dev.c`).
+/// RPS and RFS: the kernel moves the packet to another CPU (`get_rps_cpu` in `net/core/dev.c`).
 fn software(asked: Asked<'_>, way: &mut Way) {
     let Asked {
         inventory, device, ..
     } = asked;
-    // Without a known queue, RPS is stated only where it is the same for all of them.
+    // If the queue is unknown, RPS is stated only if all queues have the same setting.
     let possible = |queue: &&ReceiveQueue| way.queue.is_none_or(|own| own == queue.queue);
     let mut queues = device.receive_queues.iter().filter(possible);
     let Some(first) = queues.next() else {
@@ -151,13 +151,13 @@ fn software(asked: Asked<'_>, way: &mut Way) {
             let rule = "RPS sends every packet of the queue to the one CPU of its mask";
             way.step("rps", cpu, rule, source, Certain);
             way.cpu = Some(*cpu);
-            // Whatever the queue was, this is where the packet is seen.
+            // The packet is received here whatever the queue was.
             way.confidence = Certain;
         }
         several => spread(asked, several, source, way),
     }
-    // RFS is on where both of its tables have entries (`Documentation/networking/scaling.rst`). The first is unreadable in a
-    // namespace of its own: the queue's table alone then says that someone meant it.
+    // RFS is on if both of its tables have entries (`Documentation/networking/scaling.rst`). The first is unreadable in
+    // a separate namespace; the queue's table alone is then taken as a sign that RFS is on.
     let entries = inventory.setting("net.core.rps_sock_flow_entries");
     let follows = entries.is_none_or(|value| value != "0") && first.rfs_flows.value > Some(0);
     if follows && let Some(last) = way.steps.last_mut() {
@@ -166,8 +166,8 @@ fn software(asked: Asked<'_>, way: &mut Way) {
     }
 }
 
-/// RPS over several CPUs takes the high bits of a hash: the device's, where that covers ports, or a secret one of the
-/// kernel's (`__skb_get_hash_net` in `net/core/flow_dissector.c`).
+/// RPS over several CPUs uses the high bits of a hash: the device's, if that covers ports, or a secret hash of the
+/// kernel (`__skb_get_hash_net` in `net/core/flow_dissector.c`).
 fn spread(asked: Asked<'_>, cpus: &[u32], source: &str, way: &mut Way) {
     let handed_up = asked.device.feature("rx-hashing") == Some(true);
     let four = |hash_type: HashType| hash_type.fields() == HashFields::FourTuple;

@@ -1,4 +1,4 @@
-//! The way of what is sent: the CPU that sends, XPS, the transmit queue.
+//! The transmit path: the sending CPU, XPS, the transmit queue.
 
 use super::Confidence::{Certain, Likely};
 use super::{SOCKETS, Way};
@@ -6,7 +6,7 @@ use crate::fact::Fact;
 use crate::inventory::Device;
 use crate::sockets::{Owner, settled};
 
-/// Follows what is sent.
+/// Follows packets that are sent.
 pub(super) fn follow(device: &Device, senders: &[Owner], way: &mut Way) {
     match settled(senders) {
         Some((cpu, by)) => {
@@ -33,8 +33,8 @@ pub(super) fn follow(device: &Device, senders: &[Owner], way: &mut Way) {
     }
 }
 
-/// The transmit queue (`netdev_pick_tx` in `net/core/dev.c`): by the receive queue, by the sending CPU, else by a hash of
-/// the kernel's.
+/// The transmit queue (`netdev_pick_tx` in `net/core/dev.c`): by the receive queue, by the sending CPU, or else by a
+/// kernel hash.
 fn queue(device: &Device, way: &mut Way) {
     let queues = &device.transmit_queues;
     if let [one] = &queues[..] {

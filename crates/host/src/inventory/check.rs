@@ -1,7 +1,7 @@
-//! What of this machine would spoil a measurement, or keep it from scaling.
+//! Finds configuration that would spoil a measurement or keep it from scaling.
 //!
-//! What enters: an [`Inventory`], this machine's or a saved one. What leaves: its conditions and those that follow from how
-//! its devices steer, the worst first, each with its reason and the command that fixes it. Nothing is changed.
+//! Input: an [`Inventory`], this machine's or a saved one. Output: its conditions and those derived from the steering
+//! of its devices, worst first, each with its reason and the command that fixes it. Nothing is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use crate::conditions::{About, Condition, Severity};
 use crate::cpus::list;
 use crate::ethtool::{Field, FlowType, Rss};
 
-/// One thing that may be wrong with a device. Of several with one name the first that is found stands.
+/// One possible problem of a device. Of several checks with one name the first match is used.
 struct Check {
     name: &'static str,
     why: &'static str,
-    /// What fixes it; `{device}` stands for the device's name, each `{}` for what was found.
+    /// The fix; `{device}` stands for the device's name, each `{}` for a part that was found.
     mend: &'static str,
     find: for<'a> fn(&'a Device, &'a Inventory) -> Option<Found<'a>>,
 }
@@ -23,7 +23,7 @@ struct Check {
 struct Found<'a> {
     value: String,
     source: &'a str,
-    /// What the fix needs besides the device's name.
+    /// The parts of the fix besides the device's name.
     mend: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ const ROUTING: &str = "routing netlink";
 const FEW_QUEUES: &str = "frames are received on only as many CPUs as there are queues";
 const NEW_KEY: &str = "ethtool -X {device} hkey $(openssl rand -hex {} | sed 's/../&:/g;s/:$//')";
 
-/// Checks of every device; what they find explains.
+/// Checks of every device; their findings explain.
 const OF_ALL: [Check; 2] = [
     Check {
         name: "XDP program",
@@ -71,7 +71,7 @@ const OF_ALL: [Check; 2] = [
     },
 ];
 
-/// Checks of the devices whose queues are worth steering: what spoils.
+/// Checks of the devices whose queues are worth steering; their findings spoil.
 const SPOILING: [Check; 2] = [
     Check {
         name: "interrupts",
@@ -91,7 +91,7 @@ const SPOILING: [Check; 2] = [
     },
 ];
 
-/// What explains.
+/// As above; their findings explain.
 const EXPLAINING: [Check; 17] = [
     Check {
         name: "carrier",
