@@ -37,7 +37,7 @@ struct Queued {
 }
 
 impl Sending {
-    /// Whether something is to follow the end of a send, which is not told.
+    /// Set on a send that has a successor; its success is not reported.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited
     }
