@@ -64,7 +64,7 @@ pub enum GroupError {
     NoBuckets,
     /// The address is in use by a single socket or another group.
     #[error(
-        "{transport} {address} is in use: stop who holds it (ss {option} 'sport = {port}' names it), or give another port",
+        "{transport} {address} is in use: stop its holder (see ss {option} 'sport = {port}'), or use another port",
         option = transport.ss_option(),
         port = address.port()
     )]
@@ -81,7 +81,7 @@ pub enum GroupError {
         address: SocketAddr,
     },
     /// Ports under `net.ipv4.ip_unprivileged_port_start` need a capability.
-    #[error("port {port} needs CAP_NET_BIND_SERVICE: give a port of 1024 or more, or run as root")]
+    #[error("port {port} needs CAP_NET_BIND_SERVICE: use a port of 1024 or more, or run as root")]
     PortForbidden {
         /// The requested port.
         port: u16,

@@ -66,7 +66,7 @@ impl Buffers {
             unknown: pages
                 .as_ref()
                 .err()
-                .map(|error| format!("move_pages(2) does not tell: {error}{}", hint(error))),
+                .map(|error| format!("move_pages(2) failed: {error}{}", hint(error))),
             buffer_pages_by_node: pages.ok(),
         }
     }
@@ -96,7 +96,7 @@ pub(crate) fn hint(error: &io::Error) -> &'static str {
         Some(libc::EPERM) => {
             "; the container's policy denies it: give CAP_SYS_NICE, or a seccomp profile that allows it"
         }
-        Some(libc::ENOSYS) => "; this kernel is built without it",
+        Some(libc::ENOSYS) => "; not built into this kernel",
         _ => "",
     }
 }

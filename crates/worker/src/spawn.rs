@@ -57,7 +57,7 @@ pub enum SpawnError {
     #[error(transparent)]
     Pin(#[from] HostError),
     /// The memory policy was rejected.
-    #[error("{name} cannot take its memory by the policy {policy}: {source}{}", memory::hint(.source))]
+    #[error("{name} cannot apply the memory policy {policy}: {source}{}", memory::hint(.source))]
     Memory {
         /// The worker's name.
         name: String,
@@ -67,7 +67,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// A separate descriptor table failed.
-    #[error("cannot give {name} a descriptor table of its own (unshare, close_range: Linux 5.9): {source}")]
+    #[error("cannot give {name} its own descriptor table (unshare, close_range: Linux 5.9): {source}")]
     Descriptors {
         /// The worker's name.
         name: String,

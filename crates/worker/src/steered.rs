@@ -20,11 +20,11 @@ pub struct SteeredGroup {
     families: Families,
     sockets: usize,
     steering: Steering,
-    told: Vec<Told>,
+    callbacks: Vec<Callback>,
 }
 
 /// A subscriber to changes.
-type Told = Box<dyn FnMut(&Moved<'_>) + Send>;
+type Callback = Box<dyn FnMut(&Moved<'_>) + Send>;
 
 /// The changes made by a new table.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub struct MovedEntry {
 #[non_exhaustive]
 pub enum ChangeError {
     /// The table names sockets that the group does not have.
-    #[error("a table of {named} buckets for a group of {sockets} sockets: give one that names buckets 0 to {}", .sockets - 1)]
+    #[error("a table of {named} buckets for a group of {sockets} sockets: use only buckets 0 to {}", .sockets - 1)]
     Buckets {
         /// Buckets in the table.
         named: usize,
@@ -59,7 +59,7 @@ pub enum ChangeError {
         sockets: usize,
     },
     /// Tables of different sizes cannot be compared entry by entry.
-    #[error("a table of {given} entries in place of one of {present}: give as many")]
+    #[error("a table of {given} entries cannot replace one of {present}: use {present} entries")]
     Size {
         /// Entries given.
         given: usize,
@@ -90,7 +90,7 @@ impl SteeredGroup {
             families,
             sockets,
             steering,
-            told: Vec::new(),
+            callbacks: Vec::new(),
         })
     }
 
@@ -100,9 +100,9 @@ impl SteeredGroup {
         &self.steering
     }
 
-    /// Calls `told` after every change that moves entries, on the thread that changes the table.
-    pub fn on_move(&mut self, told: impl FnMut(&Moved<'_>) + Send + 'static) {
-        self.told.push(Box::new(told));
+    /// Calls `callback` after every change that moves entries, on the thread that changes the table.
+    pub fn on_move(&mut self, callback: impl FnMut(&Moved<'_>) + Send + 'static) {
+        self.callbacks.push(Box::new(callback));
     }
 
     /// Replaces the table and returns the number of moved entries: 0, without a system call, if it is the same.
@@ -147,7 +147,7 @@ impl SteeredGroup {
             steering: &self.steering,
             entries: &entries,
         };
-        self.told.iter_mut().for_each(|told| told(&moved));
+        self.callbacks.iter_mut().for_each(|callback| callback(&moved));
         Ok(entries.len())
     }
 }

@@ -21,7 +21,7 @@ pub enum WatchError {
         device: String,
     },
     /// The sampling ratio is 0.
-    #[error("one_in is 0: give 1 to observe all datagrams, or more for a sample")]
+    #[error("one_in is 0: use 1 to observe all datagrams, or more for a sample")]
     NoSample,
     /// Any other kernel error.
     #[error("cannot {what}: {source}")]

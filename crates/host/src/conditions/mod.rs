@@ -39,7 +39,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// This severity if `condition` holds, otherwise fine.
+    /// This severity if `so`, otherwise fine.
     fn when(self, so: bool) -> Self {
         if so { self } else { Severity::Fine }
     }

@@ -72,7 +72,7 @@ pub enum AdoptError {
         process: u32,
     },
     /// It has no socket on the port.
-    #[error("neither process {process} nor its children serve port {port}: ss -lntup lists who serves what")]
+    #[error("neither process {process} nor its children serve port {port}: ss -lntup lists listening processes")]
     NotServed {
         /// The process given.
         process: u32,
@@ -89,7 +89,7 @@ pub enum AdoptError {
     },
     /// One socket, or sockets without `SO_REUSEPORT`.
     #[error(
-        "{address} is no group of sockets ({sockets} there): have the server open one a worker (nginx: listen … reuseport)"
+        "{address} is no group of sockets ({sockets} there): configure the server to open one per worker (nginx: listen … reuseport)"
     )]
     NoGroup {
         /// The address.
@@ -99,7 +99,7 @@ pub enum AdoptError {
     },
     /// The kernel protects the process.
     #[error(
-        "process {process} may not be looked into: run as root or as its user (kernel.yama.ptrace_scope is 0 or 1)"
+        "process {process} may not be inspected: run as root or as its user (kernel.yama.ptrace_scope is 0 or 1)"
     )]
     NotPermitted {
         /// The process.

@@ -8,7 +8,7 @@ use std::io;
 pub enum Cause {
     /// The peer answered that nobody listens there (`ECONNREFUSED`): by ICMP to a connected datagram socket, by a reset to
     /// a connection being opened.
-    #[error("nobody listens on the peer's port")]
+    #[error("the peer's port is closed")]
     Refused,
     /// No route to the peer, or a router or host said so (`ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`).
     #[error("no route to the peer")]
@@ -17,13 +17,13 @@ pub enum Cause {
     #[error("larger than the protocol or the path allows")]
     TooLarge,
     /// The kernel or the device had no room (`ENOBUFS`, `ENOMEM`).
-    #[error("the kernel or the device had no buffer left")]
+    #[error("the kernel or the device is out of buffers")]
     NoBuffer,
     /// A firewall or a missing permission (`EPERM`, `EACCES`).
     #[error("forbidden by a firewall or a missing permission")]
     Forbidden,
     /// Closed by its owner.
-    #[error("closed as asked")]
+    #[error("closed by request")]
     Asked,
     /// The peer reset the connection (`ECONNRESET`, `EPIPE`, `ECONNABORTED`).
     #[error("reset by the peer")]
@@ -41,7 +41,7 @@ pub enum Cause {
     #[error("no device has the local address, or it has no port left")]
     NoAddress,
     /// A file was shorter than the length that was queued of it.
-    #[error("a file is shorter than was promised")]
+    #[error("a file is shorter than the queued length")]
     Truncated,
     /// Any other error number of `errno(3)`.
     #[error("{}", io::Error::from_raw_os_error(*.0))]

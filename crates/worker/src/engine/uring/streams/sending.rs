@@ -37,7 +37,7 @@ struct Queued {
 }
 
 impl Sending {
-    /// Set on a send that has a successor; its success is not reported.
+    /// Whether an action waits for the end of a send; a successful send posts no completion.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited
     }
