@@ -4,10 +4,10 @@
 use crate::document::{Document, Head, TrialStatus, as_json};
 use crate::error::LabError;
 use crate::experiment::{Experiment, Trying, Turn};
-use crate::limit::Limit;
 use crate::law::Scaling;
-use crate::tried::Tried;
+use crate::limit::Limit;
 use crate::steps::{Kind, Report, Shape, Step, Trial};
+use crate::tried::Tried;
 use corelane_rss::Steering;
 use serde_json::Value;
 

@@ -20,9 +20,7 @@ const MAXIMUM_QUEUES: u32 = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// There is no client pool, or the only client address is the server's.
-    #[error(
-        "no client address besides the server {server}: use a pool with at least one other address"
-    )]
+    #[error("no client address besides the server {server}: use a pool with at least one other address")]
     NoClients {
         /// The server's address.
         server: IpAddr,

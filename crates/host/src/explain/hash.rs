@@ -24,8 +24,7 @@ pub(super) fn follow(asked: Asked<'_>, way: &mut Way) {
     match (&device.rss.value, driver) {
         (Some(rss), _) => hashed(asked, rss, way),
         (None, Some("virtio_net")) => {
-            let rule =
-                "virtio without RSS: the hypervisor chooses, usually the queue that the flow was last sent on";
+            let rule = "virtio without RSS: the hypervisor chooses, usually the queue that the flow was last sent on";
             way.unknown("queue", rule, &device.rss.source);
         }
         (None, _) => {
@@ -88,13 +87,7 @@ fn looked_up(device: &Device, rss: &Rss, hash: u32, confidence: Confidence, way:
     let (entry, queue) = (table.entry(hash), table.bucket(hash).index() as u32);
     let rule = format!("the hash's low bits: hash & {}", table.size() - 1);
     way.step("entry", entry, rule, source, confidence);
-    let step = way.step(
-        "queue",
-        queue,
-        "the queue in the table entry",
-        source,
-        confidence,
-    );
+    let step = way.step("queue", queue, "the queue in the table entry", source, confidence);
     if device.accelerates_rfs() {
         step.unless("accelerated RFS moved the flow to its reader's queue");
     }

@@ -92,7 +92,9 @@ fn handed_over(asked: Asked<'_>, way: &mut Way) {
             format!("on {kind} the receive path runs on the CPU that sends")
         }
         "tun" => "on a tap the receive path runs on the CPU that writes the frame".to_owned(),
-        other => format!("{other} is software: the receive path continues on the CPU that delivered the frame"),
+        other => {
+            format!("{other} is software: the receive path continues on the CPU that delivered the frame")
+        }
     };
     let source = "drivers/net, net/core/dev.c (netif_rx)";
     let (cpu, rule, source) = match (asked.flow.sender_cpu, settled(asked.senders)) {

@@ -134,9 +134,7 @@ pub fn mismatch(device: &Steering, other: &Steering) -> Option<String> {
         Some(format!("key: the device has {own}, not {other}"))
     } else if device.hash_fields != other.hash_fields {
         let (own, other) = (device.hash_fields, other.hash_fields);
-        Some(format!(
-            "hash_fields: the device hashes a {own}, not a {other}"
-        ))
+        Some(format!("hash_fields: the device hashes a {own}, not a {other}"))
     } else if own.len() != others.len() {
         let (own, other) = (own.len(), others.len());
         Some(format!("table: the device has {own} entries, not {other}"))

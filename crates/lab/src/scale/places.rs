@@ -279,8 +279,8 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::scale::document::unexplained;
-    use crate::tried::Tried;
     use crate::steps::Trial as _;
+    use crate::tried::Tried;
 
     fn trial() -> Trial {
         Trial {

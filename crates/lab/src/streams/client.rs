@@ -3,8 +3,8 @@
 use super::document::{Connections, CpuUse, Segments, Trial};
 use crate::child::{ChildError, LoadProcess};
 use crate::document::as_json;
-use crate::tried::Tried;
 use crate::steps::Trial as _;
+use crate::tried::Tried;
 use corelane_host::bed::Side;
 use corelane_load::http::{Histograms, HttpLoaded};
 use corelane_load::sources::Ports;

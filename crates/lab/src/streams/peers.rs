@@ -4,8 +4,8 @@ use super::client::{ClientPlan, of_http, of_tcp, planned};
 use super::document::{Server, Shape, Traffic};
 use super::plan::{OTHER_DESCRIPTORS, StreamsPlan};
 use crate::child::SubjectPlan;
-use crate::placing::sorted;
 use crate::error::LabError;
+use crate::placing::sorted;
 use corelane_host::memory::MemoryPolicy;
 use corelane_load::http::{
     Behaviour, GATHER, HttpLoad, HttpLoadError, HttpPlan as HttpLoadPlan, HttpRequest, Model, OneRequest,

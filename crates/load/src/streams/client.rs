@@ -37,6 +37,7 @@ pub(crate) struct Slot<P: StreamProtocol> {
     pub(crate) connection: Connection<P>,
 }
 
+#[derive(Debug)]
 struct TlsConnection {
     session: Session,
     handshake_began: Time,

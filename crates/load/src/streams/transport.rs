@@ -18,5 +18,3 @@ impl Transport for Plain<'_> {
         Some((self.ops, self.id))
     }
 }
-
-impl<S: Side> Transport for Encrypted<'_, S> {}

@@ -72,7 +72,9 @@ pub enum AdoptError {
         process: u32,
     },
     /// It has no socket on the port.
-    #[error("neither process {process} nor its children serve port {port}: ss -lntup lists listening processes")]
+    #[error(
+        "neither process {process} nor its children serve port {port}: ss -lntup lists listening processes"
+    )]
     NotServed {
         /// The process given.
         process: u32,

@@ -1,8 +1,8 @@
 //! One trial as it was counted: raw numbers, and whether they may be used.
 
 use crate::document::CpuShare;
-use crate::tried::Tried;
 use crate::steps::{self, number};
+use crate::tried::Tried;
 use corelane_measure::drops::{Cause, Gap};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Sample;

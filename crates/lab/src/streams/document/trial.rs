@@ -2,8 +2,8 @@
 
 use super::Memory;
 use crate::document::CpuShare;
+use crate::steps;
 use crate::tried::Tried;
-use crate::steps::self;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::share::Share;
 use serde::{Deserialize, Serialize};
