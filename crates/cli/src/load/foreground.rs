@@ -55,7 +55,7 @@ impl ResultArguments {
 
 /// The help of `--fail-if`.
 pub fn gates(examples: &str) -> String {
-    format!("Fail with exit code 3 when this holds, such as {examples}; may be given again")
+    format!("Fail with exit code 3 if this condition holds, such as {examples}; may be repeated")
 }
 
 /// Placement and output of a generator that uses sockets.
