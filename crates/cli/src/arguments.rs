@@ -5,7 +5,9 @@ use clap::{Parser, Subcommand};
 /// Put every packet on the right CPU, prove it, and push it until it breaks.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a --fail-if condition holds, 77 cannot run here.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 a --fail-if condition holds, 77 cannot run here."
+)]
 pub struct Corelane {
     #[command(subcommand)]
     pub command: Command,

@@ -1,7 +1,7 @@
 //! Reads capture files: frames, with hash and queue if the capture records them.
 //!
-//! pcap stores frames only. pcapng has options for the hash and the queue of a frame (draft-ietf-opsawg-pcapng, "Enhanced
-//! Packet Block Options"): `epb_hash`, whose algorithm 5 is Toeplitz, and `epb_queue`.
+//! pcap stores frames only. pcapng has options for the hash and the queue of a frame (draft-ietf-opsawg-pcapng,
+//! "Enhanced Packet Block Options"): `epb_hash`, whose algorithm 5 is Toeplitz, and `epb_queue`.
 
 use crate::documents::{lines, wrong_file};
 use crate::outcome::{Outcome, usage};

@@ -1,5 +1,5 @@
-//! `corelane infer`: infers what a device hashes. Input: samples of packets with the hash or queue that the device assigned.
-//! Output: key, fields, dialect and table, and for undetermined parts the samples that would determine them.
+//! `corelane infer`: infers what a device hashes. Input: samples of packets with the hash or queue that the device
+//! assigned. Output: key, fields, dialect and table, and for undetermined parts the samples that would determine them.
 
 use crate::capture;
 use crate::documents::entries;

@@ -17,8 +17,8 @@ pub struct MachineDevice {
 }
 
 impl MachineDevice {
-    /// The device that `--dev` names, in the saved document of `--host` or on this machine. `--dev` may be omitted if exactly
-    /// one device has known RSS settings.
+    /// The device that `--dev` names, in the saved document of `--host` or on this machine. `--dev` may be omitted if
+    /// exactly one device has known RSS settings.
     pub fn of_flags(host: Option<&Path>, dev: Option<&str>) -> anyhow::Result<Self> {
         let inventory = match host {
             Some(path) => saved("--host", path)?,
@@ -56,7 +56,10 @@ fn only_rss(inventory: &Inventory) -> anyhow::Result<String> {
         .filter(|device| device.rss.value.is_some());
     match known.clone().collect::<Vec<_>>()[..] {
         [device] => Ok(device.name.clone()),
-        [] => Err(usage("--host", "no device in the document has known RSS settings")),
+        [] => Err(usage(
+            "--host",
+            "no device in the document has known RSS settings",
+        )),
         _ => {
             let names = names(known);
             Err(usage(

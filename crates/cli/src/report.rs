@@ -67,7 +67,10 @@ fn compared(before: &Path, after: &Path) -> anyhow::Result<String> {
     match (old.compared(), new.compared()) {
         (Some(old), Some(new)) if old_schema == new_schema => Ok(diff::diff(&old, &new)),
         (Some(_), Some(_)) => Err(wrong(after, &"its kind differs from the first document's")),
-        _ => Err(wrong(before, &"comparison is not supported for runs of this kind")),
+        _ => Err(wrong(
+            before,
+            &"comparison is not supported for runs of this kind",
+        )),
     }
 }
 

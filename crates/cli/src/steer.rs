@@ -1,5 +1,5 @@
-//! `corelane steer`: attaches the exact hash to the socket group of a running server. Input: a process and a port. Output: the
-//! group's order, the worker and CPU of each socket, and the action taken.
+//! `corelane steer`: attaches the exact hash to the socket group of a running server. Input: a process and a port.
+//! Output: the group's order, the worker and CPU of each socket, and the action taken.
 
 use crate::outcome::Outcome;
 use crate::shared::print;

@@ -24,8 +24,8 @@ pub struct ResultArguments {
 }
 
 impl ResultArguments {
-    /// Runs the generator to completion and reports. `prepare` returns notes on the machine, which go into the report, and a
-    /// value that is dropped after the generator ends.
+    /// Runs the generator to completion and reports. `prepare` returns notes on the machine, which go into the report,
+    /// and a value that is dropped after the generator ends.
     pub fn run<G: Shown<Loaded: Measurement + Serialize>, Held>(
         &self,
         plan: G::Plan,
@@ -73,8 +73,8 @@ pub struct ForegroundArguments {
     pub cpus: Option<String>,
     #[command(flatten)]
     pub placing: MemoryArguments,
-    /// Configure this network namespace for the run (addresses of --sources, port range) and restore it at the end. Allowed only
-    /// in a private namespace, such as one made by `unshare -n`
+    /// Configure this network namespace for the run (addresses of --sources, port range) and restore it at the end.
+    /// Allowed only in a private namespace, such as one made by `unshare -n`
     #[arg(long)]
     pub own_namespace: bool,
     #[command(flatten)]

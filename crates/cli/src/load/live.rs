@@ -1,5 +1,5 @@
-//! The live view of a running generator, redrawn in place several times per second. It is written to standard error, and only
-//! if that is a terminal.
+//! The live view of a running generator, redrawn in place several times per second. It is written to standard error,
+//! and only if that is a terminal.
 
 use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
@@ -72,7 +72,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time between two lines.
 const LINE: Duration = Duration::from_secs(1);
 
-/// Waits until the generator ends; an interrupt stops it. Shows the live view meanwhile, and with `lines` prints its lines.
+/// Waits until the generator ends; an interrupt stops it. Shows the live view meanwhile, and with `lines` prints its
+/// lines.
 pub fn attend(generator: &mut impl Shown, interrupt: &Interrupt, lines: bool) -> Outcome {
     let shown = io::stderr().is_terminal();
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())

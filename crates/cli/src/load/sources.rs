@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 /// Source addresses of a generator.
 #[derive(Debug, Args)]
 pub struct SourceArguments {
-    /// Source addresses: prefixes, ranges, lists [default: chosen by the routing table, or as many of 127.0.0.0/8 as needed]
+    /// Source addresses: prefixes, ranges, lists [default: chosen by the routing table, or as many of 127.0.0.0/8 as
+    /// needed]
     #[arg(long, value_name = "POOL")]
     pub sources: Option<Pool>,
     /// How to map sources to the server's buckets

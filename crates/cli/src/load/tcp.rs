@@ -17,8 +17,8 @@ pub const EXAMPLES: &str = "Examples, with `corelane serve tcp 127.0.0.1:9000` r
     corelane load tcp 127.0.0.1:9000 --connections 64 --duration 1s\n  \
     corelane load tcp 127.0.0.1:9000 --preset smash --duration 10m";
 
-/// Connections in the blog post's run: 4 threads with 12,288 each ("Hacking on the Intel 10GE driver (ixgbe) for fun and ..
-/// not-crashing").
+/// Connections in the blog post's run: 4 threads with 12,288 each ("Hacking on the Intel 10GE driver (ixgbe) for fun
+/// and .. not-crashing").
 const SMASH_CONNECTIONS: u64 = 4 * 12_288;
 
 /// Duration of the preset. The post's test failed after 90 seconds.
@@ -59,7 +59,8 @@ pub struct LoadTcpArguments {
     /// Transfer bytes for this time [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Then wait at most this time until all data has arrived and the server has closed each connection [default: no wait]
+    /// Then wait at most this time until all data has arrived and the server has closed each connection [default: no
+    /// wait]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub drain: Option<Duration>,
     /// Report connections that make no progress for this time

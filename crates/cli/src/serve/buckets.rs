@@ -35,8 +35,8 @@ pub struct ServingArguments {
     /// Steering document to use instead of key, table, buckets and CPUs
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
     pub steering: Option<PathBuf>,
-    /// Use the steering of this device and follow its table changes: key, fields and table, with one bucket per queue on the
-    /// queue's CPU; a --steering document, if also given, must match
+    /// Use the steering of this device and follow its table changes: key, fields and table, with one bucket per queue
+    /// on the queue's CPU; a --steering document, if also given, must match
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
     pub dev: Option<String>,
     /// Allow a listen address that no device has, such as one of a prefix routed to this machine
@@ -80,10 +80,12 @@ impl ServingArguments {
 /// Listener of a connection server, and its serving flags.
 #[derive(Debug, Args)]
 pub struct BucketArguments {
-    /// Listen address; 0.0.0.0 and [::] accept on every address of this machine, including those of prefixes routed to it
+    /// Listen address; 0.0.0.0 and [::] accept on every address of this machine, including those of prefixes routed to
+    /// it
     #[arg(default_value = "127.0.0.1:8080")]
     pub address: SocketAddr,
-    /// System interface: epoll or io_uring [default: io_uring for http if the kernel fully supports it, otherwise epoll]
+    /// System interface: epoll or io_uring [default: io_uring for http if the kernel fully supports it, otherwise
+    /// epoll]
     #[arg(long, value_name = "epoll|io_uring")]
     pub engine: Option<EngineKind>,
     /// Accept backlog of each listener, limited by net.core.somaxconn

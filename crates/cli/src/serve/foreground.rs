@@ -1,7 +1,7 @@
 //! The foreground run that all servers share.
 //!
-//! Input: a plan and a [`Foreground`] for output and signals. Output: startup lines, one line per second, and the counts at
-//! the end.
+//! Input: a plan and a [`Foreground`] for output and signals. Output: startup lines, one line per second, and the
+//! counts at the end.
 
 use super::device::Followed;
 use crate::interrupt::Interrupt;
@@ -66,8 +66,8 @@ pub enum Lines {
     Error,
 }
 
-/// With `--dry-run`, prints the plan. Otherwise runs the server until the duration elapses, it finishes, it is interrupted, or
-/// the followed device changes in a way that cannot be followed.
+/// With `--dry-run`, prints the plan. Otherwise runs the server until the duration elapses, it finishes, it is
+/// interrupted, or the followed device changes in a way that cannot be followed.
 pub fn serve<F: Foreground>(
     mut shown: F,
     plan: Plan<F>,

@@ -95,9 +95,7 @@ impl Foreground for Shown {
             (Some(latency), _) => {
                 let times = [latency.p50_ns, latency.p99_ns, latency.max_ns];
                 let [p50, p99, max] = times.map(|time| quantity::duration(time as f64));
-                text.push_str(&format!(
-                    "latency: median {p50}, p99 {p99}, max {max}\n"
-                ));
+                text.push_str(&format!("latency: median {p50}, p99 {p99}, max {max}\n"));
             }
             (None, Some(why)) => text.push_str(&format!("latency unknown: {why}\n")),
             (None, None) => {}
@@ -107,7 +105,9 @@ impl Foreground for Shown {
 
     fn verdict(received: &Received) -> Outcome {
         match &received.ended_because {
-            Some(why) => Err(anyhow::anyhow!("LINK: {why}; the report covers the frames received before")),
+            Some(why) => Err(anyhow::anyhow!(
+                "LINK: {why}; the report covers the frames received before"
+            )),
             None => Ok(()),
         }
     }

@@ -106,8 +106,7 @@ impl TableFacts {
             .skipped
             .filter(|skipped| *skipped > 0)
             .zip(source.first_skipped.as_ref());
-        let skipped =
-            skipped.map(|(skipped, first)| format!("{}, first: {first}", quantity::count(skipped)));
+        let skipped = skipped.map(|(skipped, first)| format!("{}, first: {first}", quantity::count(skipped)));
         let family = |addresses: u64, prefixes: u64| {
             let words = [addresses, prefixes].map(quantity::count);
             (addresses + prefixes > 0).then(|| format!("{} addresses, {} prefixes", words[0], words[1]))

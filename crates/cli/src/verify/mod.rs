@@ -1,5 +1,5 @@
-//! `corelane verify`: checks that frames arrived on the queue that their hash selects. Input: a log of pairs, a capture or a
-//! device. Output: counts per bucket, misplaced flows and their likely causes.
+//! `corelane verify`: checks that frames arrived on the queue that their hash selects. Input: a log of pairs, a capture
+//! or a device. Output: counts per bucket, misplaced flows and their likely causes.
 
 mod live;
 mod rule;
@@ -51,8 +51,8 @@ struct SourceArguments {
     /// Log of `hash queue` pairs, one frame per line; with --pcap, for the capture's frames in order
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Device whose received frames are read live, with hash and queue (needs CAP_NET_RAW). With --log or --pcap, only its
-    /// RSS settings are used
+    /// Device whose received frames are read live, with hash and queue (needs CAP_NET_RAW). With --log or --pcap, only
+    /// its RSS settings are used
     #[arg(long, value_name = "DEVICE")]
     dev: Option<String>,
     /// With --dev: stop after this time

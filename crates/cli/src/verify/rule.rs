@@ -1,5 +1,5 @@
-//! The rule that frames are checked against. Input: flags, a steering document or a device. Output: key, hash types and table,
-//! each with its origin, and the settings that could not be read from the device.
+//! The rule that frames are checked against. Input: flags, a steering document or a device. Output: key, hash types and
+//! table, each with its origin, and the settings that could not be read from the device.
 
 use crate::machine::MachineDevice;
 use crate::outcome::usage;
@@ -28,8 +28,8 @@ pub(super) struct RuleArguments {
     /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the device's, or the verification suite's]
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
-    /// Fields to hash: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4 [default: the
-    /// device's, or driver]
+    /// Fields to hash: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4
+    /// [default: the device's, or driver]
     #[arg(long, value_name = "TYPES", value_parser = hash_types)]
     hash: Option<HashTypes>,
     /// The device's steering document, instead of queues, table and key
@@ -93,7 +93,10 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
                 "--queues",
                 "give the number of queues, a device whose table can be read (--dev, --host), or --steering",
             ),
-            missing => usage("--queues", format!("required, because the device's table cannot be read: {missing}")),
+            missing => usage(
+                "--queues",
+                format!("required, because the device's table cannot be read: {missing}"),
+            ),
         }
     })?;
     let (key, key_from) =

@@ -38,8 +38,8 @@ pub struct LoadHttpArguments {
     /// URL to request, such as http://127.0.0.1:8080/ or https://127.0.0.1:8443/
     #[arg(required_unless_present = "scenario")]
     pub url: Option<Url>,
-    /// TOML file with pools of clients, servers and URLs, and with phases (docs/load-http.schema.json); replaces URL and its
-    /// flags
+    /// TOML file with pools of clients, servers and URLs, and with phases (docs/load-http.schema.json); replaces URL
+    /// and its flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
         "requests_a_connection", "method", "headers", "sends", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
         "status", "sources", "align", "insecure", "ca", "resumption"])]
