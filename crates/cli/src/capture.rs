@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-/// The first word of pcapng, the same in both byte orders.
+/// The first four bytes of a pcapng file, equal in both byte orders.
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// `epb_hash`: the algorithm number, followed by four bytes of hash in network byte order.

@@ -10,7 +10,7 @@ use std::path::Path;
 /// A device and the inventory of its machine.
 #[derive(Debug)]
 pub struct MachineDevice {
-    /// The machine.
+    /// The inventory of the machine.
     pub inventory: Inventory,
     /// The device's name, as in the inventory.
     pub name: String,

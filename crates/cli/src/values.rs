@@ -7,7 +7,7 @@ pub use corelane_measure::quantity::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// An address with or without a port.
+/// An address with an optional port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoint {
     pub address: IpAddr,

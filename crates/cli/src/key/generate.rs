@@ -72,7 +72,7 @@ struct GenerateDocument {
 /// Draws per key. This many consecutive failures mean that no key can meet the request.
 const MOST_DRAWS: u32 = 10_000;
 
-/// Draws keys until enough pass.
+/// Draws keys until the requested number passes the audit.
 pub fn run(arguments: &GenerateArguments) -> Outcome {
     if !(Key::MINIMUM..=Key::MAXIMUM).contains(&arguments.bytes) {
         return Err(usage(

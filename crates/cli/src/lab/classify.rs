@@ -72,7 +72,6 @@ pub struct ClassifyArguments {
     pub shell: ShellArguments,
 }
 
-/// Measures and reports.
 pub fn run(arguments: &ClassifyArguments) -> Outcome {
     let cpus = steering::worker_cpus(arguments.cpus.as_deref(), None)?;
     let first = *cpus

@@ -81,7 +81,6 @@ pub struct Asked {
     pub path: Option<String>,
 }
 
-/// Runs the experiment.
 pub fn run(arguments: &StreamsArguments, asked: Asked) -> Outcome {
     let descriptor_limit = limits::open_descriptors()?;
     let request = request(arguments, asked, descriptor_limit)?;

@@ -44,7 +44,7 @@ pub struct VerifyArguments {
     json: bool,
 }
 
-/// Where frames come from.
+/// Source of frames.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct SourceArguments {
@@ -100,7 +100,7 @@ struct VerifyDocument<'a> {
     report: &'a Report,
 }
 
-/// Verifies, prints, and fails when anything is misplaced.
+/// Verifies and prints. Returns an error if a frame is misplaced.
 pub fn run(arguments: &VerifyArguments) -> Outcome {
     if let (true, Some(path)) = (arguments.read_only, &arguments.source.pcap) {
         let mut frames = 0_u64;

@@ -1,4 +1,4 @@
-//! The verdict as text, in lines of at most 100 columns.
+//! Formats the report as text, in lines of at most 100 columns.
 
 use super::VerifyDocument;
 use super::rule::{From, RuleSource};
