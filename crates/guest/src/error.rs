@@ -1,11 +1,11 @@
-//! Why a guest could not be had, or did not do as it was told.
+//! Errors of preparing and running a guest.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// What went wrong, and what would mend it.
+/// Errors of a guest, with the fix if there is one.
 #[derive(Debug, Error)]
 pub enum GuestError {
     /// A part is not on this machine: the one error after which a caller may say that it *cannot run here*.

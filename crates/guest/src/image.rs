@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn libraries_are_what_ldd_names_by_path() {
-        let told = "\tlinux-vdso.so.1 (0x00007ffe)\n\
+        let listing = "\tlinux-vdso.so.1 (0x00007ffe)\n\
             \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
             \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         let expected = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from);
-        assert_eq!(libraries_in(told.as_bytes()), expected);
+        assert_eq!(libraries_in(listing.as_bytes()), expected);
         assert!(libraries_in(b"\tnot a dynamic executable\n").is_empty());
     }
 

@@ -83,7 +83,7 @@ impl GuestPlan {
         Ok(())
     }
 
-    /// What the emulator is told of CPUs, memory and nodes.
+    /// The emulator's arguments for CPUs, memory and nodes.
     pub(crate) fn machine_arguments(&self) -> Vec<String> {
         let mebibytes = self.node_bytes.div_ceil(1 << 20);
         let memory = mebibytes * u64::from(self.nodes);

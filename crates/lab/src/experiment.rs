@@ -67,7 +67,7 @@ pub trait Experiment {
     fn conclude(&self, document: &mut Self::Document);
 }
 
-/// One trial's turn.
+/// The position of one trial in the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Which step.

@@ -1,5 +1,4 @@
-//! A run of a scaling experiment as people read it: what all of them show of steps, series and trials, and the figure of growth
-//! with buckets.
+//! Pages of scaling experiments: the common tables of steps, series and trials, and the figure of growth with buckets.
 
 use crate::document::TrialStatus;
 use crate::steps::{Kind, Report, SPOILT, Series, Shape, Step, Trial};

@@ -73,7 +73,7 @@ impl Tried {
         self.status == TrialStatus::Valid && self.duration_s > 0.0
     }
 
-    /// A count as a rate a second.
+    /// A count as a rate per second.
     #[must_use]
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.duration_s
@@ -189,7 +189,7 @@ pub trait Kind: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + 
     /// Why such a field is null, where neither trials nor how they ended say it.
     fn reason(&self, step: &Step<Self>, field: &str) -> Option<&'static str>;
 
-    /// The rate of a step of the main series for the law of growth, in events a second.
+    /// The rate of a step of the main series for the law of growth, in events per second.
     fn law_rate(&self, step: &Step<Self>) -> Option<f64>;
 
     /// What was planned and could not run, and why.

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
 
-/// The longest duration told apart: a minute. An answer later than that is lost to any user, and a bounded range keeps
-/// a histogram under 250 KiB, so that each worker can have its own.
+/// The largest recorded duration: one minute. A later response is useless to any user, and the bounded range keeps
+/// a histogram under 250 KiB, so each worker can have its own.
 pub const LARGEST_NANOSECONDS: u64 = 60_000_000_000;
 
 /// Three significant digits: 1 in 1,000 is finer than rounds of one experiment repeat.

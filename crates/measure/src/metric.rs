@@ -38,7 +38,7 @@ pub enum Better {
 /// The unit that a value has in the document, and how it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {
-    /// Events a second: `123 k`.
+    /// Events per second: `123 k`.
     PerSecond,
     /// A number with so many decimals.
     Fixed(usize),
@@ -169,7 +169,7 @@ pub struct Metric<T: 'static> {
     pub better: Better,
     /// What it is, in one sentence.
     pub about: &'static str,
-    /// How a trial gives it; `None` where the conclusion sets it, from several steps.
+    /// How a trial gives it; `None` if the conclusion sets it, from several steps.
     pub read: Option<Read<T>>,
     /// The field that has its range over the trials, where the document has one.
     pub spread: Option<&'static str>,

@@ -19,7 +19,7 @@ const DECIMAL_PREFIXES: [&str; 5] = ["", "k", "M", "G", "T"];
 /// Binary prefixes of sizes, in steps of 1024 (IEC 80000-13).
 const BINARY_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// A rate a second: `rate(1_720_000.0)` is `1.72 M/s`, `rate(850.0)` is `850/s`.
+/// A rate per second: `rate(1_720_000.0)` is `1.72 M/s`, `rate(850.0)` is `850/s`.
 #[must_use]
 pub fn rate(per_second: f64) -> String {
     if per_second.is_finite() {
@@ -74,7 +74,7 @@ pub fn bytes(number: u64) -> String {
     format!("{} {}", trimmed(scaled), BINARY_UNITS[unit])
 }
 
-/// Bytes a second as bits: `1.5 Gbit/s`, `15 bit/s`.
+/// Bytes per second as bits: `1.5 Gbit/s`, `15 bit/s`.
 #[must_use]
 pub fn bits(bytes_per_second: f64) -> String {
     let number = metric(bytes_per_second * 8.0);

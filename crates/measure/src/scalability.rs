@@ -48,7 +48,7 @@ pub enum NotFitted {
     NoSolution,
 }
 
-/// Fits the law to (workers, rate a second) pairs; several pairs for one number of workers are all used.
+/// Fits the law to (workers, rate per second) pairs; several pairs for one number of workers are all used.
 ///
 /// Pairs without workers, or whose rate is not a positive number, are left out.
 ///

@@ -48,7 +48,7 @@ impl Spread {
         (self.maximum - self.minimum) / 2.0
     }
 
-    /// Whether the ranges of two spreads share a value, so that their medians do not tell them apart.
+    /// Whether the ranges of two spreads share a value, so that their medians do not distinguish them.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.minimum <= other.maximum && other.minimum <= self.maximum

@@ -27,7 +27,7 @@ pub struct Run {
 pub struct Step {
     /// What it is: steps of two runs with the same key are compared.
     pub key: String,
-    /// The same, as people read it.
+    /// The same, for people.
     pub shape: Vec<Cell>,
     /// Its numbers, in one order in all steps and runs.
     pub numbers: Vec<Numbers>,
@@ -214,7 +214,7 @@ impl Tally {
         }];
         if of(Verdict::NoSpread) > 0 {
             parts.push(
-                "Where a run has one trial, no change can be told from noise: run more rounds.".to_owned(),
+                "With one trial per run, changes cannot be distinguished from noise: run more rounds.".to_owned(),
             );
         }
         for (count, which) in [(self.only_before, "before"), (self.only_after, "after")] {

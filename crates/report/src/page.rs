@@ -179,7 +179,7 @@ impl Page {
         }
     }
 
-    /// The report as people read it in a terminal: 100 columns, the verdict last.
+    /// The report for people in a terminal: 100 columns, the verdict last.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut head = String::new();
@@ -371,7 +371,7 @@ pub trait Rendered {
     /// One table with everything that is measured, in full: what CSV has.
     fn table(&self) -> Table;
 
-    /// The run as it is compared with another; `None` where runs of this kind are not compared.
+    /// The run as it is compared with another; `None` if runs of this kind are not compared.
     fn compared(&self) -> Option<Run> {
         None
     }

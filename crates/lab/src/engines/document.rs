@@ -157,7 +157,7 @@ impl ToeplitzTrial {
 }
 
 impl UdpTrial {
-    /// Datagrams a second of the server's CPU time; `None` when the trial gives no figure.
+    /// Datagrams per second of the server's CPU time; `None` when the trial gives no figure.
     #[must_use]
     pub fn datagrams_per_cpu_second(&self) -> Option<f64> {
         let measured = self.why.is_none() && self.answered > 0 && self.server_cpu_ns > 0;

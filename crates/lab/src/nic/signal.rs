@@ -47,7 +47,7 @@ impl Signal {
         frame
     }
 
-    /// Reads a frame; `None` where it is none of these.
+    /// Reads a frame; `None` if it is none of these.
     pub(super) fn read(frame: &[u8]) -> Option<Self> {
         if frame.get(12..14)? != ETHERTYPE || frame.get(14..22)? != MAGIC {
             return None;

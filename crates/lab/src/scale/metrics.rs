@@ -82,7 +82,7 @@ pub static RETURNED: M = frames(
     |trial| trial.rate(trial.returned),
 );
 
-/// Frames a second at one of the five places.
+/// Frames per second at one of the five places.
 const fn frames(name: &'static str, header: &'static str, about: &'static str, read: Read<Trial>) -> M {
     M::higher(name, header, Show::PerSecond, about, read)
 }

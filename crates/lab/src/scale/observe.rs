@@ -1,7 +1,8 @@
 //! What `--profile`, `--locks` and `--softnet` watch while a trial is measured.
 //!
-//! In: what is asked, the CPUs of the step, and the processes of its server and generator. Out: an [`Observed`] for the
-//! document. What cannot be had is left out with its reason, which says what to allow: no observation is worth a trial.
+//! In: the requested observations, the CPUs of the step, and the processes of its server and generator. Out: an [`Observed`] for the
+//! document. An unavailable
+//! observation is omitted with its reason, which names the missing permission; it never fails a trial.
 
 use super::document::{Shape, Step};
 use super::plan::ScalePlan;
@@ -92,14 +93,14 @@ impl Observation {
     }
 }
 
-fn finished<Watch, Told>(
+fn finished<Watch, Seen>(
     name: &str,
     watch: Option<Result<Watch, ObserveError>>,
-    finish: impl FnOnce(Watch) -> Result<Told, ObserveError>,
+    finish: impl FnOnce(Watch) -> Result<Seen, ObserveError>,
     unknown: &mut BTreeMap<String, String>,
-) -> Option<Told> {
-    let told = watch?.and_then(finish);
-    told.map_err(|error| unknown.insert(name.to_owned(), error.to_string()))
+) -> Option<Seen> {
+    let seen = watch?.and_then(finish);
+    seen.map_err(|error| unknown.insert(name.to_owned(), error.to_string()))
         .ok()
 }
 

@@ -22,9 +22,9 @@ use std::net::SocketAddr;
 /// Length of the traffic before each trial that is not counted: it faults memory in and fills the kernel's caches.
 const WARM_UP_S: f64 = 0.1;
 
-/// Receive buffer of each bucket's socket. Large enough that a client which has its CPU for a whole time slice (about 3 ms
-/// at 700,000 datagrams a second, 1,280 bytes of memory each) does not overflow it at once; as large as the kernel allows
-/// without privilege (`net.core.rmem_max`) is often less, and then that is what it gets.
+/// Receive buffer of each bucket's socket. It does not overflow when a client runs for a whole time slice (about 3 ms
+/// at 700,000 datagrams per second, 1,280 bytes of memory each). The kernel's limit without privilege
+/// (`net.core.rmem_max`) is often lower, and then applies.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// What a user asks of the experiment.

@@ -126,7 +126,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Obs
     Ok((trial, seen))
 }
 
-/// Waits until the server has read what its host received and its counts stand still; tells them.
+/// Waits until the server has read everything its host received and its counts are stable, and returns them.
 fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed, ScaleError> {
     let started = Instant::now();
     let mut changed = started;
@@ -138,7 +138,7 @@ fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed,
         }
         served = now;
         let still = changed.elapsed();
-        // On loopback the counters are everybody's, and since boot: they do not tell what is queued here.
+        // Loopback counters cover all programs since boot: they do not show what is queued here.
         let all_read = queued == 0 || bed.kind() == BedKind::Loopback;
         let done = still > SETTLED_AFTER && (all_read || still > 4 * SETTLED_AFTER);
         if done || started.elapsed() > LONGEST_SETTLING {

@@ -58,7 +58,7 @@ pub(super) struct Evidence {
     pub(super) memory: Option<Memory>,
 }
 
-/// The trial that the evidence tells of.
+/// Computes the trial from the readings.
 pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> Trial {
     let shape = &plan.steps[turn.step];
     let mut trial = std::mem::take(&mut evidence.loaded.trial);
@@ -127,7 +127,7 @@ fn clients_busy(sides: &Sides, shares: &[CpuShare]) -> Option<String> {
 
 fn give_reasons(trial: &mut Trial, plan: &StreamsPlan, shape: &Shape) {
     let unsteered = match shape.server {
-        Server::Subject => "the subject does not tell which worker a connection came to",
+        Server::Subject => "the subject does not report which worker accepted a connection",
         _ => "the kernel's hash promises no bucket",
     };
     let on_demand = "there was no schedule: each request followed an answer";
@@ -181,7 +181,7 @@ fn compare(trial: &mut Trial, evidence: &Evidence) {
 fn per_bucket(evidence: &Evidence) -> Vec<BucketBytes> {
     let (loaded, served) = (&evidence.loaded, &evidence.served);
     let buckets = served.bytes.iter().zip(&served.accepted).zip(0u16..);
-    let told = buckets.map(|(((received, sent), accepted), bucket)| {
+    let each = buckets.map(|(((received, sent), accepted), bucket)| {
         let own = loaded.per_bucket.get(&bucket);
         let client = own.and_then(|own| own.bytes);
         BucketBytes {
@@ -195,7 +195,7 @@ fn per_bucket(evidence: &Evidence) -> Vec<BucketBytes> {
             client_received: client.map(|(_, received)| received),
         }
     });
-    told.filter(|told| told.connections > 0 || told.connections_planned.is_some_and(|planned| planned > 0))
+    each.filter(|one| one.connections > 0 || one.connections_planned.is_some_and(|planned| planned > 0))
         .collect()
 }
 
@@ -218,7 +218,7 @@ fn steering(shape: &Shape, served: &ServerCounts, per_bucket: &[BucketBytes]) ->
     })
 }
 
-/// The kernel's counters that tell of a limit and moved, from the first connection to the last request.
+/// Kernel counters that indicate a limit and increased between the first connection and the last request.
 fn kernel(evidence: &Evidence) -> BTreeMap<String, u64> {
     let mut moved = BTreeMap::new();
     for (side, later, earlier) in [
@@ -273,14 +273,14 @@ mod tests {
             server: vec![0],
             clients: vec![1, 2],
         };
-        let told =
+        let reason =
             |server, one, other| clients_busy(&sides, &[share(0, server), share(1, one), share(2, other)]);
-        let why = told(0.3, 0.0, 0.02).unwrap();
+        let why = reason(0.3, 0.0, 0.02).unwrap();
         assert!(
             why.contains("idle for 1.0 % of the time") && why.contains("30.0 %"),
             "{why}"
         );
-        assert_eq!(told(0.02, 0.0, 0.0), None, "both are busy");
-        assert_eq!(told(0.3, 0.0, 0.3), None, "a client has time left");
+        assert_eq!(reason(0.02, 0.0, 0.0), None, "both are busy");
+        assert_eq!(reason(0.3, 0.0, 0.3), None, "a client has time left");
     }
 }

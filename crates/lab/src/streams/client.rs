@@ -49,10 +49,10 @@ where
 
 /// What the clients counted.
 pub(super) struct ClientCounts {
-    /// The trial as far as they tell of it. Its raw report has no plan, whose ports are most of it and which follows from the
-    /// experiment's, and no histograms, which the trial has.
+    /// The trial as counted by the clients. Its raw report omits the plan, which is large and follows from the
+    /// experiment's, and the histograms, which the trial contains.
     pub(super) trial: Trial,
-    /// Requests written to a connection; `None` where there are no requests.
+    /// Requests written to a connection; `None` if there are no requests.
     pub(super) requests_sent: Option<u64>,
     /// Why a schedule was not kept though nothing but the generator was in its way.
     pub(super) behind_schedule: Option<String>,
@@ -71,7 +71,7 @@ pub(super) struct ClientBucket {
 }
 
 impl ClientCounts {
-    /// Whether it tells the bytes of each bucket apart.
+    /// Whether bytes are counted per bucket.
     pub(super) fn by_bucket(&self) -> bool {
         !self.per_bucket.is_empty() && self.per_bucket.values().all(|bucket| bucket.bytes.is_some())
     }
@@ -183,7 +183,7 @@ fn per_bucket(loaded: &TcpLoaded, steering: &Steering) -> BTreeMap<u16, ClientBu
         }
     }
     for worker in &loaded.workers {
-        // A worker of several buckets does not tell them apart.
+        // A worker with several buckets does not count per bucket.
         let Some(own) = worker.bucket.and_then(|bucket| buckets.get_mut(&bucket)) else {
             continue;
         };

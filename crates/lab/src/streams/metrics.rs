@@ -199,7 +199,7 @@ pub const OPENING: M = M::lower(
 )
 .unit("s");
 
-/// CPU time in units of so many nanoseconds, for each of `pieces`; `None` where there are none.
+/// CPU time in units of so many nanoseconds, for each of `pieces`; `None` if there are none.
 fn cost<'a>(cpu_ns: Option<u64>, unit: f64, pieces: f64) -> Option<Sample<'a>> {
     number(statistics::ratio(cpu_ns? as f64 / unit, pieces))
 }

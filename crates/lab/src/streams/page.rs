@@ -1,4 +1,4 @@
-//! A run as people read it: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate. Text has tables of
+//! A run for people: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate. Text has tables of
 //! the series that the run is judged by, a page of the controls, too.
 
 use super::document::{

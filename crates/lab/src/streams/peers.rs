@@ -43,7 +43,7 @@ const DRAIN_S_A_CONNECTION: f64 = 50e-6;
 /// Without progress for so long a connection stands still.
 const STALL_S: f64 = 1.0;
 
-/// Connections that are looked at a second: each look is a system call of the server (`TCP_INFO`).
+/// Connections that are looked at per second: each look is a system call of the server (`TCP_INFO`).
 const LOOKS_A_SECOND: f64 = 20_000.0;
 
 impl StreamsPlan {
@@ -83,7 +83,7 @@ impl StreamsPlan {
     pub fn http_server(&self, shape: &Shape) -> HttpServePlan {
         let request = &self.request;
         let mut plan = HttpServePlan::new(self.server, request.steering.clone());
-        // The server is told what it cannot know.
+        // The server cannot know these values.
         let many = shape.connections > (MOST_ON_THE_RING * shape.buckets_active) as u64;
         plan.listening = Listening {
             engine: request.engine.or(many.then_some(EngineKind::Epoll)),

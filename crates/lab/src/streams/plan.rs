@@ -47,8 +47,8 @@ pub struct StreamsRequest {
     pub active: Option<Vec<usize>>,
     /// The CPUs of the clients of each bucket; `None` for the worker's own.
     pub client_cpus: Option<Vec<u32>>,
-    /// Requests a second on a schedule, or bytes a second that the clients write, over all connections; `None` for the next
-    /// request after each answer, and for as many bytes as they can.
+    /// Scheduled requests per second, or bytes per second that the clients write, over all connections. `None`: each
+    /// request follows the previous response, and bytes are written at the maximum rate.
     pub rate: Option<f64>,
     /// Seconds of one trial.
     pub duration_s: f64,

@@ -32,13 +32,13 @@ pub(super) struct ServerProcesses {
 /// What a server counted itself.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ServerCounts {
-    /// Requests that came; `None` where bytes are counted.
+    /// Requests that came; `None` if bytes are counted.
     pub(super) requests: Option<u64>,
-    /// Connections accepted by each bucket, in bucket order; empty where the server does not tell.
+    /// Connections accepted by each bucket, in bucket order; empty if the server does not report them.
     pub(super) accepted: Vec<u64>,
     /// Bytes that each bucket received and sent, in bucket order; empty where requests are counted, or nothing.
     pub(super) bytes: Vec<(u64, u64)>,
-    /// What TCP had to mend, where it was asked.
+    /// Retransmissions, reordering and stalls of TCP, if they were polled.
     pub(super) segments: Option<Segments>,
     /// Its report as it wrote it.
     pub(super) raw: Value,

@@ -35,7 +35,7 @@ struct Setting {
     apart: Option<Sides>,
 }
 
-/// Who was the limit in one step; `None` as long as no trial told.
+/// The limit of one step; `None` without a valid trial.
 pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) -> Option<Limit> {
     let step = &report.steps[index];
     if step.summed.trials == 0 {
@@ -56,7 +56,7 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     };
     let did = format!("{} {rate}", who(step));
     let growth = limit::growth(&did, LINEARITY.of(step), step.shape.buckets_active, "one's");
-    // What the generator of the last valid trial says kept it from doing what it was told.
+    // Why the generator of the last valid trial missed its schedule.
     let valid = report.valid_trials(index);
     let lags = valid.last().and_then(|trial| trial.limited_by.as_deref());
     Some(Limit {
@@ -67,7 +67,7 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     })
 }
 
-/// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` where that is not so.
+/// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` if that is not so.
 fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
     let all = report.trials.iter().map(|trial| &trial.tried);
     let mut own = all.filter(|tried| tried.step == index && tried.status != TrialStatus::Spoilt);

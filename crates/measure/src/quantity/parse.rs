@@ -12,7 +12,7 @@ use thiserror::Error;
 #[error("{0}")]
 pub struct QuantityError(String);
 
-/// A rate a second: `1.5M`, `250k`, `1.5M/s`, `0.5`. The prefixes are `k`, `M` and `G`.
+/// A rate per second: `1.5M`, `250k`, `1.5M/s`, `0.5`. The prefixes are `k`, `M` and `G`.
 ///
 /// # Errors
 /// When the word is no number, or has another unit.

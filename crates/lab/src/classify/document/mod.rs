@@ -106,7 +106,7 @@ pub struct LimitTrial {
     pub round: u32,
     /// The way of reading.
     pub way: String,
-    /// Lines read a second of CPU time.
+    /// Lines read per second of CPU time.
     pub lines_per_s: f64,
 }
 
@@ -177,7 +177,7 @@ impl ClassifyReport {
         self.conclusions = conclude::conclusions(self);
     }
 
-    /// The step with the most frames a second among those wanted.
+    /// The step with the most frames per second among those wanted.
     #[must_use]
     pub fn fastest(&self, wanted: impl Fn(&Setting) -> bool) -> Option<&Step> {
         let rate = |step: &&Step| FRAMES.of(step).unwrap_or(0.0);

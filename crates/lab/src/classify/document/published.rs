@@ -21,7 +21,7 @@ pub struct PublishedRow {
     /// What it was measured with.
     #[serde(flatten)]
     pub setting: Setting,
-    /// Frames a second.
+    /// Frames per second.
     pub frames_per_s: Option<f64>,
     /// Memory read.
     pub mem_read_mb_s: Option<f64>,

@@ -33,7 +33,7 @@ pub struct Setting {
     /// What is asked for ahead of a stage.
     pub prefetch: PrefetchKind,
     /// Lookups ahead of the work for which memory is asked, rolling through the burst, which is decapsulated first;
-    /// `None` where each batch asks for its own, as in the post.
+    /// `None` if each batch asks for its own, as in the post.
     pub prefetch_distance: Option<usize>,
     /// Bytes from one frame buffer to the next.
     pub stride: usize,

@@ -16,10 +16,10 @@ pub struct Trial {
     pub round: u32,
     /// What each thread did.
     pub threads: Vec<ThreadTrial>,
-    /// Misses of the last-level cache during classification; `None` where the kernel does not count them.
+    /// Misses of the last-level cache during classification; `None` if the kernel does not count them.
     pub cache_misses: Option<u64>,
     /// Bytes read from memory by the whole machine during the trial, the frames' arrival included, as a device's would be;
-    /// `None` where the memory controllers do not report it.
+    /// `None` if the memory controllers do not report it.
     pub mem_read_bytes: Option<u64>,
     /// Bytes written to memory, counted alike.
     pub mem_write_bytes: Option<u64>,
@@ -54,13 +54,13 @@ impl Trial {
         self.threads.iter().map(of).sum()
     }
 
-    /// Frames a second of all threads together; time that others had a thread's CPU does not count.
+    /// Frames per second of all threads together; time that others had a thread's CPU does not count.
     #[must_use]
     pub fn frames_per_s(&self) -> Option<f64> {
         self.rate(|thread| thread.frames)
     }
 
-    /// Lookups a second, counted alike; `None` where nothing was looked up.
+    /// Lookups per second, counted alike; `None` if nothing was looked up.
     #[must_use]
     pub fn lookups_per_s(&self) -> Option<f64> {
         self.rate(|thread| thread.lookups)
@@ -84,7 +84,7 @@ impl Trial {
         ratio(cpu_ns as f64, wall_ns as f64).filter(|_| self.why.is_none())
     }
 
-    /// Millions of bytes a second of the whole trial.
+    /// Millions of bytes per second of the whole trial.
     pub(crate) fn mb_s(&self, bytes: Option<u64>) -> Option<f64> {
         ratio(bytes? as f64 * 1e3, self.elapsed_ns as f64)
     }
@@ -96,7 +96,7 @@ impl Trial {
         )
     }
 
-    /// How many of the addresses were found; `None` where nothing was looked up.
+    /// How many of the addresses were found; `None` if nothing was looked up.
     pub(crate) fn matched(&self) -> Option<Share> {
         let (hits, samples) = (
             self.sum(|thread| thread.matched),
@@ -132,9 +132,9 @@ impl Measured for Step {
 /// What holds for all steps: why the machine cannot say something.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unknowns {
-    /// Why memory traffic is unknown; `None` where it is known.
+    /// Why memory traffic is unknown; `None` if it is known.
     pub memory_traffic: Option<String>,
-    /// Why cache misses are unknown; `None` where they are known.
+    /// Why cache misses are unknown; `None` if they are known.
     pub cache_misses: Option<String>,
 }
 

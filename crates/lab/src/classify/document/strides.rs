@@ -21,7 +21,7 @@ pub struct Stride {
     /// What each private level holds of a burst's headers; empty where the kernel hides the caches' geometry.
     pub levels: Vec<Held>,
     /// Whether a private level holds less than it would if the headers spread over all its sets: what it does not hold
-    /// must come from further away. `None` where nothing is known.
+    /// must come from further away. `None` if nothing is known.
     pub aliases: Option<bool>,
     /// Nanoseconds to fetch a header of a burst that just arrived, one after the other: the next is known only when the
     /// one before has come, so that nothing hides how far away it is.
@@ -33,8 +33,8 @@ pub struct Stride {
     /// Whether prediction and `ns_per_header` agree: longer by [`DISTANCE`] or more in every round where it aliases, and
     /// not where it does not.
     pub agrees: Option<bool>,
-    /// Frames a second where headers are all that is fetched, see [`Setting::is_stride_probe`]: what of it matters, as CPUs
-    /// overlap the fetching of several frames.
+    /// Frames per second if only headers are fetched, see [`Setting::is_stride_probe`]. It shows how much the distance
+    /// matters, because CPUs overlap the fetches of several frames.
     pub frames_per_s: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ const HEADER_BYTES: usize = 64;
 const HELD_AT_LEAST: f64 = 0.95;
 
 impl Stride {
-    /// What is foretold: `aliases in L1, L2` or `spreads`; `None` where nothing is known.
+    /// What is foretold: `aliases in L1, L2` or `spreads`; `None` if nothing is known.
     #[must_use]
     pub fn foretold(&self) -> Option<String> {
         let short = self.levels.iter().filter(|held| held.aliases());

@@ -1,4 +1,4 @@
-//! Plots of frames a second: against the batch by table, against the batch by prefetching, and against threads by lock.
+//! Plots of frames per second: against the batch size by table and by prefetching, and against threads by lock.
 
 use crate::classify::document::{
     ClassifyReport, LockKind, PrefetchKind, Setting, Step, TableKind, published,

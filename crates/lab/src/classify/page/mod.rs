@@ -1,4 +1,4 @@
-//! The experiment as people read it: which choices mattered stands in the last lines of the text.
+//! The experiment for people: which choices mattered stands in the last lines of the text.
 
 mod figures;
 

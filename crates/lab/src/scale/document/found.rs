@@ -20,7 +20,7 @@ pub struct Found {
     pub unexplained: Unexplained,
     /// What each bucket did.
     pub per_bucket: Vec<PerBucket>,
-    /// What was observed in the last valid trial; `None` where nothing was asked for.
+    /// What was observed in the last valid trial; `None` if nothing was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
 }
@@ -38,7 +38,7 @@ pub struct PerBucket {
     pub answered: Option<u64>,
     /// Frames that its socket dropped.
     pub dropped: u64,
-    /// Frames it read a second, median.
+    /// Frames it read per second, median.
     pub seen_pps: Option<f64>,
     /// Share of its sampled frames that arrived on its CPU.
     pub locality: Option<f64>,

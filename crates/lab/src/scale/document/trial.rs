@@ -96,7 +96,7 @@ pub struct TrialBucket {
 }
 
 /// Frames missing between two places, less those dropped there under a name. 0 where the account adds up, negative
-/// where more came than left, `None` where a place was not counted.
+/// where more came than left, `None` if a place was not counted.
 pub type Unexplained = BTreeMap<Gap, Option<i64>>;
 
 /// What the counts of a trial leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so shows.
@@ -135,7 +135,7 @@ impl steps::Trial for Trial {
 }
 
 impl Trial {
-    /// A count as a rate a second.
+    /// A count as a rate per second.
     pub(crate) fn rate(&self, count: Option<u64>) -> Option<Sample<'_>> {
         number(count.map(|count| self.tried.per_second(count)))
     }

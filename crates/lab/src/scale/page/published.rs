@@ -75,7 +75,7 @@ struct Published {
     machine: &'static str,
     /// What the server did.
     mode: Mode,
-    /// Buckets, and so CPUs, that were active, and frames a second: answered by an echo, seen by a sink.
+    /// Buckets, and so CPUs, that were active, and frames per second: answered by an echo, seen by a sink.
     rates: &'static [(usize, f64)],
 }
 

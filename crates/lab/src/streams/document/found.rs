@@ -52,10 +52,10 @@ impl Found {
     /// What went wrong and what the kernel counted, with how often, where it was. Segments sent again are left out where they
     /// have a number of their own.
     pub fn counted_errors(&self) -> impl Iterator<Item = (&str, u64)> {
-        let told = |name: &str| self.segments.is_some() && name.ends_with(".segments_sent_again");
+        let reported = |name: &str| self.segments.is_some() && name.ends_with(".segments_sent_again");
         let counted = self.errors.iter().chain(&self.kernel);
         counted
             .map(|(what, times)| (what.as_str(), *times))
-            .filter(move |(what, times)| *times > 0 && !told(what))
+            .filter(move |(what, times)| *times > 0 && !reported(what))
     }
 }
