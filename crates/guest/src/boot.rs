@@ -15,8 +15,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Lines of the console's end that an error shows: a panic with its trace.
 const SHOWN_CONSOLE_LINES: usize = 40;
 
-/// The kernel's command line: its console on the second serial port, nothing that is not worth a warning, no mitigations
-/// that only cost time in emulation, and a reboot at once on panic, which ends the emulator.
+/// The kernel's command line: its console on the second serial port, nothing that is not worth a warning, no
+/// mitigations that only cost time in emulation, and a reboot at once on panic, which ends the emulator.
 const KERNEL_ARGUMENTS: &str = "console=ttyS1 quiet panic=-1 mitigations=off";
 
 /// What came out of a guest.

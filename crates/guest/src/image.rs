@@ -1,5 +1,5 @@
-//! The guest's first file system, in memory: busybox, the plan's programs with their libraries, its files, and an `init`
-//! that runs the command.
+//! The guest's first file system, in memory: busybox, the plan's programs with their libraries, its files, and an
+//! `init` that runs the command.
 
 use crate::archive::Archive;
 use crate::plan::GuestPlan;

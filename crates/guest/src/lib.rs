@@ -2,7 +2,8 @@
 //! queues.
 //!
 //! What enters: a [`GuestPlan`] and the parts found by [`GuestParts::find`]. What leaves: what the command printed and
-//! its exit status ([`GuestOutput`]). [`boot`] is all there is; it ends within the plan's limit and leaves nothing behind.
+//! its exit status ([`GuestOutput`]). [`boot`] is all there is; it ends within the plan's limit and leaves nothing
+//! behind.
 
 #![forbid(unsafe_code)]
 

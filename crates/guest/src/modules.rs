@@ -1,7 +1,8 @@
 //! Kernel modules in the order in which they can be loaded.
 //!
-//! What enters: the kernel that a guest boots, names of modules. What leaves: their files, each after those it depends on,
-//! as each names them itself in its `.modinfo` section: `modules.dep` is only there where the package was installed.
+//! What enters: the kernel that a guest boots, names of modules. What leaves: their files, each after those it depends
+//! on, as each names them itself in its `.modinfo` section: `modules.dep` is only there where the package was
+//! installed.
 
 use crate::{GuestError, GuestParts};
 use std::collections::BTreeMap;

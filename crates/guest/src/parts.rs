@@ -23,8 +23,8 @@ pub struct GuestParts {
 }
 
 impl GuestParts {
-    /// Looks for the programs where Debian installs them, and for the newest kernel `vmlinuz-*` in the directories given,
-    /// the first that has one. Debian's cloud kernel is meant: it has consoles, NUMA and most else built in.
+    /// Looks for the programs where Debian installs them, and for the newest kernel `vmlinuz-*` in the directories
+    /// given, the first that has one. Debian's cloud kernel is meant: it has consoles, NUMA and most else built in.
     ///
     /// # Errors
     /// [`GuestError::Missing`], which names the package.
@@ -42,8 +42,8 @@ impl GuestParts {
     }
 }
 
-/// Where the kernel of guests is looked for: in the user's cache directory, where `tests/prepare.sh` unpacks it, then where
-/// Debian installs it. `cache` is `$XDG_CACHE_HOME`, or `$HOME/.cache` where that is not set.
+/// Where the kernel of guests is looked for: in the user's cache directory, where `tests/prepare.sh` unpacks it, then
+/// where Debian installs it. `cache` is `$XDG_CACHE_HOME`, or `$HOME/.cache` where that is not set.
 #[must_use]
 pub fn kernel_directories(cache: Option<&Path>) -> Vec<PathBuf> {
     let unpacked = cache.map(|cache| cache.join("corelane/guest/boot"));

@@ -26,7 +26,8 @@ pub struct GuestPlan {
     pub devices: Vec<String>,
     /// Words added to the kernel's command line.
     pub kernel_arguments: Vec<String>,
-    /// Kernel modules to load before the command, in this order: see [`GuestParts::modules`](crate::GuestParts::modules).
+    /// Kernel modules to load before the command, in this order: see
+    /// [`GuestParts::modules`](crate::GuestParts::modules).
     pub modules: Vec<PathBuf>,
     /// Programs of this machine: each is put into `/bin` with the shared libraries it needs.
     pub programs: Vec<PathBuf>,

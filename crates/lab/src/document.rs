@@ -56,8 +56,8 @@ pub trait Document: Rendered + Serialize + DeserializeOwned {
     fn upgrade(&mut self) {}
 }
 
-/// Makes a type with a field `head` the document of these schemas; `upgrade` names the method that fills in what an earlier
-/// version did not write.
+/// Makes a type with a field `head` the document of these schemas; `upgrade` names the method that fills in what an
+/// earlier version did not write.
 macro_rules! document {
     ($report:ty, $schemas:expr $(, upgrade: $upgrade:ident)?) => {
         impl $crate::document::Document for $report {

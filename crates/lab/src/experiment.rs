@@ -1,7 +1,7 @@
 //! What an experiment is, and the one runner of all of them.
 //!
-//! In: an [`Experiment`], a [`Schedule`], a flag that ends the run early. Out: the experiment's document, concluded after
-//! every trial, so that an interrupt loses nothing.
+//! In: an [`Experiment`], a [`Schedule`], a flag that ends the run early. Out: the experiment's document, concluded
+//! after every trial, so that an interrupt loses nothing.
 
 use crate::document::{Document, TrialStatus};
 use corelane_host::counters::CpuTimes;
@@ -93,7 +93,8 @@ impl Trying<'_> {
         self.clocked = Some((begun.clone(), ended.clone()));
     }
 
-    /// Measures, and notes when it began and ended; where the CPUs' times cannot be read, nothing is known of other machines.
+    /// Measures, and notes when it began and ended; where the CPUs' times cannot be read, nothing is known of other
+    /// machines.
     pub fn clock<T>(&mut self, measure: impl FnOnce() -> T) -> T {
         let begun = CpuTimes::read();
         let measured = measure();
@@ -116,8 +117,8 @@ impl Trying<'_> {
     }
 }
 
-/// Why a trial is no result whose CPUs counted from `earlier` to `later`: another machine on the same hardware had more of
-/// them than `most`, a share.
+/// Why a trial is no result whose CPUs counted from `earlier` to `later`: another machine on the same hardware had more
+/// of them than `most`, a share.
 fn spoilt(most: f64, earlier: &CpuTimes, later: &CpuTimes) -> Option<String> {
     let share = later.since(earlier).total().steal_share()?;
     (share > most).then(|| {
@@ -161,8 +162,8 @@ impl Schedule {
     }
 }
 
-/// Runs every trial of an experiment that has begun, or as many as there are before `interrupt` is set. What another machine spoilt is run
-/// again when its round is through, [`MOST_REPEATS`] times at most.
+/// Runs every trial of an experiment that has begun, or as many as there are before `interrupt` is set. What another
+/// machine spoilt is run again when its round is through, [`MOST_REPEATS`] times at most.
 ///
 /// # Errors
 /// When the very first trial fails, or a later one that cannot be recorded.

@@ -3,8 +3,8 @@
 use corelane_measure::quantity::{self, or_missing};
 use serde::{Deserialize, Serialize};
 
-/// Below this idle share a CPU counts as busy: the kernel accounts in ticks, and the clock and the experiment itself use
-/// one or two percent.
+/// Below this idle share a CPU counts as busy: the kernel accounts in ticks, and the clock and the experiment itself
+/// use one or two percent.
 pub(crate) const BUSY_IDLE_SHARE: f64 = 0.05;
 
 /// The reason if CPU times are unknown.

@@ -1,5 +1,6 @@
-//! The document of scaling experiments, which are made of steps and trials: from raw trials to medians, linearity, reasons and
-//! the law of growth, all by the metrics that the experiment declares. What it looks like is in `growth.rs`.
+//! The document of scaling experiments, which are made of steps and trials: from raw trials to medians, linearity,
+//! reasons and the law of growth, all by the metrics that the experiment declares. What it looks like is in
+//! `growth.rs`.
 //!
 //! A trial in which the generator was the limit, or that another machine spoilt, is kept, marked, and enters no number.
 
@@ -129,7 +130,8 @@ pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned +
         true
     }
 
-    /// Among the series that a run is judged by, of which `first` is the first, the verdict is about the one with most of this.
+    /// Among the series that a run is judged by, of which `first` is the first, the verdict is about the one with most
+    /// of this.
     fn weight(&self, first: &Self) -> u64;
 }
 
@@ -364,7 +366,8 @@ impl<K: Kind> Report<K> {
         self.main_series()?.last_measured()
     }
 
-    /// Fills in every step from its valid trials, then what compares steps, and the law of growth. Limits stay as they are.
+    /// Fills in every step from its valid trials, then what compares steps, and the law of growth. Limits stay as they
+    /// are.
     pub fn summarise(&mut self) {
         let metrics = self.kind.metrics();
         let linearities: Vec<_> = (0..self.steps.len()).map(|step| self.linearity(step)).collect();
@@ -403,8 +406,8 @@ impl<K: Kind> Report<K> {
         }
     }
 
-    /// How close to proportional growth a step is: each round's rate over as many times the rate at one bucket, without a
-    /// variation, as it has active buckets.
+    /// How close to proportional growth a step is: each round's rate over as many times the rate at one bucket, without
+    /// a variation, as it has active buckets.
     fn linearity(&self, index: usize) -> Option<Spread> {
         let shape = &self.steps[index].shape;
         let base = |other: &Step<K>| {
@@ -422,7 +425,8 @@ impl<K: Kind> Report<K> {
         statistics::linearity(shape.active(), &pairs.collect::<Vec<_>>())
     }
 
-    /// Names the reason of every field that is missing from a step: the trials' own, the experiment's, or how the trials ended.
+    /// Names the reason of every field that is missing from a step: the trials' own, the experiment's, or how the
+    /// trials ended.
     fn give_reasons(&mut self) {
         let kind = &self.kind;
         for (index, step) in self.steps.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! Scaling experiments for the runner: what a bed, a server and clients of their own measure in each trial, and the document
-//! that the trials make.
+//! Scaling experiments for the runner: what a bed, a server and clients of their own measure in each trial, and the
+//! document that the trials make.
 
 use crate::child::ChildError;
 use crate::document::{Document, Head, TrialStatus, as_json};

@@ -1,8 +1,8 @@
 //! Accounts for all received datagrams: received = bad + no socket + broadcast + full buffers + delivered.
 //!
-//! In: Linux's counters from `/proc/net/snmp`. Out: drops under the names of FreeBSD's `netstat -sp udp`, which are the ones
-//! that the posts use. [`Cause`] names every place where a frame can end, beyond UDP too, so that documents and tables spell
-//! them alike.
+//! In: Linux's counters from `/proc/net/snmp`. Out: drops under the names of FreeBSD's `netstat -sp udp`, which are the
+//! ones that the posts use. [`Cause`] names every place where a frame can end, beyond UDP too, so that documents and
+//! tables spell them alike.
 
 mod cause;
 

@@ -1,7 +1,7 @@
 //! Histograms of durations: round trips, schedule lag.
 //!
-//! In: nanoseconds, one at a time, or another histogram. Out: percentiles, a [`Summary`] for documents, and the HdrHistogram
-//! V2 interchange form (deflated, base64) that other tools read.
+//! In: nanoseconds, one at a time, or another histogram. Out: percentiles, a [`Summary`] for documents, and the
+//! HdrHistogram V2 interchange form (deflated, base64) that other tools read.
 //!
 //! Values are kept to three significant digits from 1 ns to [`LARGEST_NANOSECONDS`]. A longer one is recorded at that
 //! limit and counted as [`Histogram::beyond_range`], so no percentile forgets it and none invents its length.

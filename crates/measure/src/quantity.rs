@@ -1,8 +1,8 @@
 //! Quantities as people read and type them.
 //!
-//! In: numbers in base units (per second, bytes, nanoseconds, shares of 1). Out: short text of three significant digits,
-//! with decimal prefixes for rates (`1.72 M/s`) and binary ones for sizes (`64 KiB`). The way back, from what a user
-//! typed, is in [`parse`].
+//! In: numbers in base units (per second, bytes, nanoseconds, shares of 1). Out: short text of three significant
+//! digits, with decimal prefixes for rates (`1.72 M/s`) and binary ones for sizes (`64 KiB`). The way back, from what a
+//! user typed, is in [`parse`].
 //!
 //! A number that does not exist is [`MISSING`], never 0; a share of not quite 1 is never shown as 100 %.
 

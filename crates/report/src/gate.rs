@@ -1,4 +1,5 @@
-//! Gates: conditions on a run's figures that make it fail, as people write them: `p99 > 5ms`, `failed > 0.1%`, `rate < 10k`.
+//! Gates: conditions on a run's figures that make it fail, as people write them: `p99 > 5ms`, `failed > 0.1%`,
+//! `rate < 10k`.
 //!
 //! In: text, and the figures that a document knows by name. Out: whether the condition holds, in words.
 

@@ -73,7 +73,7 @@ mod tests {
 
     impl Measurement for Run {
         const METRICS: &'static [Metric<Self>] = &[
-            Metric::higher("rate", "rate", Show::PerSecond, "frames a second", |run| {
+            Metric::higher("rate", "rate", Show::PerSecond, "frames per second", |run| {
                 Some(Sample::Number(run.sent as f64 / run.seconds)).filter(|_| run.seconds > 0.0)
             }),
             Metric::higher("sent", "sent", Show::Count, "frames", |run| {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(run.page().to_text(), "3000 frames\n");
         assert_eq!(run.table().to_csv(), "rate,sent\r\n1500,3000\r\n");
         let html = run.page().to_html();
-        for expected in ["1.50 k/s", "3,000", "frames a second"] {
+        for expected in ["1.50 k/s", "3,000", "frames per second"] {
             assert!(html.contains(expected), "{expected}: {html}");
         }
     }

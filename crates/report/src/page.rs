@@ -1,7 +1,8 @@
-//! The one model of a report: what a run comes to, as text for a terminal, as Markdown, and as one self-contained HTML page.
+//! The one model of a report: what a run comes to, as text for a terminal, as Markdown, and as one self-contained HTML
+//! page.
 //!
-//! An experiment fills a [`Page`] once; every form is made of it. What only one form can show says so: figures and folded
-//! documents stand on the page alone.
+//! An experiment fills a [`Page`] once; every form is made of it. What only one form can show says so: figures and
+//! folded documents stand on the page alone.
 
 use crate::date;
 use crate::diff::Run;

@@ -1,9 +1,9 @@
 //! The one model of a table: columns and rows come in, and lines for a terminal, Markdown, CSV or HTML go out.
 //!
 //! A cell is never wrapped and a number never cut. When the natural width is too much, the gaps shrink first, then the
-//! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, each row is written as a short
-//! list of `name: value`. Control characters in cells become spaces, so that no text from outside reaches the terminal
-//! as an escape sequence. One character is taken to be one column wide.
+//! columns marked [`Column::may_shrink`] lose their ends to `…`; when that is not enough, each row is written as a
+//! short list of `name: value`. Control characters in cells become spaces, so that no text from outside reaches the
+//! terminal as an escape sequence. One character is taken to be one column wide.
 
 mod forms;
 

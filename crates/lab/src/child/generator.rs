@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How often a generator is looked at: idle time after its last datagram would be booked as the trial's, and 2 ms are 1 %
-/// of the shortest trials that tests run.
+/// How often a generator is looked at: idle time after its last datagram would be booked as the trial's, and 2 ms are 1
+/// % of the shortest trials that tests run.
 const SENDING_LOOK: Duration = Duration::from_millis(2);
 
 /// A generator in a process of its own.

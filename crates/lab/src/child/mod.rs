@@ -1,8 +1,9 @@
-//! Servers and generators as child processes: a plan in, answers to questions and a report out, over the child's standard
-//! input and output, one JSON document a line. The end of the child's input ends the child, so whatever happens to the
-//! parent, no child stays.
+//! Servers and generators as child processes: a plan in, answers to questions and a report out, over the child's
+//! standard input and output, one JSON document a line. The end of the child's input ends the child, so whatever
+//! happens to the parent, no child stays.
 //!
-//! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`attend`] is the child's.
+//! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any [`Server`] and [`Generator`]. [`attend`] is the
+//! child's.
 
 mod generator;
 mod process;
@@ -50,7 +51,8 @@ enum Order {
     Be {
         /// [`Server::KIND`] or [`Generator::KIND`].
         kind: String,
-        /// As text: values of a plan for a million connections would leave the child with ten times the memory that it needs.
+        /// As text: values of a plan for a million connections would leave the child with ten times the memory that it
+        /// needs.
         plan: Box<RawValue>,
     },
     /// Report a server's counts so far.
@@ -67,8 +69,8 @@ enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// What was asked for; a server's first one, its counts, says that it is ready. That of a generator and of a probe is its
-    /// last word.
+    /// What was asked for; a server's first one, its counts, says that it is ready. That of a generator and of a probe
+    /// is its last word.
     Report(Value),
     /// A generator came to a point of its run.
     Reached(Moment),
@@ -132,8 +134,8 @@ pub enum ChildError {
     },
 }
 
-/// The child's side: takes the plan from `input`, carries it out, answers on `output`, and returns when it is done or when
-/// `input` ends.
+/// The child's side: takes the plan from `input`, carries it out, answers on `output`, and returns when it is done or
+/// when `input` ends.
 ///
 /// # Errors
 /// When the pipe to the parent breaks. What fails otherwise is reported to the parent.

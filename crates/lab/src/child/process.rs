@@ -23,8 +23,8 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts `program` on `side`. With `first` it is the first of a process namespace of its own, where that is permitted,
-    /// so that all that it starts ends with it.
+    /// Starts `program` on `side`. With `first` it is the first of a process namespace of its own, where that is
+    /// permitted, so that all that it starts ends with it.
     pub(super) fn start(
         program: &Path,
         side: &Side,

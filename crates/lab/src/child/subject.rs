@@ -1,8 +1,9 @@
-//! Any server under test, kept by a child of the lab: started, waited for until it accepts connections, ended with all that
-//! it started.
+//! Any server under test, kept by a child of the lab: started, waited for until it accepts connections, ended with all
+//! that it started.
 //!
-//! In: a [`SubjectPlan`]. Out: a server at its address, which no longer runs when the keeper ends, however that happens:
-//! where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server leaves behind.
+//! In: a [`SubjectPlan`]. Out: a server at its address, which no longer runs when the keeper ends, however that
+//! happens: where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server
+//! leaves behind.
 
 use corelane_host::processes::{self, Ended};
 use corelane_host::{cpus, pin};

@@ -235,8 +235,8 @@ fn surrounds_the_post(setting: &Setting, lists: &Lists) -> bool {
     within_a_batch || setting.entries > 0 && (further || shared)
 }
 
-/// Whether there is such a step: the exact table has neither arrays nor a lock, and to prefetch at a distance takes something
-/// to prefetch.
+/// Whether there is such a step: the exact table has neither arrays nor a lock, and to prefetch at a distance takes
+/// something to prefetch.
 fn exists(setting: &Setting) -> bool {
     let Setting { prefetch, lock, .. } = *setting;
     let arrays = prefetch == PrefetchKind::BucketAndArray;

@@ -1,4 +1,5 @@
-//! The runner: rounds, the seeded order within each, and a report after every trial, so that an interrupt loses nothing.
+//! The runner: rounds, the seeded order within each, and a report after every trial, so that an interrupt loses
+//! nothing.
 
 use super::frames::{FRAME_BYTES, Traffic};
 use super::headers;
@@ -55,8 +56,8 @@ enum Unit {
     Step(usize),
 }
 
-/// The ways of reading random lines: a batch that is asked for and then read, or rolling so far ahead. Whichever is fastest
-/// is the limit: batches are what the post's way of prefetching can reach, distances what rolling ahead can.
+/// The ways of reading random lines: a batch that is asked for and then read, or rolling so far ahead. Whichever is
+/// fastest is the limit: batches are what the post's way of prefetching can reach, distances what rolling ahead can.
 const LIMIT_WAYS: [(&str, Option<Prefetch>); 3] = [
     ("batches of 32", None),
     ("32 ahead", Some(Prefetch::Ahead(32))),

@@ -1,8 +1,8 @@
 //! How long every way takes for a hash: ways in, nanoseconds a hash out, for each kind of tuple, one at a time and in
 //! batches.
 //!
-//! Measured is throughput: many inputs one after the other, none waiting for the hash before. All ways take turns, and a
-//! figure is the median of its turns, so that what else runs on the machine meets all of them alike.
+//! Measured is throughput: many inputs one after the other, none waiting for the hash before. All ways take turns, and
+//! a figure is the median of its turns, so that what else runs on the machine meets all of them alike.
 
 use super::document::ToeplitzTrial;
 use super::ways::HashWay;

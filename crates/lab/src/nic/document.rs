@@ -176,8 +176,8 @@ impl NicReport {
 }
 
 impl RoundReport {
-    /// A wrong table misplaces every frame, because it maps each entry to another queue. A wrong key changes every hash,
-    /// and the queue of most frames.
+    /// A wrong table misplaces every frame, because it maps each entry to another queue. A wrong key changes every
+    /// hash, and the queue of most frames.
     fn catches_wrong_rules(&self) -> bool {
         self.wrong_table.misplaced == self.frames
             && self.wrong_key.misplaced > 0

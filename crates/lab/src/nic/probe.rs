@@ -1,7 +1,7 @@
 //! The guest's side: sets the device, reads what it says of each frame, and holds that to the rule.
 //!
-//! What enters: a plan; frames and signals by the device. What leaves: [`NicProbed`]. The device is not put back: the guest
-//! ends with the experiment.
+//! What enters: a plan; frames and signals by the device. What leaves: [`NicProbed`]. The device is not put back: the
+//! guest ends with the experiment.
 
 use super::document::{Caught, CpuReport, NicProbed, RoundReport};
 use super::plan::{NicPlan, NicRound};
@@ -182,7 +182,8 @@ impl<'a> Heard<'a> {
         }
     }
 
-    /// Takes a frame. Those that are not the experiment's carry no IP between documentation networks, and are passed over.
+    /// Takes a frame. Those that are not the experiment's carry no IP between documentation networks, and are passed
+    /// over.
     fn hear(&mut self, head: &[u8; HEAD_BYTES], received: ReceivedHead) {
         if Signal::read(head).is_some() {
             return;

@@ -1,5 +1,6 @@
 //! From readings to a trial: where every frame went. Pure: readings of both ends before and after, the server's and the
-//! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes out.
+//! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes
+//! out.
 
 use super::collect::{Sides, Spent};
 use super::document::{Trial, TrialBucket, unexplained};

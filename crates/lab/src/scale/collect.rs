@@ -9,7 +9,8 @@ use corelane_host::counters::{
 use std::thread;
 use std::time::Duration;
 
-/// How long the effective clock is measured: long enough for 1 % with a 4 kHz timer's interruptions, and outside the trial.
+/// How long the effective clock is measured: long enough for 1 % with a 4 kHz timer's interruptions, and outside the
+/// trial.
 const CLOCK_MEASUREMENT: Duration = Duration::from_millis(2);
 
 /// What both sides counted up to one moment.

@@ -5,10 +5,10 @@
 //!
 //! A merged frame (`UDP_SEGMENT` sent it, veth does not cut it) is one frame to a device whatever it carries, and with
 //! `UDP_GRO` one to the socket's counters too. What a device received in datagrams follows from its bytes, because all
-//! payloads of a trial are equally long: every frame brings one set of headers, every datagram one payload. For drops there
-//! are no bytes. So where frames may be merged, a single cause of a gap takes all datagrams that are missing there beyond
-//! those counted one by one. With several such causes their shares are unknown: each is reported in frames, and the rest
-//! stays unexplained, with the reason under `unknown`.
+//! payloads of a trial are equally long: every frame brings one set of headers, every datagram one payload. For drops
+//! there are no bytes. So where frames may be merged, a single cause of a gap takes all datagrams that are missing
+//! there beyond those counted one by one. With several such causes their shares are unknown: each is reported in
+//! frames, and the rest stays unexplained, with the reason under `unknown`.
 
 use super::account::Evidence;
 use super::collect::SideReading;
@@ -125,8 +125,8 @@ impl Framing {
     }
 }
 
-/// What was dropped between a sender's device and the sockets of `side`. Of what the receiving device dropped, `refused` frames
-/// found a CPU's backlog full (`enqueue_to_backlog` in `net/core/dev.c` counts them with both).
+/// What was dropped between a sender's device and the sockets of `side`. Of what the receiving device dropped,
+/// `refused` frames found a CPU's backlog full (`enqueue_to_backlog` in `net/core/dev.c` counts them with both).
 fn way_drops(
     side: Side,
     sender: &SideReading,
@@ -175,8 +175,8 @@ fn linux(udp: &UdpCounters) -> LinuxUdpCounters {
     }
 }
 
-/// Datagrams that the server's workers read and did not answer, that its mailboxes dropped, and that its sockets dropped
-/// without a kernel counter.
+/// Datagrams that the server's workers read and did not answer, that its mailboxes dropped, and that its sockets
+/// dropped without a kernel counter.
 fn server_drops(evidence: &Evidence<'_>, framing: &Framing) -> Vec<Dropped> {
     let before = evidence.served_before.dropped();
     let mut dropped = Vec::new();

@@ -73,8 +73,8 @@ pub struct ScaleRequest {
     pub buffer_memory: Option<MemoryPolicy>,
     /// Seed of the order of trials.
     pub seed: u64,
-    /// Share of the CPUs' time that other machines on the same hardware may have in a trial; with more it is spoilt. A tenth is more
-    /// than the differences between models that the lab is for.
+    /// Share of the CPUs' time that other machines on the same hardware may have in a trial; with more it is spoilt. A
+    /// tenth is more than the differences between models that the lab is for.
     pub max_steal: f64,
     /// What is observed while each trial is measured.
     #[serde(default)]

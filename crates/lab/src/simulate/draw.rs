@@ -101,8 +101,8 @@ pub(super) fn generator(seed: u64, round: u32, purpose: Purpose) -> Rng {
     Rng::with_seed(seeds.u64(..))
 }
 
-/// Returns distinct numbers below `limit`, in random order (R. W. Floyd's sampling, in J. Bentley, "Programming pearls: a
-/// sample of brilliance", 1987, then shuffled).
+/// Returns distinct numbers below `limit`, in random order (R. W. Floyd's sampling, in J. Bentley, "Programming pearls:
+/// a sample of brilliance", 1987, then shuffled).
 fn distinct(random: &mut Rng, limit: usize, count: usize) -> Vec<usize> {
     let mut taken = HashSet::with_capacity(count);
     let mut numbers = Vec::with_capacity(count);

@@ -16,7 +16,8 @@ use corelane_measure::share::Share;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// From this idle share on a CPU could have done more: well apart from busy, so that a tick more or less decides nothing.
+/// From this idle share on a CPU could have done more: well apart from busy, so that a tick more or less decides
+/// nothing.
 const SPARE_IDLE_SHARE: f64 = 0.1;
 
 /// What the kernel and the server's processes counted up to one moment.
@@ -84,8 +85,8 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     trial.kernel = kernel(&evidence);
     trial.raw = json!({ "client": trial.raw, "server": served.raw });
     compare(&mut trial, &evidence);
-    // Where the generator was the limit, a trial says nothing of the server: it did not keep a schedule that nothing else was
-    // in the way of, or the CPUs that are its alone had nothing left while the server's had.
+    // Where the generator was the limit, a trial says nothing of the server: it did not keep a schedule that nothing
+    // else was in the way of, or the CPUs that are its alone had nothing left while the server's had.
     let clients = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
     let limited = loaded.behind_schedule.clone().or_else(clients);
     if let Some(why) = failure(&trial, plan.request.protocol) {
@@ -199,8 +200,8 @@ fn per_bucket(evidence: &Evidence) -> Vec<BucketBytes> {
         .collect()
 }
 
-/// Connections that came to the bucket that their sources were planned for, of all. Where it is not known how many were planned
-/// for each, any active bucket is right.
+/// Connections that came to the bucket that their sources were planned for, of all. Where it is not known how many were
+/// planned for each, any active bucket is right.
 fn steering(shape: &Shape, served: &ServerCounts, per_bucket: &[BucketBytes]) -> Option<Share> {
     if shape.server != Server::Exact || served.accepted.is_empty() {
         return None;

@@ -56,8 +56,8 @@ pub(super) struct ClientCounts {
     pub(super) requests_sent: Option<u64>,
     /// Why a schedule was not kept though nothing but the generator was in its way.
     pub(super) behind_schedule: Option<String>,
-    /// What it did to each bucket of the server, where its connections were planned for one; empty where there are no bytes
-    /// to count.
+    /// What it did to each bucket of the server, where its connections were planned for one; empty where there are no
+    /// bytes to count.
     pub(super) per_bucket: BTreeMap<u16, ClientBucket>,
 }
 
@@ -166,7 +166,8 @@ pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientC
     }
 }
 
-/// What the workers did to each bucket: connections by the hash of their sources, all of a lease alike; bytes by the worker.
+/// What the workers did to each bucket: connections by the hash of their sources, all of a lease alike; bytes by the
+/// worker.
 fn per_bucket(loaded: &TcpLoaded, steering: &Steering) -> BTreeMap<u16, ClientBucket> {
     let (steerer, target) = (steering.steerer(), loaded.plan.target);
     let mut buckets: BTreeMap<u16, ClientBucket> = BTreeMap::new();

@@ -25,8 +25,8 @@ const LONGEST_BACKLOG: u16 = u16::MAX;
 /// How long a subject may take until it accepts.
 const SUBJECT_READY_MS: u64 = 30_000;
 
-/// How long opening a connection, an answer, and the last answers may take. A million connections that are opened as fast
-/// as they can be on one CPU keep each other waiting for seconds, and an answer of a gigabyte takes that long.
+/// How long opening a connection, an answer, and the last answers may take. A million connections that are opened as
+/// fast as they can be on one CPU keep each other waiting for seconds, and an answer of a gigabyte takes that long.
 const TIMEOUTS: Timeouts = Timeouts {
     connect_s: 60.0,
     continue_s: 1.0,
@@ -35,8 +35,8 @@ const TIMEOUTS: Timeouts = Timeouts {
     drain_s: 30.0,
 };
 
-/// How long the last bytes may take to arrive, and the server to end every connection: what the buffers of a few hold is
-/// there within a second, and a subject that ends none must not hold up the run for long.
+/// How long the last bytes may take to arrive, and the server to end every connection: what the buffers of a few hold
+/// is there within a second, and a subject that ends none must not hold up the run for long.
 const DRAIN_S: f64 = 5.0;
 const DRAIN_S_A_CONNECTION: f64 = 50e-6;
 
@@ -116,8 +116,8 @@ impl StreamsPlan {
         }
     }
 
-    /// The clients' workers: with exact steering they aim at the active buckets, each from the CPU that the clients' steering
-    /// document names for it.
+    /// The clients' workers: with exact steering they aim at the active buckets, each from the CPU that the clients'
+    /// steering document names for it.
     fn client_workers(&self, shape: &Shape) -> WorkerRequest {
         let (mut steering, cpus) = (self.request.steering.clone(), self.client_cpus(shape));
         steering.cpus[..shape.buckets_active].copy_from_slice(&cpus);
@@ -236,8 +236,8 @@ fn write_bytes(shape: &Shape, most: u32) -> u32 {
     asked.unwrap_or(most).min(most)
 }
 
-/// After how long without progress a connection stands still: later where there are so many that looking at each of them
-/// every second would be what is measured.
+/// After how long without progress a connection stands still: later where there are so many that looking at each of
+/// them every second would be what is measured.
 fn stall_s(shape: &Shape) -> f64 {
     STALL_S.max(shape.connections as f64 / LOOKS_A_SECOND)
 }

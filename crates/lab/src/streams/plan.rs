@@ -1,5 +1,5 @@
-//! What the experiment is to do: its steps as data, and where each of them runs. From a step to its server and clients is
-//! `peers.rs`.
+//! What the experiment is to do: its steps as data, and where each of them runs. From a step to its server and clients
+//! is `peers.rs`.
 
 use super::document::{Protocol, Server, Shape, Traffic};
 use crate::document::CpuShare;
@@ -126,7 +126,8 @@ impl StreamsRequest {
         series
     }
 
-    /// What connections carry, with the bytes of an object and of a write: what the subject makes of them, where it does.
+    /// What connections carry, with the bytes of an object and of a write: what the subject makes of them, where it
+    /// does.
     fn loads(&self) -> Vec<(Traffic, Option<u64>, Option<u64>)> {
         let mut loads = Vec::new();
         for &traffic in &self.traffics {
@@ -243,8 +244,8 @@ impl StreamsPlan {
         })
     }
 
-    /// How many buckets hold so many connections, each with a descriptor table of its own: as many as CPUs, or a multiple
-    /// of those.
+    /// How many buckets hold so many connections, each with a descriptor table of its own: as many as CPUs, or a
+    /// multiple of those.
     #[must_use]
     pub fn buckets_for(connections: u64, cpus: usize, descriptor_limit: usize) -> usize {
         let room = descriptor_limit.saturating_sub(OTHER_DESCRIPTORS).max(1) as f64;
@@ -285,8 +286,8 @@ impl StreamsPlan {
         }
     }
 
-    /// The CPUs of the server and of the clients of a step, where no CPU has both: only there can one side have none left while
-    /// the other has.
+    /// The CPUs of the server and of the clients of a step, where no CPU has both: only there can one side have none
+    /// left while the other has.
     pub(super) fn sides_apart(&self, shape: &Shape) -> Option<Sides> {
         let sides = Sides {
             server: self.serving_cpus(shape),

@@ -1,5 +1,5 @@
-//! One trial of one step: a bed, a server and clients of its own; readings when every connection is open, in the middle, and
-//! when the last request has been made.
+//! One trial of one step: a bed, a server and clients of its own; readings when every connection is open, in the
+//! middle, and when the last request has been made.
 
 use super::account::{self, Evidence, Readings};
 use super::document::{ByteStreams, FEWEST_TO_SHARE, Shape, StreamsReport, Trial};

@@ -1,4 +1,5 @@
-//! HTML that cannot be ill-formed: text is escaped when it becomes [`Markup`], and elements are closed as they are made.
+//! HTML that cannot be ill-formed: text is escaped when it becomes [`Markup`], and elements are closed as they are
+//! made.
 
 use std::fmt::Write as _;
 

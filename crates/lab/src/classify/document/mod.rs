@@ -1,8 +1,9 @@
-//! The document of `corelane lab classify`: how fast frames are classified by their addresses, and which choices decide it.
+//! The document of `corelane lab classify`: how fast frames are classified by their addresses, and which choices decide
+//! it.
 //!
-//! In: what the lab measured, trial by trial. Out: `"schema": "corelane/classify/1"` as JSON, both ways, and the text that
-//! a person reads ([`render`]). Medians, shares, choices and what stands beside the post's rows follow from the plan and the
-//! raw trials alone ([`ClassifyReport::conclude`]).
+//! In: what the lab measured, trial by trial. Out: `"schema": "corelane/classify/1"` as JSON, both ways, and the text
+//! that a person reads ([`render`]). Medians, shares, choices and what stands beside the post's rows follow from the
+//! plan and the raw trials alone ([`ClassifyReport::conclude`]).
 
 mod choices;
 mod conclude;
@@ -90,8 +91,8 @@ pub struct Limit {
     pub bytes: u64,
     /// Bytes of its pages.
     pub page_size: Option<u64>,
-    /// The faster way of reading: `batches of 32`, which asks for a batch and then reads it, or `32 ahead`, which asks for
-    /// one line as it reads another.
+    /// The faster way of reading: `batches of 32`, which asks for a batch and then reads it, or `32 ahead`, which asks
+    /// for one line as it reads another.
     pub way: Option<String>,
     /// The rounds of `limit_lines_per_s`.
     pub lines_per_s_spread: Option<Spread>,

@@ -1,4 +1,5 @@
-//! What one step is measured with: table, batch, prefetching, stride, threads and lock, under the names of flags and JSON.
+//! What one step is measured with: table, batch, prefetching, stride, threads and lock, under the names of flags and
+//! JSON.
 
 use crate::named::Named;
 use corelane_measure::quantity;
@@ -138,8 +139,8 @@ impl Setting {
         lock: LockKind::None,
     };
 
-    /// What strides are compared by: one empty bucket, frames one at a time, and nothing prefetched, so that headers are all
-    /// that is fetched.
+    /// What strides are compared by: one empty bucket, frames one at a time, and nothing prefetched, so that headers
+    /// are all that is fetched.
     pub const STRIDE_PROBE: Self = Self {
         table_buckets: Some(1),
         entries: 0,

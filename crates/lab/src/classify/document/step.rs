@@ -18,8 +18,8 @@ pub struct Trial {
     pub threads: Vec<ThreadTrial>,
     /// Misses of the last-level cache during classification; `None` if the kernel does not count them.
     pub cache_misses: Option<u64>,
-    /// Bytes read from memory by the whole machine during the trial, the frames' arrival included, as a device's would be;
-    /// `None` if the memory controllers do not report it.
+    /// Bytes read from memory by the whole machine during the trial, the frames' arrival included, as a device's would
+    /// be; `None` if the memory controllers do not report it.
     pub mem_read_bytes: Option<u64>,
     /// Bytes written to memory, counted alike.
     pub mem_write_bytes: Option<u64>,

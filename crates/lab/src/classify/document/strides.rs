@@ -1,9 +1,9 @@
 //! Which strides alias: from the geometry of the caches to how many frame headers of a burst they can hold.
 //!
-//! A cache of S sets puts line L into set L mod S and holds as many lines there as it has ways. Headers of frame buffers
-//! that lie a stride apart reach only some of the sets when the stride shares factors with S lines: at 2,048 bytes every
-//! 32nd. The post's remedy, 1,920, reaches every second. Counted here line by line, for the private levels: the last
-//! level spreads lines over its slices by a hash that no vendor documents, so nothing is foretold of it.
+//! A cache of S sets puts line L into set L mod S and holds as many lines there as it has ways. Headers of frame
+//! buffers that lie a stride apart reach only some of the sets when the stride shares factors with S lines: at 2,048
+//! bytes every 32nd. The post's remedy, 1,920, reaches every second. Counted here line by line, for the private levels:
+//! the last level spreads lines over its slices by a hash that no vendor documents, so nothing is foretold of it.
 
 use super::setting::Setting;
 use super::step::Step;
@@ -30,8 +30,8 @@ pub struct Stride {
     pub ns_per_header_spread: Option<Spread>,
     /// That over the quickest stride's, within each round.
     pub of_quickest: Option<f64>,
-    /// Whether prediction and `ns_per_header` agree: longer by [`DISTANCE`] or more in every round where it aliases, and
-    /// not where it does not.
+    /// Whether prediction and `ns_per_header` agree: longer by [`DISTANCE`] or more in every round where it aliases,
+    /// and not where it does not.
     pub agrees: Option<bool>,
     /// Frames per second if only headers are fetched, see [`Setting::is_stride_probe`]. It shows how much the distance
     /// matters, because CPUs overlap the fetches of several frames.

@@ -138,7 +138,7 @@ impl Drawing<'_> {
         let plot = Plot {
             description: format!("{}: {}", self.title, readings.join("; ")),
             x_title: self.x_title.to_owned(),
-            y_title: "frames a second".to_owned(),
+            y_title: "frames/s".to_owned(),
             x_ticks: values.iter().map(tick).collect(),
             y_ticks: y_ticks(&scale, quantity::metric_brief),
             lines,

@@ -99,7 +99,8 @@ pub struct TrialBucket {
 /// where more came than left, `None` if a place was not counted.
 pub type Unexplained = BTreeMap<Gap, Option<i64>>;
 
-/// What the counts of a trial leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so shows.
+/// What the counts of a trial leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so
+/// shows.
 #[must_use]
 pub fn unexplained(trial: &Trial) -> Unexplained {
     let places = [

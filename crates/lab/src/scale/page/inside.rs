@@ -51,9 +51,9 @@ pub(super) fn buckets(step: &Step) -> Markup {
         label: buckets[number - 1].bucket.to_string(),
     };
     let plot = Plot {
-        description: format!("frames a second of each of {count} buckets; the table has the figures"),
+        description: format!("frames per second of each of {count} buckets; the table has the figures"),
         x_title: "bucket".to_owned(),
-        y_title: "frames a second".to_owned(),
+        y_title: "frames per second".to_owned(),
         x_ticks: whole_ticks(count, 2 * MOST_X_LABELS)
             .into_iter()
             .map(tick)

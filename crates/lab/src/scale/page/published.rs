@@ -44,7 +44,7 @@ pub(super) fn section(report: &ScaleReport, mode: Mode) -> Section {
         ),
     ];
     let mut section = Section::new(format!(
-        "beside what was published, {mode}: frames {rate} a second"
+        "beside what was published, {mode}: frames {rate} per second"
     ));
     let context = "Published figures come from other hardware and another system: context, not a comparison. What can be \
                    read across is linearity.";

@@ -49,8 +49,8 @@ impl Found {
         self.memory = memories().next_back().cloned();
     }
 
-    /// What went wrong and what the kernel counted, with how often, where it was. Segments sent again are left out where they
-    /// have a number of their own.
+    /// What went wrong and what the kernel counted, with how often, where it was. Segments sent again are left out
+    /// where they have a number of their own.
     pub fn counted_errors(&self) -> impl Iterator<Item = (&str, u64)> {
         let reported = |name: &str| self.segments.is_some() && name.ends_with(".segments_sent_again");
         let counted = self.errors.iter().chain(&self.kernel);

@@ -1,8 +1,8 @@
-//! The documents of `corelane lab scale http` and `tcp`: do requests and bytes over TCP scale with buckets, and what stops
-//! them?
+//! The documents of `corelane lab scale http` and `tcp`: do requests and bytes over TCP scale with buckets, and what
+//! stops them?
 //!
-//! In: what the lab planned and measured. Out: `"schema": "corelane/scale-http/1"` or `"corelane/scale-tcp/1"` as JSON, both
-//! ways. The two differ in the metric that a step is judged by: requests
+//! In: what the lab planned and measured. Out: `"schema": "corelane/scale-http/1"` or `"corelane/scale-tcp/1"` as JSON,
+//! both ways. The two differ in the metric that a step is judged by: requests
 //! or bytes per second. All documents follow the same rules: changes only add fields, field names contain units, raw
 //! trials are kept, and an unknown value is `null` with its reason beside it.
 
