@@ -51,7 +51,7 @@ pub enum NotFitted {
 
 /// Fits the law to (workers, rate per second) pairs; several pairs for one number of workers are all used.
 ///
-/// Pairs without workers, or whose rate is not a positive number, are left out.
+/// Pairs without workers, or whose rate is not a positive number, are ignored.
 ///
 /// # Errors
 /// When fewer than [`FEWEST_WORKER_COUNTS`] different numbers of workers are left, or the numbers determine no law.

@@ -5,18 +5,18 @@ use crate::page::{Page, Rendered, Section};
 use crate::table::{Cell, Column, Table};
 use corelane_measure::metric::Metric;
 
-/// How many metrics are key numbers of the page.
+/// Number of metrics shown as key numbers of the page.
 const TILES: usize = 4;
 
-/// The result of one run, which no other trial is combined with.
+/// The result of a single run.
 pub trait Measurement: Sized + 'static {
-    /// Every metric that gates may name and that CSV has, the key numbers first.
+    /// All metrics for gates and CSV, the key numbers first.
     const METRICS: &'static [Metric<Self>];
 
-    /// The report without what follows from [`Self::METRICS`].
+    /// The report without the parts derived from [`Self::METRICS`].
     fn described(&self) -> Page;
 
-    /// The metrics as gates name them.
+    /// The metrics available to gates.
     #[must_use]
     fn gated() -> Vec<Figure> {
         Self::METRICS.iter().map(Figure::of).collect()
