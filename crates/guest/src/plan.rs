@@ -1,4 +1,4 @@
-//! What a guest is to be and to do, as data.
+//! The plan of a guest: its hardware, files and command.
 
 use crate::GuestError;
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ const MOST_CPUS: u32 = 64;
 /// The most nodes, each with a CPU of its own.
 const MOST_NODES: u32 = 8;
 
-/// Memory below which the kernel and its unpacked image may not fit into one node.
+/// Least memory of a node: the kernel and the unpacked image have to fit.
 const LEAST_NODE_BYTES: u64 = 128 << 20;
 
-/// A guest, fully decided.
+/// The plan of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestPlan {
-    /// CPUs in all, spread over the nodes in equal runs: with 4 CPUs and 2 nodes CPUs 0 and 1 are on node 0.
+    /// Total CPUs, divided equally among the nodes: with 4 CPUs and 2 nodes, CPUs 0 and 1 are on node 0.
     pub cpus: u32,
     /// Memory nodes; `cpus` is a multiple of it.
     pub nodes: u32,
     /// Memory of each node, in bytes; rounded up to whole MiB.
     pub node_bytes: u64,
-    /// Further arguments of the emulator, such as `-netdev` and `-device` with their values.
+    /// More arguments of the emulator, such as `-netdev` and `-device` with their values.
     pub devices: Vec<String>,
     /// Words added to the kernel's command line.
     pub kernel_arguments: Vec<String>,
@@ -33,19 +33,19 @@ pub struct GuestPlan {
     pub programs: Vec<PathBuf>,
     /// Other files.
     pub files: Vec<GuestFile>,
-    /// What a shell (busybox's) runs, as root, with `/proc`, `/sys`, `/dev` and `/tmp` mounted and loopback up. What it
-    /// prints, on standard output and standard error, is the guest's output.
+    /// The command, run by busybox's shell as root, with `/proc`, `/sys`, `/dev` and `/tmp` mounted and loopback up.
+    /// Its standard output and standard error are the guest's output.
     pub command: String,
-    /// When all this must have ended, boot included.
+    /// The time limit, including boot.
     pub limit: Duration,
 }
 
-/// A file to be put into the guest.
+/// A file to copy into the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestFile {
-    /// Where it is on this machine.
+    /// Path on this machine.
     pub source: PathBuf,
-    /// Where it is to be in the guest, from its root.
+    /// Path in the guest, relative to its root.
     pub target: String,
 }
 
@@ -67,7 +67,7 @@ impl GuestPlan {
         }
     }
 
-    /// Whether such a machine can be.
+    /// Checks whether the machine is possible.
     pub(crate) fn check(&self) -> Result<(), GuestError> {
         let refuse = |what: String, mend| Err(GuestError::Plan { what, mend });
         if self.nodes == 0 || self.nodes > MOST_NODES {

@@ -1,5 +1,4 @@
-//! Scaling experiments for the runner: what a bed, a server and clients of their own measure in each trial, and the
-//! document that the trials make.
+//! Scaling experiments for the runner: each trial uses a bed, a server and clients and adds to one document.
 
 use crate::child::ChildError;
 use crate::document::{Document, Head, TrialStatus, as_json};
@@ -14,7 +13,7 @@ use corelane_rss::Steering;
 use serde_json::Value;
 use thiserror::Error;
 
-/// Why a scaling experiment could not be carried out.
+/// An error of a scaling experiment.
 #[derive(Debug, Error)]
 pub enum ScaleError {
     /// The clients that send datagrams cannot be planned.
@@ -34,15 +33,15 @@ pub enum ScaleError {
     Host(#[from] HostError),
 }
 
-/// What a scaling experiment is to do.
+/// The plan of a scaling experiment.
 pub struct Outline<'a, K: Kind> {
-    /// What its document begins with.
+    /// The head of its document.
     pub head: Head,
-    /// What only its document has.
+    /// The fields specific to its document.
     pub kind: K,
     /// The resolved plan.
     pub plan: Value,
-    /// What server and clients share.
+    /// The steering document of server and clients.
     pub steering: &'a Steering,
     /// Every step.
     pub steps: &'a [K::Shape],
@@ -50,16 +49,16 @@ pub struct Outline<'a, K: Kind> {
 
 /// A scaling experiment.
 pub trait Trials {
-    /// What it has of its own.
+    /// The kind of experiment.
     type Kind: Kind;
 
-    /// What it is to do.
+    /// The plan.
     fn outline(&self) -> Outline<'_, Self::Kind>;
 
-    /// Whether a step's clients can be planned.
+    /// Checks whether a step's clients can be planned.
     ///
     /// # Errors
-    /// Why they cannot.
+    /// If they cannot be planned.
     fn check(&self, shape: &<Self::Kind as Kind>::Shape) -> Result<(), ScaleError>;
 
     /// Measures one step.
@@ -72,7 +71,7 @@ pub trait Trials {
         report: &mut Report<Self::Kind>,
     ) -> Result<<Self::Kind as Kind>::Trial, ScaleError>;
 
-    /// Says what the limit was, of steps and of the report.
+    /// Determines the limit of each step and of the report.
     fn judge(&self, report: &mut Report<Self::Kind>);
 }
 
