@@ -214,7 +214,8 @@ impl Tally {
         }];
         if of(Verdict::NoSpread) > 0 {
             parts.push(
-                "With one trial per run, changes cannot be distinguished from noise: run more rounds.".to_owned(),
+                "With one trial per run, changes cannot be distinguished from noise: run more rounds."
+                    .to_owned(),
             );
         }
         for (count, which) in [(self.only_before, "before"), (self.only_after, "after")] {

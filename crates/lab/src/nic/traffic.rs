@@ -18,13 +18,13 @@ const BATCH: usize = 48;
 /// How long a batch may take to be seen before the next is sent anyway; what is missing then shows in the counts.
 const BATCH_LIMIT: Duration = Duration::from_secs(3);
 
-/// How often is looked.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Waits for the tap, then sends all rounds, and orders the guest to end. Returns how many frames were sent in each
 /// round that counts.
 ///
-/// `over` says when the guest has ended, so that nobody waits for it.
+/// `over` returns whether the guest has ended.
 pub(super) fn send(plan: &NicPlan, tap: &str, over: &dyn Fn() -> bool) -> Result<Vec<u64>, LabError> {
     let mut link = open(tap, over)?;
     let mut sent = Vec::new();

@@ -221,7 +221,10 @@ mod tests {
             assert_eq!(found, expected);
             assert_eq!(counts.steering, counts.locality);
             assert_eq!(buckets(Mode::Sink, &before, &after)[0].answered, None);
-            assert_eq!(grown(&before, &after, |bucket| bucket.seen_bytes), 10 * counts.seen);
+            assert_eq!(
+                grown(&before, &after, |bucket| bucket.seen_bytes),
+                10 * counts.seen
+            );
         }
     }
 }

@@ -98,7 +98,8 @@ impl Framing {
         }
         if reading.udp.icmp_received > 0 {
             return Err(
-                "datagrams of merged frames are computed from bytes, and ICMP messages were counted too".to_owned(),
+                "datagrams of merged frames are computed from bytes, and ICMP messages were counted too"
+                    .to_owned(),
             );
         }
         let payloads = reading.device.rx_bytes.checked_sub(frames * self.headers);

@@ -1,4 +1,4 @@
-//! Trials as they were measured, and the steps that follow from them alone.
+//! Raw trials, and the steps computed from them.
 
 use super::setting::Setting;
 use corelane_measure::metric::{Measured, Values};
@@ -14,7 +14,7 @@ pub struct Trial {
     pub step: usize,
     /// The round, from 0.
     pub round: u32,
-    /// What each thread did.
+    /// The counts of each thread.
     pub threads: Vec<ThreadTrial>,
     /// Misses of the last-level cache during classification; `None` if the kernel does not count them.
     pub cache_misses: Option<u64>,
@@ -25,16 +25,16 @@ pub struct Trial {
     pub mem_write_bytes: Option<u64>,
     /// Nanoseconds of the whole trial.
     pub elapsed_ns: u64,
-    /// Why it gives no figure; `None` when it does.
+    /// Why the trial has no result; `None` if it has one.
     pub why: Option<String>,
 }
 
-/// What one thread of a trial did.
+/// The counts of one thread in a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTrial {
     /// Frames pulled, classified and forwarded.
     pub frames: u64,
-    /// Addresses looked up: two a frame, where there is a table.
+    /// Addresses looked up: two per frame, if there is a table.
     pub lookups: u64,
     /// Addresses found.
     pub matched: u64,
@@ -44,7 +44,7 @@ pub struct ThreadTrial {
     pub wall_ns: u64,
     /// CPU time of the thread within that time.
     pub cpu_ns: u64,
-    /// Time within it that the thread was ready to run and others had its CPU; 0 where the kernel does not say
+    /// Part of that time in which the thread was ready but not running; 0 if the kernel does not report it
     /// (`/proc/thread-self/schedstat`).
     pub waited_ns: u64,
 }
@@ -106,10 +106,10 @@ impl Trial {
     }
 }
 
-/// One step: its setting and what its trials say. Figures are medians of the rounds.
+/// One step: its setting and its results. Values are medians of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What it is measured with.
+    /// Its setting.
     #[serde(flatten)]
     pub setting: Setting,
     /// Bytes of the pages that hold the table.
@@ -129,7 +129,7 @@ impl Measured for Step {
     }
 }
 
-/// What holds for all steps: why the machine cannot say something.
+/// Reasons for values that are unavailable in all steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unknowns {
     /// Why memory traffic is unknown; `None` if it is known.

@@ -179,8 +179,7 @@ impl ClassifyReport {
                 |stride: &Stride| stride.frames_per_s,
             ),
         ];
-        let title =
-            "strides: headers fetched one after the other; frames/s with headers only, one at a time";
+        let title = "strides: headers fetched one after the other; frames/s with headers only, one at a time";
         Section::new(title).table(table(readings, &self.strides)).page_note(
             "Fetched in: a header of a burst that just arrived, one after the other, so that nothing hides how far away \
              it is. Frames: one at a time, with headers all that is fetched; CPUs overlap several. Foretold for the \
