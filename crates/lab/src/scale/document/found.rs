@@ -1,4 +1,4 @@
-//! What the valid trials of a step come to beside its metrics: what each bucket did, and where frames were dropped.
+//! The results of a step besides its metrics: counts per bucket and drops.
 
 use super::{Trial, TrialBucket, Unexplained};
 use crate::documents::observed::Observed;
@@ -10,7 +10,7 @@ use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What only steps of datagrams have.
+/// The fields specific to steps of datagrams.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
@@ -18,14 +18,14 @@ pub struct Found {
     pub drops: BTreeMap<String, u64>,
     /// Frames missing without a cause, by gap, summed over the valid trials.
     pub unexplained: Unexplained,
-    /// What each bucket did.
+    /// The results of each bucket.
     pub per_bucket: Vec<PerBucket>,
-    /// What was observed in the last valid trial; `None` if nothing was asked for.
+    /// The observations of the last valid trial; `None` if none were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
 }
 
-/// What one bucket did in a step.
+/// The results of one bucket in a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PerBucket {
     /// The bucket.
@@ -42,7 +42,7 @@ pub struct PerBucket {
     pub seen_pps: Option<f64>,
     /// Share of its sampled frames that arrived on its CPU.
     pub locality: Option<f64>,
-    /// Share of its sampled frames whose hash names it.
+    /// Share of its sampled frames whose hash selects it.
     pub steering_ok: Option<f64>,
     /// Where its worker's memory lay at the end of the last valid trial; `None` in documents of versions that did not
     /// ask.

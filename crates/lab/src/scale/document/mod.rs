@@ -1,4 +1,4 @@
-//! The document of `corelane lab scale udp`: does UDP scale with RSS buckets on this machine?
+//! The document of `corelane lab scale udp`: scaling of UDP with RSS buckets.
 //!
 //! In: what the lab planned and measured. Out: `"schema": "corelane/scale/1"` as JSON, both ways. The rules of the
 //! document: changes only add, units stand in field names, raw trials are always kept, and what is unknown is `null`
@@ -43,7 +43,7 @@ pub type Series<'a> = steps::Series<'a, Datagrams>;
 
 document!(ScaleReport, [SCHEMA], upgrade: fill_lacking);
 
-/// What only this document has.
+/// The fields specific to this document.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Datagrams {
     /// Echo beside sink where kernel locks were watched.

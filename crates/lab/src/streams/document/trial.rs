@@ -41,10 +41,10 @@ pub struct Trial {
     /// CPU time.
     #[serde(default)]
     pub cpu: CpuUse,
-    /// How each CPU spent the time.
+    /// CPU time shares.
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
-    /// Connections whose bucket is the one that their hash names.
+    /// Connections on the bucket selected by their hash.
     pub steering: Option<Share>,
     /// Kernel counters that indicate a limit and increased, by side and name: `server.overflows`.
     #[serde(default)]
