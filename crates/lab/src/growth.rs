@@ -1,5 +1,4 @@
-//! A run of a scaling experiment as people read it: what all of them show of steps, series and trials, and the figure of growth
-//! with buckets.
+//! Pages of scaling experiments: the common tables of steps, series and trials, and the figure of growth with buckets.
 
 use crate::document::TrialStatus;
 use crate::steps::{Kind, Report, SPOILT, Series, Shape, Step, Trial};
@@ -24,27 +23,27 @@ pub(crate) const Y_STEPS: usize = 4;
 /// Labels of an x axis, for the same reason.
 pub(crate) const MOST_X_LABELS: usize = 8;
 
-/// What bars of a figure of medians span.
+/// Caption of figures of medians.
 pub(crate) const MEDIANS: &str = "Medians of the valid trials; bars span the lowest and the highest round.";
 
-/// Trials that are no result, and why.
+/// Trials that are not results, and why.
 const SET_ASIDE: [(TrialStatus, &str); 2] = [
     (TrialStatus::GeneratorLimited, "the generator was the limit"),
     (TrialStatus::Spoilt, SPOILT),
 ];
 
-/// What the page of one scaling experiment has of its own.
+/// The specific parts of a scaling experiment's page.
 pub trait Shown: Kind {
-    /// What came out, in one line, from the last measured step of the main series.
+    /// The headline, from the last measured step of the main series.
     fn headline(report: &Report<Self>, step: &Step<Self>) -> String;
 
     /// Key numbers of that step.
     fn tiles(report: &Report<Self>, step: &Step<Self>) -> Vec<Tile>;
 
-    /// What the page has before it says how the trials ended.
+    /// Sections before the trials' status.
     fn sections(report: &Report<Self>, page: &mut Page);
 
-    /// What it ends with.
+    /// The last sections.
     fn closing(report: &Report<Self>, page: &mut Page);
 }
 
@@ -62,7 +61,7 @@ impl<K: Shown> Rendered for Report<K> {
         page.section(self.unknown_section());
         page.section(Section::new("").note(self.scaling.sentence().unwrap_or_default()));
         K::closing(self, &mut page);
-        // A value that came from JSON always goes back to it.
+        // Cannot fail: the value was read from JSON.
         let pretty = |value| serde_json::to_string_pretty(value).unwrap_or_default();
         page.documents = vec![
             ("Plan", pretty(&self.plan)),
@@ -106,7 +105,7 @@ impl<K: Shown> Rendered for Report<K> {
 }
 
 impl<K: Kind> Report<K> {
-    /// How the trials ended and what was left out, in text; the same before any figure of the page.
+    /// The trials' status and what was skipped; in text at this place, on a page before the figures.
     fn trials_section(&self, page: &mut Page) -> Section {
         let all = self.trials.len();
         let mut section = Section::new("");
@@ -152,7 +151,7 @@ impl<K: Kind> Report<K> {
         section
     }
 
-    /// What could not be measured in the main series, a paragraph for each reason.
+    /// Values that could not be measured in the main series, one paragraph per reason.
     fn unknown_section(&self) -> Section {
         let main = self.main_series().map_or_else(Vec::new, |series| series.0);
         let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -168,7 +167,7 @@ impl<K: Kind> Report<K> {
         fields_by_reason.into_iter().fold(Section::new(""), paragraph)
     }
 
-    /// Every series at its largest step, beside exact steering with aligned clients.
+    /// All series at their largest step, compared with exact steering with aligned clients.
     pub(crate) fn controls_table<'a>(
         &'a self,
         rate: Reading<'a, Step<K>>,
@@ -194,7 +193,7 @@ impl<K: Kind> Report<K> {
         )
     }
 
-    /// A table of what each step has several of: the columns that name a step, and those of each part of it.
+    /// A table with several rows per step: columns that name the step, and columns of each part.
     pub(crate) fn parts_table<const N: usize>(
         &self,
         columns: [Column; N],
@@ -256,7 +255,7 @@ pub(crate) fn median_words<K: Kind>(metric: &Metric<K::Trial>, step: &Step<K>) -
     Some(format!("median {}", quantity::duration(durations.p50_ns as f64)))
 }
 
-/// A figure of a metric against active buckets, a line for each series.
+/// A plot of a metric against active buckets, one line per series.
 pub(crate) struct Growth<'a, K: Kind> {
     pub(crate) title: String,
     pub(crate) caption: &'a str,
@@ -266,12 +265,12 @@ pub(crate) struct Growth<'a, K: Kind> {
     /// A value in words, and on the axis.
     pub(crate) show: fn(f64) -> String,
     pub(crate) brief: fn(f64) -> String,
-    /// The value at one bucket that a line grows from in proportion, as a guide.
+    /// The value at one bucket, for the guide line of proportional growth.
     pub(crate) ideal: Option<f64>,
 }
 
 impl<K: Kind> Growth<'_, K> {
-    /// Draws it; nothing where nothing was measured.
+    /// Draws the figure; empty without measurements.
     pub(crate) fn draw(&self) -> Markup {
         let steps = || self.series.iter().flat_map(|series| series.0.iter().copied());
         let last = steps().map(|step| step.shape.active()).max().unwrap_or(1).max(1);
@@ -366,7 +365,7 @@ fn bucket_plot(last: usize, scale: &Linear, show: impl Fn(f64) -> String) -> Plo
     }
 }
 
-/// Where a number of buckets lies: one alone in the middle, several a little inside the edges.
+/// The x position of a number of buckets: centred if there is one, otherwise slightly inside the edges.
 fn bucket_place(buckets: usize, last: usize) -> f64 {
     if last <= 1 {
         0.5

@@ -1,4 +1,4 @@
-//! Experiments: a plan and a test bed come in; a report with its conditions, raw trials and a conclusion goes out.
+//! Experiments. In: a plan and a test bed. Out: a report with conditions, raw trials and a conclusion.
 
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]

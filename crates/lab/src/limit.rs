@@ -1,26 +1,26 @@
-//! What stopped growth: the kind of limit, the sentence that says so, and what was measured of everyone who could have been it.
+//! The limit of growth: its cause, a sentence about it, and the measurements of every suspect.
 
 use corelane_measure::quantity::{self, or_missing};
 use serde::{Deserialize, Serialize};
 
-/// Below this idle share a CPU has nothing left to give: the kernel's accounting is in ticks, and a percent or two goes to
-/// the clock and to the experiment itself.
+/// Below this idle share a CPU counts as busy: the kernel accounts in ticks, and the clock and the experiment itself
+/// use one or two percent.
 pub(crate) const BUSY_IDLE_SHARE: f64 = 0.05;
 
-/// Why nothing can be said where the CPUs' times are not known.
-const NO_CPU_TIMES: &str = "not to be told without the CPUs' times";
+/// The reason if CPU times are unknown.
+const NO_CPU_TIMES: &str = "unknown: CPU times are missing";
 
-/// What stopped growth, in words and with evidence.
+/// The limit of growth, in words and with evidence.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// The kind of limit.
     pub cause: LimitCause,
     /// One sentence: the last line of the text.
     pub sentence: String,
-    /// The measurements that say so, one a line.
+    /// The supporting measurements, one per line.
     #[serde(default)]
     pub evidence: Vec<String>,
-    /// Everyone who could have been it.
+    /// All suspects.
     #[serde(default)]
     pub suspects: Vec<Suspect>,
 }
@@ -31,49 +31,49 @@ pub struct Limit {
 pub enum LimitCause {
     /// The server had no CPU time left.
     ServerCpu,
-    /// The client had none left: the server could take more.
+    /// The client had no CPU time left; the server could have served more.
     ClientCpu,
-    /// The kernel's receive path (softirq) had none left.
+    /// The kernel's receive path (softirq) had no CPU time left.
     ReceivePathCpu,
-    /// Client and server shared CPUs, and together they had none left.
+    /// Client and server shared CPUs, which had no time left.
     SharedCpus,
-    /// The kernel's receive path had none left, or dropped what it could not take.
+    /// The kernel's receive path had no CPU time left, or dropped frames.
     KernelReceive,
-    /// The generator could not send more: nothing can be said of the server.
+    /// The generator could not send more; the server's limit is unknown.
     Generator,
-    /// The generator sent no more because it was not asked to.
+    /// The generator sent the configured rate.
     OfferedRate,
-    /// Socket buffers overflowed although CPU time was left.
+    /// Socket buffers overflowed, with CPU time left.
     SocketBuffers,
-    /// Something between the two ends dropped frames.
+    /// Frames were dropped between the two ends.
     Path,
-    /// Connections waited to be accepted, or were refused, because a listener's queue was full.
+    /// A listener's queue was full: connections waited or were refused.
     ListenerBacklog,
     /// Memory ran out.
     Memory,
     /// The client had no descriptors or ports for more connections.
     Resources,
-    /// Each connection waited for its answer, and CPU time was left: more connections would do more.
+    /// Each connection waited for its response, with CPU time left: more connections would increase the rate.
     Connections,
     /// Frames or connections reached the wrong bucket.
     Steering,
-    /// Nothing that was measured explains it.
+    /// No measurement explains the limit.
     #[default]
     Unknown,
 }
 
-/// Someone who could have been the limit.
+/// A suspect and its measurements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspect {
-    /// Who.
+    /// The suspect.
     pub name: SuspectName,
-    /// Whether it was.
+    /// Whether it was the limit.
     pub is_limit: bool,
-    /// What was measured of it.
+    /// Its measurements.
     pub evidence: String,
 }
 
-/// Who can be the limit.
+/// The possible limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspectName {
@@ -90,7 +90,7 @@ pub enum SuspectName {
 }
 
 impl SuspectName {
-    /// Its name for people.
+    /// The name in reports.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ impl SuspectName {
 }
 
 impl Limit {
-    /// As long as no trial gave a result.
+    /// The limit of a run without a valid trial.
     #[must_use]
     pub fn unknown() -> Self {
         Self {
@@ -114,10 +114,10 @@ impl Limit {
     }
 }
 
-/// A kind of limit, and the words that complete «the limit was».
+/// A cause, and the words that complete "the limit was".
 pub(crate) type Found = (LimitCause, String);
 
-/// The limit of a step in which as much goes to the wrong place as `what` says, where that is so.
+/// Returns the steering limit if less than all of `what` reached the right bucket.
 pub(crate) fn steering(right: Option<f64>, what: &str) -> Option<Found> {
     let because = format!("steering: {what} reached the wrong bucket, so the rates mean little");
     right
@@ -125,7 +125,7 @@ pub(crate) fn steering(right: Option<f64>, what: &str) -> Option<Found> {
         .map(|_| (LimitCause::Steering, because))
 }
 
-/// The limit of a step with `idle` CPU time left, where nothing was dropped or missing: what was asked for.
+/// The limit of a step without drops and with `idle` CPU time left: the configured load.
 pub(crate) fn asked_for(idle: Option<f64>, cause: LimitCause, what: &str) -> Found {
     match idle {
         Some(idle) => (

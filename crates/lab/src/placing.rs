@@ -60,8 +60,8 @@ impl fmt::Display for Placement {
     }
 }
 
-/// How many buckets are active in the steps of one series: every number up to the limit, and with more buckets the doublings
-/// and all of them, which keeps the run near a minute and the law's points apart.
+/// How many buckets are active in the steps of one series: every number up to the limit, and with more buckets the
+/// doublings and all of them, which keeps the run near a minute and the law's points apart.
 pub(crate) fn active_counts(buckets: usize) -> Vec<usize> {
     if buckets <= MOST_STEPS_OF_ONE {
         return (1..=buckets).collect();
@@ -73,7 +73,8 @@ pub(crate) fn active_counts(buckets: usize) -> Vec<usize> {
         .collect()
 }
 
-/// For each bucket's CPU the next worker's that is another one: where crossed clients run. Its own where there is no other.
+/// For each bucket's CPU the next worker's that is another one: where crossed clients run. Its own where there is no
+/// other.
 fn other_cpus(own: &[u32]) -> Vec<u32> {
     (0..own.len())
         .map(|bucket| {

@@ -1,7 +1,7 @@
-//! The document of scaling experiments, which are made of steps and trials: from raw trials to medians, linearity, reasons and
-//! the law of growth, all by the metrics that the experiment declares. What it looks like is in `growth.rs`.
+//! The document of scaling experiments: computes medians, linearity, reasons and the scaling law from raw trials, using
+//! the experiment's declared metrics. `growth.rs` renders it.
 //!
-//! A trial in which the generator was the limit, or that another machine spoilt, is kept, marked, and enters no number.
+//! A trial limited by the generator or spoilt by another machine is kept and marked, but not used in any number.
 
 use crate::document::{CpuShare, Head, TrialStatus};
 use crate::law::Scaling;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why a step lacks a number when nothing else says it.
+/// The default reason for a missing number.
 const NOT_COUNTED: &str = "the trials did not count it";
 
 /// Of trials that another machine on the same hardware spoilt.
@@ -28,9 +28,9 @@ pub(crate) const SPOILT: &str = "CPU time was stolen for another machine";
 /// What every step says of its trials, flattened into its document as the last of its fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summed {
-    /// Valid trials, which alone make the values.
+    /// Number of valid trials; only these are used in the values.
     pub trials: usize,
-    /// Trials left out because the generator was the limit.
+    /// Number of trials excluded because the generator was the limit.
     #[serde(default)]
     pub generator_limited_trials: usize,
     /// Why a value is null: field name to reason.
@@ -41,40 +41,41 @@ pub struct Summed {
     pub values: Values,
 }
 
-/// What a step tries.
+/// The shape of a step.
 pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + 'static {
     /// Buckets that the traffic is aimed at.
     fn active(&self) -> usize;
 
-    /// Whether the other shape is of the same series: the same but for the number of active buckets.
+    /// Whether both shapes differ only in the number of active buckets.
     fn grows_to(&self, other: &Self) -> bool;
 
-    /// Whether both have the same traffic: what a control has in common with what it is held against.
+    /// Whether both have the same traffic; a control and its reference do.
     fn same_load(&self, other: &Self) -> bool;
 
     /// Everything but the number of buckets, in words.
     fn title(&self) -> String;
 
-    /// How the server finds workers, and where clients run: `exact steering, aligned`.
+    /// The steering model and the placement of clients: `exact steering, aligned`.
     fn who(&self) -> String;
 
-    /// The same as the style sheet colours and dashes it.
+    /// The style sheet class of the series.
     fn class(&self) -> String;
 
-    /// Whether it is exact steering with aligned clients: what the controls are compared with.
+    /// Whether it is exact steering with aligned clients, the reference of the controls.
     fn is_exact(&self) -> bool;
 
-    /// Whether a run is judged by it.
+    /// Whether the run is judged by it.
     fn is_judged(&self) -> bool {
         self.is_exact()
     }
 
-    /// Whether nothing is done otherwise than in the plain experiment.
+    /// Whether it is a step of the plain experiment, without variation.
     fn is_plain(&self) -> bool {
         true
     }
 
-    /// Among the series that a run is judged by, of which `first` is the first, the verdict is about the one with most of this.
+    /// The rank of a judged series: the verdict is about the series with the highest. `first` is the first judged
+    /// series.
     fn weight(&self, first: &Self) -> u64;
 }
 
@@ -88,61 +89,61 @@ pub trait Trial: fmt::Debug + Clone + Default + PartialEq + Serialize + Deserial
         trial
     }
 
-    /// What it says of itself.
+    /// The common fields.
     fn tried(&self) -> &Tried;
 
-    /// The same, to be marked.
+    /// The common fields, mutable.
     fn tried_mut(&mut self) -> &mut Tried;
 
-    /// How each CPU spent it.
+    /// CPU time shares of the trial.
     fn cpu_shares(&self) -> &[CpuShare];
 }
 
-/// What one scaling experiment has of its own; a value of it is the part of the document that no other has.
+/// The specifics of one scaling experiment; a value holds the fields of its document that no other has.
 pub trait Kind: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + 'static {
-    /// What a step tries.
+    /// The shape of a step.
     type Shape: Shape;
-    /// What a step's trials come to beside the metrics.
+    /// The results of a step besides its metrics.
     type Found: fmt::Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned;
     /// One trial.
     type Trial: Trial;
 
-    /// Whether idle and softirq shares of a step are those of its workers' CPUs alone; of all that it used otherwise.
+    /// Whether idle and softirq shares of a step cover its workers' CPUs only, instead of all CPUs used.
     const OF_WORKERS_ALONE: bool;
 
-    /// What is measured, for people.
+    /// The name of the experiment in reports.
     fn name(&self) -> &'static str;
 
-    /// Every metric, in the order of columns; the first is the one that steps are judged by.
+    /// All metrics in column order; steps are judged by the first.
     fn metrics(&self) -> &'static [&'static Metric<Self::Trial>];
 
     /// The columns that name a step.
     fn columns() -> Vec<Reading<'static, Step<Self>>>;
 
-    /// What a step is, in full: steps of two runs are compared that have the same key.
+    /// The key of a step: steps of two runs with equal keys are compared.
     fn key(step: &Step<Self>) -> String;
 
-    /// Fills in what the valid trials of a step come to beside the metrics.
+    /// Fills in the results of a step besides its metrics, from the valid trials.
     fn fill(found: &mut Self::Found, valid: &[&Self::Trial]);
 
-    /// Fills in what compares steps, from their metrics.
+    /// Fills in values that compare steps, from their metrics.
     fn compare(_report: &mut Report<Self>) {}
 
     /// The fields of a step that are null and need a reason.
     fn missing(step: &Step<Self>) -> Vec<&'static str>;
 
-    /// Why such a field is null, where neither trials nor how they ended say it.
+    /// The reason for such a field being null, if neither the trials nor their status give one.
     fn reason(&self, step: &Step<Self>, field: &str) -> Option<&'static str>;
 
-    /// The rate of a step of the main series for the law of growth, in events a second.
+    /// The rate of a step of the main series for the law of growth, in events per second.
     fn law_rate(&self, step: &Step<Self>) -> Option<f64>;
 
-    /// What was planned and could not run, and why.
+    /// Planned steps that could not run, with reasons.
     fn left_out(&self) -> &[String] {
         &[]
     }
 
-    /// Whether a reader of the page should know that a field of a step is null.
+    /// Whether the page reports that a field of a step is null.
     fn is_news(&self, _field: &str) -> bool {
         true
     }
@@ -159,22 +160,23 @@ pub struct Report<K: Kind> {
     pub plan: Value,
     /// The steering document that both ends shared.
     pub steering: Value,
-    /// What only documents of this kind have.
+    /// The fields specific to this kind.
     #[serde(flatten)]
     pub kind: K,
-    /// What was measured, one entry for each shape of server and traffic; medians over the valid trials.
+    /// One entry per shape of server and traffic; medians over the valid trials.
     pub steps: Vec<Step<K>>,
-    /// Every trial as it was counted, the invalid ones marked.
+    /// All raw trials; invalid ones are marked.
     pub trials: Vec<K::Trial>,
-    /// The law of growth of the main series, or why none was fitted.
+    /// The scaling law of the main series, or why none was fitted.
     pub scaling: Scaling,
-    /// What stopped growth in the main series.
+    /// The limit of growth of the main series.
     pub limit: Limit,
 }
 
-/// One step: what it tries, and what its valid trials come to.
+/// One step: its shape and the results of its valid trials.
 ///
-/// What was not measured, or does not exist (answers of a sink), is `None`, never 0; [`Summed::unknown`] says why.
+/// A value that was not measured or does not exist (answers of a sink) is `None`, never 0; [`Summed::unknown`] has the
+/// reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Step<K: Kind> {
@@ -185,10 +187,10 @@ pub struct Step<K: Kind> {
     pub buckets_configured: usize,
     /// CPUs of the active buckets, in bucket order.
     pub cpus: Vec<u32>,
-    /// How each CPU spent the time, medians.
+    /// CPU time shares, medians.
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
-    /// What only steps of this kind have.
+    /// The fields specific to steps of this kind.
     #[serde(flatten)]
     pub found: K::Found,
     /// Its metrics.
@@ -196,7 +198,7 @@ pub struct Step<K: Kind> {
     pub summed: Summed,
 }
 
-/// Steps that differ in the number of active buckets alone: at least one, by growing number.
+/// Steps that differ only in the number of active buckets: at least one, in ascending order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series<'a, K: Kind>(pub Vec<&'a Step<K>>);
 
@@ -207,7 +209,7 @@ impl<K: Kind> Measured for Step<K> {
 }
 
 impl<K: Kind> Step<K> {
-    /// A step of which nothing has been measured.
+    /// Creates a step without measurements.
     #[must_use]
     pub fn new(shape: K::Shape, buckets_configured: usize, cpus: Vec<u32>) -> Self {
         Self {
@@ -265,7 +267,7 @@ impl<K: Kind> Report<K> {
         valid(&self.trials, step)
     }
 
-    /// The steps of the plain experiment in series, each by growing number of active buckets, in the document's order.
+    /// The series of the plain experiment, in document order; each in ascending order of active buckets.
     #[must_use]
     pub fn series(&self) -> Vec<Series<'_, K>> {
         let mut all: Vec<Series<'_, K>> = Vec::new();
@@ -281,7 +283,7 @@ impl<K: Kind> Report<K> {
         all
     }
 
-    /// The series that the run is judged by, and the controls. Where nothing is judged, the first series is.
+    /// The judged series and the controls. If no series is judged, the first is used.
     #[must_use]
     pub fn parted_series(&self) -> [Vec<Series<'_, K>>; 2] {
         let parted = self.series().into_iter();
@@ -309,7 +311,8 @@ impl<K: Kind> Report<K> {
         self.main_series()?.last_measured()
     }
 
-    /// Fills in every step from its valid trials, then what compares steps, and the law of growth. Limits stay as they are.
+    /// Computes every step from its valid trials, then the comparisons of steps and the scaling law. Limits do not
+    /// change.
     pub fn summarise(&mut self) {
         let metrics = self.kind.metrics();
         let linearities: Vec<_> = (0..self.steps.len()).map(|step| self.linearity(step)).collect();
@@ -331,12 +334,12 @@ impl<K: Kind> Report<K> {
         K::compare(self);
         self.give_reasons();
         let main = self.main_series().map_or_else(Vec::new, |series| series.0);
-        // Workers are CPUs: buckets that share one add none.
+        // Workers are counted by CPU: buckets that share a CPU count once.
         let point = |step: &Step<K>| Some((distinct(&step.cpus), self.kind.law_rate(step)?));
         self.scaling = Scaling::of(&main.into_iter().filter_map(point).collect::<Vec<_>>());
     }
 
-    /// Fills in the metrics that a document of an earlier version lacks, from its raw trials.
+    /// Computes metrics that a document of an earlier version lacks, from its raw trials.
     pub fn fill_lacking(&mut self) {
         for (index, step) in self.steps.iter_mut().enumerate() {
             let valid = valid(&self.trials, index);
@@ -348,8 +351,8 @@ impl<K: Kind> Report<K> {
         }
     }
 
-    /// How close to proportional growth a step is: each round's rate over as many times the rate at one bucket, without a
-    /// variation, as it has active buckets.
+    /// Linearity of a step: each round's rate, divided by the number of active buckets times the plain rate at one
+    /// bucket.
     fn linearity(&self, index: usize) -> Option<Spread> {
         let shape = &self.steps[index].shape;
         let base = |other: &Step<K>| {
@@ -367,7 +370,7 @@ impl<K: Kind> Report<K> {
         statistics::linearity(shape.active(), &pairs.collect::<Vec<_>>())
     }
 
-    /// Names the reason of every field that is missing from a step: the trials' own, the experiment's, or how the trials ended.
+    /// Sets the reason for every missing field of a step: from the trials, the experiment, or the trials' status.
     fn give_reasons(&mut self) {
         let kind = &self.kind;
         for (index, step) in self.steps.iter_mut().enumerate() {
@@ -384,7 +387,7 @@ impl<K: Kind> Report<K> {
                     .or_else(|| why_missing(name, &tried().map(|tried| tried.status).collect::<Vec<_>>()))
                     .unwrap_or_else(|| NOT_COUNTED.to_owned())
             };
-            // A document is concluded again after every trial: reasons of an earlier time may no longer hold.
+            // A document is concluded after every trial: earlier reasons may no longer hold.
             let missing = K::missing(step).into_iter();
             step.summed.unknown = missing.map(|name| (name.to_owned(), reason(name))).collect();
         }
@@ -403,7 +406,7 @@ pub(crate) const fn linearity_metric<T>() -> Metric<T> {
         .spread("linearity_spread")
 }
 
-/// Why a step lacks a number, as far as how its trials ended says.
+/// The reason for a missing number, from the status of the trials.
 fn why_missing(field: &str, ended: &[TrialStatus]) -> Option<String> {
     let all = ended.len();
     let all_are = |status| ended.iter().all(|ended| *ended == status);
@@ -438,7 +441,7 @@ pub(crate) fn summed<'a>(counts: impl Iterator<Item = (&'a String, &'a u64)>) ->
     sums
 }
 
-/// How each CPU spent the time, medians.
+/// CPU time shares, medians.
 fn middle_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<CpuShare> {
     let mut by_cpu: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
     for share in all {
@@ -454,7 +457,7 @@ fn middle_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<CpuShare> {
     by_cpu.into_iter().map(share).collect()
 }
 
-/// How some CPUs spent the time between two readings.
+/// Time shares of some CPUs between two readings.
 pub(crate) fn cpu_shares(cpus: &[u32], earlier: &CpuTimes, later: &CpuTimes) -> Vec<CpuShare> {
     let spent = later.since(earlier);
     let share = |cpu: &u32| CpuShare {

@@ -1,5 +1,4 @@
-//! Scaling experiments for the runner: what a bed, a server and clients of their own measure in each trial, and the document
-//! that the trials make.
+//! Scaling experiments for the runner: each trial uses a bed, a server and clients and adds to one document.
 
 use crate::document::{Document, Head, TrialStatus, as_json};
 use crate::error::LabError;
@@ -11,15 +10,15 @@ use crate::tried::Tried;
 use corelane_rss::Steering;
 use serde_json::Value;
 
-/// What a scaling experiment is to do.
+/// The plan of a scaling experiment.
 pub struct Outline<'a, K: Kind> {
-    /// What its document begins with.
+    /// The head of its document.
     pub head: Head,
-    /// What only its document has.
+    /// The fields specific to its document.
     pub kind: K,
     /// The resolved plan.
     pub plan: Value,
-    /// What server and clients share.
+    /// The steering document of server and clients.
     pub steering: &'a Steering,
     /// Every step.
     pub steps: &'a [K::Shape],
@@ -27,13 +26,13 @@ pub struct Outline<'a, K: Kind> {
 
 /// A scaling experiment.
 pub trait Trials {
-    /// What it has of its own.
+    /// The kind of experiment.
     type Kind: Kind;
 
-    /// What it is to do.
+    /// The plan.
     fn outline(&self) -> Outline<'_, Self::Kind>;
 
-    /// Whether a step's clients can be planned.
+    /// Checks whether a step's clients can be planned.
     ///
     /// # Errors
     /// Why they cannot.
@@ -49,7 +48,7 @@ pub trait Trials {
         report: &mut Report<Self::Kind>,
     ) -> Result<<Self::Kind as Kind>::Trial, LabError>;
 
-    /// Says what the limit was, of steps and of the report.
+    /// Determines the limit of each step and of the report.
     fn judge(&self, report: &mut Report<Self::Kind>);
 }
 

@@ -1,5 +1,6 @@
 //! From readings to a trial: where every frame went. Pure: readings of both ends before and after, the server's and the
-//! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes out.
+//! generator's own counts come in; a [`Trial`] in which every missing frame has a cause or shows as unexplained goes
+//! out.
 
 use super::collect::{Sides, Spent};
 use super::document::{Trial, TrialBucket, unexplained};
@@ -80,7 +81,7 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     trial
 }
 
-/// Why a number is missing that the server or the clock did not tell.
+/// Adds the reasons for numbers that the server or the clock did not report.
 fn give_reasons(trial: &mut Trial, evidence: &Evidence<'_>) {
     let served = evidence.served;
     let (local, left) = (trial.locality.is_none(), trial.tx_locality.is_none());
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_told_by_what_grew_between_two_looks() {
+    fn a_bucket_counts_what_grew_between_two_readings() {
         let before = served([100, 90, 5, 1, 2, 0]);
         // Grown counts; and a tap that learnt whose a flow is after it was looked at, which may run backwards.
         let table = [
@@ -208,20 +209,23 @@ mod tests {
         ];
         for (after, expected) in table {
             let after = served(after);
-            let told = &buckets(Mode::Echo, &before, &after)[0];
+            let counts = &buckets(Mode::Echo, &before, &after)[0];
             let share = |share: Option<Share>| share.map(|share| (share.hits, share.samples));
             let departed = departed(&before, &after, |bucket| bucket.tx_right);
             let found = (
-                told.seen,
-                told.answered,
-                told.dropped,
-                share(told.locality),
+                counts.seen,
+                counts.answered,
+                counts.dropped,
+                share(counts.locality),
                 share(departed),
             );
             assert_eq!(found, expected);
-            assert_eq!(told.steering, told.locality);
+            assert_eq!(counts.steering, counts.locality);
             assert_eq!(buckets(Mode::Sink, &before, &after)[0].answered, None);
-            assert_eq!(grown(&before, &after, |bucket| bucket.seen_bytes), 10 * told.seen);
+            assert_eq!(
+                grown(&before, &after, |bucket| bucket.seen_bytes),
+                10 * counts.seen
+            );
         }
     }
 }

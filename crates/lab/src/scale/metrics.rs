@@ -38,7 +38,7 @@ pub static RATE: M = M::higher(
     "rate_pps",
     "rate",
     Show::PerSecond,
-    "Frames answered a second; where none are, frames seen.",
+    "Frames answered per second; for a sink, frames seen.",
     |trial| number(Some(trial.tried.per_second(trial.answered.unwrap_or(trial.seen)))),
 )
 .spread("rate_spread")
@@ -49,7 +49,7 @@ pub static GENERATED: M = M {
     ..frames(
         "generated_pps",
         "generated",
-        "Frames a second that the clients sent.",
+        "Frames per second that the clients sent.",
         |trial| trial.rate(Some(trial.generated)),
     )
 };
@@ -57,32 +57,32 @@ pub static GENERATED: M = M {
 pub static RECEIVED: M = frames(
     "received_pps",
     "received",
-    "Frames a second that the server host's device counted.",
+    "Frames per second that the server host's device counted.",
     |trial| trial.rate(trial.received),
 );
 
 pub static SEEN: M = frames(
     "seen_pps",
     "seen",
-    "Frames a second that the server's workers read.",
+    "Frames per second that the server's workers read.",
     |trial| trial.rate(Some(trial.seen)),
 );
 
 pub static ANSWERED: M = frames(
     "answered_pps",
     "answered",
-    "Frames a second that the server's workers answered.",
+    "Frames per second that the server's workers answered.",
     |trial| trial.rate(trial.answered),
 );
 
 pub static RETURNED: M = frames(
     "returned_pps",
     "returned",
-    "Frames a second that came back to the clients.",
+    "Frames per second that came back to the clients.",
     |trial| trial.rate(trial.returned),
 );
 
-/// Frames a second at one of the five places.
+/// Frames per second at one of the five places.
 const fn frames(name: &'static str, header: &'static str, about: &'static str, read: Read<Trial>) -> M {
     M::higher(name, header, Show::PerSecond, about, read)
 }
@@ -91,7 +91,7 @@ pub static PAYLOAD: M = M::higher(
     "gbit_s",
     "Gb/s",
     Show::Fixed(2),
-    "Payload that the workers read, in 10^9 bits a second.",
+    "Payload that the workers read, in 10^9 bits per second.",
     |trial| {
         let bits = trial.seen_bytes? as f64 * 8.0;
         number(Some(bits / 1e9 / trial.tried.duration_s))
@@ -124,7 +124,7 @@ pub static LOCALITY: M = sampled(
 pub static STEERING: M = sampled(
     "steering_ok",
     "steered right",
-    "Share of sampled frames whose hash names the bucket that got them.",
+    "Share of sampled frames that reached the bucket selected by their hash.",
     |trial| share(trial.steering),
 );
 
@@ -179,7 +179,7 @@ pub static IMBALANCE: M = M::lower(
     "imbalance",
     "fullest",
     Show::Fixed(2),
-    "Frames sent to the fullest active bucket over the mean of all active ones.",
+    "Frames sent to the fullest active bucket, divided by the mean of all active buckets.",
     |trial| number(trial.imbalance),
 )
 .unit("x mean");
@@ -188,7 +188,7 @@ pub static REORDERED: M = M::lower(
     "reordered_share",
     "out of",
     Show::Share,
-    "Share of the answers that the answer to an earlier frame overtook.",
+    "Share of answers received out of order.",
     |trial| {
         let (hits, samples) = (trial.reordered?, trial.returned?);
         share(Some(Share { hits, samples }))
@@ -200,7 +200,7 @@ pub static CONTEXT_SWITCHES: M = M::lower(
     "context_switches_per_s",
     "ctx switches",
     Show::PerSecond,
-    "Context switches of the server a second.",
+    "Context switches of the server per second.",
     |trial| trial.rate(trial.context_switches),
 );
 
@@ -209,7 +209,7 @@ pub static CLOCK: M = M::new(
     "clock",
     Show::Fixed(0),
     Better::Neither,
-    "Clock at which the server's CPUs really ran, in MHz.",
+    "Effective clock of the server's CPUs, in MHz.",
     |trial| number(trial.effective_mhz),
 )
 .unit("MHz");

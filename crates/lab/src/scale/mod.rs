@@ -1,8 +1,6 @@
-//! `lab scale udp`: does it grow with the buckets that are active, and what stops it?
+//! `lab scale udp`: measures how the rate scales with active buckets, and finds the limit.
 //!
-//! In: a [`ScalePlan`]. Out: a `corelane/scale/1` report. A server with all its buckets configured stands still while 1, 2,
-//! … N of them are loaded; every step is repeated, interleaved with the others; and controls run beside: the models that
-//! exact steering replaces, and every client on the wrong CPU.
+//! In: a [`ScalePlan`]. Out: a `corelane/scale/1` report. The server's configuration is fixed while 1, 2, … N of its buckets are loaded. Steps are repeated and interleaved. Controls: the models that exact steering replaces, and every client on the wrong CPU.
 
 mod account;
 mod collect;

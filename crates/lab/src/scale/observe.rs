@@ -1,7 +1,8 @@
 //! What `--profile`, `--locks` and `--softnet` watch while a trial is measured.
 //!
-//! In: what is asked, the CPUs of the step, and the processes of its server and generator. Out: an [`Observed`] for the
-//! document. What cannot be had is left out with its reason, which says what to allow: no observation is worth a trial.
+//! In: the requested observations, the CPUs of the step, and the processes of its server and generator. Out: an
+//! [`Observed`] for the document. An unavailable
+//! observation is omitted with its reason, which names the missing permission; it never fails a trial.
 
 use super::document::{Shape, Step};
 use super::plan::ScalePlan;
@@ -20,8 +21,8 @@ use std::time::Duration;
 /// The time between two readings of the backlogs, for their high-water marks: a thousandth of a CPU.
 const SOFTNET_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Functions and lock sites kept in the document: three times what the posts show. The tail, hundreds of functions with a
-/// sample or two, would make up most of the document and says nothing.
+/// Functions and lock sites kept in the document: three times what the posts show. The tail, hundreds of functions with
+/// a sample or two, would make up most of the document and says nothing.
 const MOST_ROWS: usize = 40;
 
 /// What is to be observed.
@@ -92,14 +93,14 @@ impl Observation {
     }
 }
 
-fn finished<Watch, Told>(
+fn finished<Watch, Seen>(
     name: &str,
     watch: Option<Result<Watch, ObserveError>>,
-    finish: impl FnOnce(Watch) -> Result<Told, ObserveError>,
+    finish: impl FnOnce(Watch) -> Result<Seen, ObserveError>,
     unknown: &mut BTreeMap<String, String>,
-) -> Option<Told> {
-    let told = watch?.and_then(finish);
-    told.map_err(|error| unknown.insert(name.to_owned(), error.to_string()))
+) -> Option<Seen> {
+    let seen = watch?.and_then(finish);
+    seen.map_err(|error| unknown.insert(name.to_owned(), error.to_string()))
         .ok()
 }
 
@@ -125,8 +126,8 @@ pub(super) fn compare_locks(steps: &[Step]) -> Vec<LockComparison> {
     watched(Mode::Echo).filter_map(compared).collect()
 }
 
-/// The step that shows waits for the receive lock, where clients can be on other CPUs: the receive path then takes the lock
-/// of a socket whose reader runs at the same time. On its worker's CPU it never can.
+/// The step that shows waits for the receive lock, where clients can be on other CPUs: the receive path then takes the
+/// lock of a socket whose reader runs at the same time. On its worker's CPU it never can.
 pub(super) fn crossed_sink(plan: &ScalePlan) -> Option<Shape> {
     let crossed = |step: &&Shape| (step.model, step.placement) == (Model::Exact, Placement::Crossed);
     let echo = plan.steps.iter().rfind(crossed)?;

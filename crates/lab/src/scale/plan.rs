@@ -1,4 +1,4 @@
-//! What the scaling experiment is to do: its steps as data.
+//! The plan of the scaling experiment: its steps as data.
 
 use super::document::Shape;
 use super::observe::{Observe, crossed_sink};
@@ -19,32 +19,32 @@ use corelane_worker::engine::EngineKind;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Length of the traffic before each trial that is not counted: it faults memory in and fills the kernel's caches.
+/// Duration of the warm-up before each trial: it faults memory in and fills the kernel's caches.
 const WARM_UP_S: f64 = 0.1;
 
-/// Receive buffer of each bucket's socket. Large enough that a client which has its CPU for a whole time slice (about 3 ms
-/// at 700,000 datagrams a second, 1,280 bytes of memory each) does not overflow it at once; as large as the kernel allows
-/// without privilege (`net.core.rmem_max`) is often less, and then that is what it gets.
+/// Receive buffer of each bucket's socket. It does not overflow when a client runs for a whole time slice (about 3 ms
+/// at 700,000 datagrams per second, 1,280 bytes of memory each). The kernel's limit without privilege
+/// (`net.core.rmem_max`) is often lower, and then applies.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// What a user asks of the experiment.
+/// The user's request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ScaleRequest {
     /// Key, table, and the CPU of each bucket.
     pub steering: Steering,
-    /// The models to try, in this order.
+    /// The models, in order.
     pub models: Vec<Model>,
-    /// Where their clients run. `None` tries every model aligned, and exact steering crossed as the control.
+    /// Placements of clients. `None`: every model aligned, and exact steering crossed as the control.
     pub placements: Option<Vec<Placement>>,
-    /// What the server does. `None` tries echo under every model, and sink under exact steering with aligned clients.
+    /// Server modes. `None`: echo with every model, and sink with exact steering and aligned clients.
     pub modes: Option<Vec<Mode>>,
-    /// The skew to try beside even traffic.
+    /// A skew to measure besides even traffic.
     #[serde(default)]
     pub skew: Skew,
-    /// The ways to answer to try beside the kernel's own. Where there are any, it is watched where answers leave.
+    /// Transmit modes to measure besides the kernel's default. If any, the CPU and queue of answers are traced.
     #[serde(default)]
     pub answers: Vec<Answers>,
-    /// Try beside what it costs to give the application the metadata of each datagram's flow.
+    /// Also measure the cost of per-datagram flow metadata for the application.
     #[serde(default)]
     pub metadata: bool,
     /// Seconds of one trial.
@@ -53,38 +53,37 @@ pub struct ScaleRequest {
     pub rounds: u32,
     /// Bytes of payload.
     pub payload_bytes: usize,
-    /// Client sockets a bucket, each on an address of its own where the pool has as many.
+    /// Client sockets per bucket, each with its own address if the pool has enough.
     pub flows: usize,
-    /// Unanswered datagrams a socket in echo.
+    /// Outstanding datagrams per socket in echo mode.
     pub window: u32,
-    /// The engine asked for.
+    /// The requested engine.
     pub engine: Option<EngineKind>,
-    /// Datagrams moved at once.
+    /// Datagrams per batch.
     pub batch: usize,
     /// Send with `UDP_SEGMENT`.
     pub gso: bool,
     /// Receive with `UDP_GRO`.
     pub gro: bool,
-    /// From which node the memory of every worker, of server and clients, comes.
+    /// NUMA policy of all workers' memory, in server and clients.
     #[serde(default)]
     pub memory: MemoryPolicy,
-    /// From which node the buffers of datagrams come, where that is to differ.
+    /// NUMA policy of datagram buffers, if different.
     #[serde(default)]
     pub buffer_memory: Option<MemoryPolicy>,
     /// Seed of the order of trials.
     pub seed: u64,
-    /// Share of the CPUs' time that other machines on the same hardware may have in a trial; with more it is spoilt. A tenth is more
-    /// than the differences between models that the lab is for.
+    /// Largest share of CPU time that other machines on the same hardware may use in a trial; above it the trial is spoilt. A tenth exceeds the differences between models that the lab measures.
     pub max_steal: f64,
-    /// What is observed while each trial is measured.
+    /// The observations during each trial.
     #[serde(default)]
     pub observe: Observe,
 }
 
-/// The experiment, fully decided.
+/// The resolved plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ScalePlan {
-    /// As asked.
+    /// The request.
     #[serde(flatten)]
     pub request: ScaleRequest,
     /// Where the server listens.
@@ -93,18 +92,17 @@ pub struct ScalePlan {
     pub clients: corelane_load::pool::Pool,
     /// The server's device, for counters and the tap.
     pub device: String,
-    /// Its transmit queues, one a bucket, where it is watched on which of them answers leave.
+    /// Its transmit queues, one per bucket, if the queues of answers are traced.
     #[serde(default)]
     pub transmit_queues: Option<u32>,
     /// Every step.
     pub steps: Vec<Shape>,
-    /// Controls that cannot run here, and why.
+    /// Controls that cannot run here, with reasons.
     pub left_out: Vec<String>,
 }
 
 impl ScaleRequest {
-    /// The series of steps, each from one bucket to all. What was not asked for is what the posts tried: echo, and sink
-    /// beside it; and the controls that show what exact steering is worth.
+    /// The series of steps, each from one bucket to all. The defaults follow the posts: echo, sink, and the controls for exact steering.
     fn series(&self) -> Vec<(Mode, Model, Placement)> {
         let (echo, both) = ([Mode::Echo], [Mode::Echo, Mode::Sink]);
         let (aligned, control) = ([Placement::Aligned], [Placement::Aligned, Placement::Crossed]);
@@ -152,7 +150,7 @@ impl ScalePlan {
         plan
     }
 
-    /// Adds the steps that do something otherwise: each beside the plain step of its shape with all buckets active.
+    /// Adds the steps with variations, each next to the plain step of its shape with all buckets active.
     fn vary(&mut self, bed: &Bed) {
         let (skew, metadata) = (self.request.skew, self.request.metadata);
         if skew != Skew::None && self.request.steering.table.buckets() < 2 {
@@ -179,7 +177,7 @@ impl ScalePlan {
         self.steps.extend(all);
     }
 
-    /// The ways to answer that were asked for and that the bed allows; has answers watched if there are any.
+    /// The requested transmit modes that the bed supports; enables tracing of answers if there are any.
     fn answers_that_work(&mut self, bed: &Bed) -> Vec<Answers> {
         let mut ways = self.request.answers.clone();
         ways.retain(|answers| *answers != Answers::default());
@@ -200,13 +198,13 @@ impl ScalePlan {
         ways
     }
 
-    /// The CPUs of each transmit queue: of its bucket, or none, so that the kernel's hash chooses the queue.
+    /// The CPUs of each transmit queue: its bucket's, or none if the kernel's hash selects the queue.
     fn queue_cpus(&self, by_cpu: bool) -> Vec<Vec<u32>> {
         let own = |cpu: &u32| if by_cpu { vec![*cpu] } else { Vec::new() };
         self.request.steering.cpus.iter().map(own).collect()
     }
 
-    /// Sets who chooses the transmit queue in a step; nothing where answers are not watched.
+    /// Configures the selection of transmit queues for a step; does nothing if answers are not traced.
     ///
     /// # Errors
     /// See [`Side::give_transmit_queues`](corelane_host::bed::Side::give_transmit_queues).
@@ -216,7 +214,7 @@ impl ScalePlan {
         }
         let cpus = self.queue_cpus(step.answers.queues_by_cpu());
         match bed.server.give_transmit_queues(&cpus) {
-            // Where it is refused, no step asks for anything but what there is.
+            // If this is refused, no step needs another setting.
             Err(_) if !step.answers.queues_by_cpu() => Ok(()),
             set => set,
         }
@@ -247,7 +245,7 @@ impl ScalePlan {
     /// The clients of a step.
     ///
     /// # Errors
-    /// When the pool cannot reach a bucket, or the payload cannot be.
+    /// If the pool cannot reach a bucket, or the payload size is invalid.
     pub fn load(&self, step: &Shape, descriptor_limit: usize) -> Result<UdpLoadPlan, UdpLoadError> {
         let request = &self.request;
         let sources = SourceRequest {
@@ -282,7 +280,7 @@ impl ScalePlan {
         Ok(plan.skewed(step.skew))
     }
 
-    /// `load`, shortened to what is not counted.
+    /// `load`, shortened to the warm-up.
     #[must_use]
     pub fn warm_up(&self, load: &UdpLoadPlan) -> UdpLoadPlan {
         UdpLoadPlan {
@@ -297,7 +295,7 @@ impl ScalePlan {
         let (active, all) = (step.buckets_active, &self.request.steering.cpus);
         let workers = match step.model {
             Model::Single => 1,
-            // Every thread takes what it can get, whichever buckets are active; the kernel's hash knows no buckets.
+            // All threads may receive, whichever buckets are active; the kernel's hash ignores buckets.
             Model::Shared | Model::Reuseport => all.len(),
             Model::Farm | Model::IncomingCpu | Model::Exact => active,
         };

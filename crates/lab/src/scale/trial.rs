@@ -23,24 +23,24 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a server is asked whether it has read everything.
+/// Interval between polls of the server's counts.
 const SETTLING_LOOK: Duration = Duration::from_millis(2);
 
-/// How long without change before what is still queued counts as that: a worker publishes its counts every 20 ms.
+/// Counts are stable after this time without change: a worker publishes its counts every 20 ms.
 const SETTLED_AFTER: Duration = Duration::from_millis(100);
 
-/// The longest that settling may take: 4 MiB of socket buffer a bucket is read within milliseconds.
+/// Timeout of settling: 4 MiB of socket buffer per bucket are read within milliseconds.
 const LONGEST_SETTLING: Duration = Duration::from_secs(2);
 
 /// A scaling experiment, ready to run.
 pub struct Scale {
-    /// What to do.
+    /// The plan.
     pub plan: ScalePlan,
     /// Where.
     pub bed: Bed,
-    /// The program that servers and generators run as: this one.
+    /// The executable of servers and generators: this program.
     pub program: PathBuf,
-    /// What its document says of the run.
+    /// Facts about the run for its document.
     pub facts: RunFacts,
     /// Descriptors that one process may hold.
     pub descriptor_limit: usize,
@@ -108,7 +108,7 @@ fn run(experiment: &Scale, trying: &mut Trying<'_>) -> Result<(Trial, Option<Obs
     let loaded = generator.run(&load, interrupt, |_| {
         spent = Spent::take(processes.server, processes.generator);
     })?;
-    // What is spent on waiting for lost answers and on settling is not the trial's.
+    // CPU time spent on lost answers and on settling is excluded from the trial.
     let spent = spent?;
     let clock = collect::clock(plan.request.steering.cpus[0]);
     let seen = observation.finish(turn.round);
@@ -144,7 +144,7 @@ fn settle(bed: &Bed, server: &mut ServerProcess<UdpServer>) -> Result<UdpServed,
         }
         served = now;
         let still = changed.elapsed();
-        // On loopback the counters are everybody's, and since boot: they do not tell what is queued here.
+        // Loopback counters cover all programs since boot: they do not show what is queued here.
         let all_read = queued == 0 || bed.kind() == BedKind::Loopback;
         let done = still > SETTLED_AFTER && (all_read || still > 4 * SETTLED_AFTER);
         if done || started.elapsed() > LONGEST_SETTLING {

@@ -1,4 +1,4 @@
-//! From readings to a trial: what was counted between two of them.
+//! Computes a trial from readings before and after.
 
 use super::client::ClientCounts;
 use super::document::{BucketBytes, Memory, Protocol, Segments, Server, Shape, Trial};
@@ -16,10 +16,10 @@ use corelane_measure::share::Share;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// From this idle share on a CPU could have done more: well apart from busy, so that a tick more or less decides nothing.
+/// Above this idle share a CPU counts as idle: well above the busy threshold, so single ticks do not matter.
 const SPARE_IDLE_SHARE: f64 = 0.1;
 
-/// What the kernel and the server's processes counted up to one moment.
+/// Counters of the kernel and the server's processes at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Readings {
     server_tcp: TcpStatistics,
@@ -30,7 +30,7 @@ pub(super) struct Readings {
 }
 
 impl Readings {
-    /// Reads them, CPU times first: the rest takes a moment.
+    /// Reads the counters, CPU times first: the rest is slower.
     pub(super) fn take(bed: &Bed, server: ServerProcesses) -> Result<Self, HostError> {
         Ok(Self {
             cpus: CpuTimes::read()?,
@@ -42,7 +42,7 @@ impl Readings {
     }
 }
 
-/// Everything that was read in a trial.
+/// All readings of a trial.
 pub(super) struct Evidence {
     /// Before the first connection.
     pub(super) begun: Readings,
@@ -50,15 +50,15 @@ pub(super) struct Evidence {
     pub(super) opened: Readings,
     /// After the last request.
     pub(super) sent: Readings,
-    /// What the server counted in all.
+    /// The server's total counts.
     pub(super) served: ServerCounts,
-    /// What the clients counted.
+    /// The clients' counts.
     pub(super) loaded: ClientCounts,
-    /// Where memory was meanwhile.
+    /// Memory while all connections were open.
     pub(super) memory: Option<Memory>,
 }
 
-/// The trial that the evidence tells of.
+/// Computes the trial from the readings.
 pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> Trial {
     let shape = &plan.steps[turn.step];
     let mut trial = std::mem::take(&mut evidence.loaded.trial);
@@ -71,7 +71,7 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     } = &evidence;
     (trial.tried.step, trial.tried.round) = (turn.step, turn.round);
     trial.served_requests = served.requests;
-    // Of both sides together; nothing where requests are counted.
+    // Both sides together; none if requests are counted.
     trial.segments = trial
         .segments
         .into_iter()
@@ -84,8 +84,7 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     trial.kernel = kernel(&evidence);
     trial.raw = json!({ "client": trial.raw, "server": served.raw });
     compare(&mut trial, &evidence);
-    // Where the generator was the limit, a trial says nothing of the server: it did not keep a schedule that nothing else was
-    // in the way of, or the CPUs that are its alone had nothing left while the server's had.
+    // If the generator was the limit, the trial is no result for the server: the generator missed its schedule by itself, or its own CPUs were busy while the server's were not.
     let clients = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
     let limited = loaded.behind_schedule.clone().or_else(clients);
     if let Some(why) = failure(&trial, plan.request.protocol) {
@@ -112,7 +111,7 @@ fn failure(trial: &Trial, protocol: Protocol) -> Option<String> {
     })
 }
 
-/// Why the clients were the limit, where their CPUs had nothing left and the server's had.
+/// Returns the reason if the clients were the limit: their CPUs were busy, the server's were not.
 fn clients_busy(sides: &Sides, shares: &[CpuShare]) -> Option<String> {
     let server = idle_share(&sides.server, shares)?;
     let clients = idle_share(&sides.clients, shares)?;
@@ -127,7 +126,7 @@ fn clients_busy(sides: &Sides, shares: &[CpuShare]) -> Option<String> {
 
 fn give_reasons(trial: &mut Trial, plan: &StreamsPlan, shape: &Shape) {
     let unsteered = match shape.server {
-        Server::Subject => "the subject does not tell which worker a connection came to",
+        Server::Subject => "the subject does not report which worker accepted a connection",
         _ => "the kernel's hash promises no bucket",
     };
     let on_demand = "there was no schedule: each request followed an answer";
@@ -143,7 +142,7 @@ fn give_reasons(trial: &mut Trial, plan: &StreamsPlan, shape: &Shape) {
     trial.tried.unknown.extend(named);
 }
 
-/// Adds to what went wrong what one side counted that the other did not.
+/// Adds an error for counts that differ between the sides.
 fn compare(trial: &mut Trial, evidence: &Evidence) {
     let (loaded, served) = (&evidence.loaded, &evidence.served);
     let (client_sent, client_received) = (trial.sent_bytes, trial.received_bytes);
@@ -163,7 +162,7 @@ fn compare(trial: &mut Trial, evidence: &Evidence) {
     let (lost, added) = ("bytes_sent_and_not_received", "bytes_received_and_not_sent");
     let mut bytes = |sent: u64, received: u64| differ(lost, sent, added, received);
     if !served.bytes.is_empty() && loaded.by_bucket() {
-        // What two buckets get wrong must not make up for each other.
+        // Errors of two buckets must not cancel out.
         for (bucket, (received, sent)) in served.bytes.iter().enumerate() {
             let own = loaded.per_bucket.get(&(bucket as u16));
             let (client_sent, client_received) = own.and_then(|own| own.bytes).unwrap_or_default();
@@ -177,11 +176,11 @@ fn compare(trial: &mut Trial, evidence: &Evidence) {
     }
 }
 
-/// What both sides of each bucket counted, of those that have connections or should.
+/// Counts of both sides of each bucket that has or should have connections.
 fn per_bucket(evidence: &Evidence) -> Vec<BucketBytes> {
     let (loaded, served) = (&evidence.loaded, &evidence.served);
     let buckets = served.bytes.iter().zip(&served.accepted).zip(0u16..);
-    let told = buckets.map(|(((received, sent), accepted), bucket)| {
+    let each = buckets.map(|(((received, sent), accepted), bucket)| {
         let own = loaded.per_bucket.get(&bucket);
         let client = own.and_then(|own| own.bytes);
         BucketBytes {
@@ -195,12 +194,11 @@ fn per_bucket(evidence: &Evidence) -> Vec<BucketBytes> {
             client_received: client.map(|(_, received)| received),
         }
     });
-    told.filter(|told| told.connections > 0 || told.connections_planned.is_some_and(|planned| planned > 0))
+    each.filter(|one| one.connections > 0 || one.connections_planned.is_some_and(|planned| planned > 0))
         .collect()
 }
 
-/// Connections that came to the bucket that their sources were planned for, of all. Where it is not known how many were planned
-/// for each, any active bucket is right.
+/// Share of connections that arrived at their planned bucket. If the plan is unknown, any active bucket is correct.
 fn steering(shape: &Shape, served: &ServerCounts, per_bucket: &[BucketBytes]) -> Option<Share> {
     if shape.server != Server::Exact || served.accepted.is_empty() {
         return None;
@@ -218,7 +216,7 @@ fn steering(shape: &Shape, served: &ServerCounts, per_bucket: &[BucketBytes]) ->
     })
 }
 
-/// The kernel's counters that tell of a limit and moved, from the first connection to the last request.
+/// Kernel counters that indicate a limit and increased between the first connection and the last request.
 fn kernel(evidence: &Evidence) -> BTreeMap<String, u64> {
     let mut moved = BTreeMap::new();
     for (side, later, earlier) in [
@@ -273,14 +271,14 @@ mod tests {
             server: vec![0],
             clients: vec![1, 2],
         };
-        let told =
+        let reason =
             |server, one, other| clients_busy(&sides, &[share(0, server), share(1, one), share(2, other)]);
-        let why = told(0.3, 0.0, 0.02).unwrap();
+        let why = reason(0.3, 0.0, 0.02).unwrap();
         assert!(
             why.contains("idle for 1.0 % of the time") && why.contains("30.0 %"),
             "{why}"
         );
-        assert_eq!(told(0.02, 0.0, 0.0), None, "both are busy");
-        assert_eq!(told(0.3, 0.0, 0.3), None, "a client has time left");
+        assert_eq!(reason(0.02, 0.0, 0.0), None, "both are busy");
+        assert_eq!(reason(0.3, 0.0, 0.3), None, "a client has time left");
     }
 }

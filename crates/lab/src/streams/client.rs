@@ -1,4 +1,4 @@
-//! The clients of a trial: a generator of requests or of bytes, and what either counted in one form.
+//! The clients of a trial: a generator of requests or of bytes, with counts in a common form.
 
 use super::document::{Connections, CpuUse, Segments, Trial};
 use crate::child::{ChildError, LoadProcess};
@@ -24,7 +24,7 @@ pub(super) type ClientPlan = Box<dyn FnOnce(&Path, &Side) -> Result<Client, Chil
 pub(super) struct Client {
     /// Its process.
     pub(super) pid: u32,
-    /// Does as planned, see [`LoadProcess::run`].
+    /// Runs the plan, see [`LoadProcess::run`].
     pub(super) run: Run,
 }
 
@@ -48,17 +48,16 @@ where
     })
 }
 
-/// What the clients counted.
+/// The clients' counts.
 pub(super) struct ClientCounts {
-    /// The trial as far as they tell of it. Its raw report has no plan, whose ports are most of it and which follows from the
-    /// experiment's, and no histograms, which the trial has.
+    /// The trial as counted by the clients. Its raw report omits the plan, which is large and follows from the
+    /// experiment's, and the histograms, which the trial contains.
     pub(super) trial: Trial,
-    /// Requests written to a connection; `None` where there are no requests.
+    /// Requests written to a connection; `None` if there are no requests.
     pub(super) requests_sent: Option<u64>,
-    /// Why a schedule was not kept though nothing but the generator was in its way.
+    /// Why the generator alone missed its schedule.
     pub(super) behind_schedule: Option<String>,
-    /// What it did to each bucket of the server, where its connections were planned for one; empty where there are no bytes
-    /// to count.
+    /// Counts per bucket of the server, if connections were planned for buckets; empty without byte counts.
     pub(super) per_bucket: BTreeMap<u16, ClientBucket>,
 }
 
@@ -67,12 +66,12 @@ pub(super) struct ClientCounts {
 pub(super) struct ClientBucket {
     /// Connections whose source ports were planned for it.
     pub(super) connections: u64,
-    /// Bytes sent and received, where the workers of the bucket have no other.
+    /// Bytes sent and received, if the bucket's workers have no other bucket.
     pub(super) bytes: Option<(u64, u64)>,
 }
 
 impl ClientCounts {
-    /// Whether it tells the bytes of each bucket apart.
+    /// Whether bytes are counted per bucket.
     pub(super) fn by_bucket(&self) -> bool {
         !self.per_bucket.is_empty() && self.per_bucket.values().all(|bucket| bucket.bytes.is_some())
     }
@@ -127,7 +126,7 @@ fn spent(cpu_s: f64) -> CpuUse {
     }
 }
 
-/// `steering` is what their sources were planned by, where they were.
+/// `steering` is the table that the sources were planned with, if any.
 pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientCounts {
     let total = &loaded.total;
     let mut errors = named(total.broken.occurred(), "");
@@ -167,7 +166,8 @@ pub(super) fn of_tcp(loaded: &TcpLoaded, steering: Option<&Steering>) -> ClientC
     }
 }
 
-/// What the workers did to each bucket: connections by the hash of their sources, all of a lease alike; bytes by the worker.
+/// What the workers did to each bucket: connections by the hash of their sources, all of a lease alike; bytes by the
+/// worker.
 fn per_bucket(loaded: &TcpLoaded, steering: &Steering) -> BTreeMap<u16, ClientBucket> {
     let (steerer, target) = (steering.steerer(), loaded.plan.target);
     let mut buckets: BTreeMap<u16, ClientBucket> = BTreeMap::new();
@@ -184,7 +184,7 @@ fn per_bucket(loaded: &TcpLoaded, steering: &Steering) -> BTreeMap<u16, ClientBu
         }
     }
     for worker in &loaded.workers {
-        // A worker of several buckets does not tell them apart.
+        // A worker with several buckets does not count per bucket.
         let Some(own) = worker.bucket.and_then(|bucket| buckets.get_mut(&bucket)) else {
             continue;
         };

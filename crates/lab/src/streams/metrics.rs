@@ -1,5 +1,5 @@
-//! The metrics of `lab scale http` and `tcp`, each declared once. Both documents have all of them; what they are judged by and
-//! compared by differs.
+//! The metrics of `lab scale http` and `tcp`, each declared once. Both documents have all of them; what they are judged
+//! by and compared by differs.
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
@@ -75,7 +75,7 @@ pub const REQUESTS: M = M::higher(
     "requests_per_s",
     "requests",
     Show::Prefixed,
-    "Requests answered a second.",
+    "Requests answered per second.",
     |trial| {
         // A valid trial without requests is one of bytes.
         number((trial.requests_ok > 0).then(|| trial.tried.per_second(trial.requests_ok)))
@@ -87,7 +87,7 @@ pub const PAYLOAD: M = M::higher(
     "gbit_s",
     "Gb/s",
     Show::Fixed(2),
-    "Bytes both ways, in 10^9 bits a second.",
+    "Bytes both ways, in 10^9 bits per second.",
     |trial| number(Some(trial.tried.per_second(trial.bytes()) * 8.0 / 1e9)),
 );
 
@@ -97,7 +97,7 @@ pub const LATENCY: M = M::lower(
     "latency",
     "p99",
     Show::Nanoseconds,
-    "From when a request was to be sent until it was answered.",
+    "Time from the intended send to the response.",
     |trial| trial.latency.as_ref().map(Sample::Durations),
 );
 
@@ -105,7 +105,7 @@ pub const SCHEDULE_LAG: M = M::lower(
     "schedule_lag",
     "schedule lag",
     Show::Nanoseconds,
-    "How late requests were sent, where a schedule said when.",
+    "Delay of requests behind their schedule.",
     |trial| trial.schedule_lag.as_ref().map(Sample::Durations),
 )
 .unit("p99");
@@ -155,14 +155,14 @@ pub const CLIENT_BYTES: M = per_cpu_second(
 pub const SERVER_SHARE: M = of_cpus(
     "server_cpu_share",
     "server",
-    "Share of the CPUs' time that the server's processes took, receive path run in their name included.",
+    "Share of the CPUs' time used by the server's processes, including the receive path run on their behalf.",
     |trial| cost(trial.cpu.server_ns, 1e9, cpu_seconds(trial)),
 );
 
 pub const CLIENT_SHARE: M = of_cpus(
     "client_cpu_share",
     "client",
-    "Share of the CPUs' time that the client's process took.",
+    "Share of the CPUs' time used by the client's process.",
     |trial| cost(trial.cpu.client_ns, 1e9, cpu_seconds(trial)),
 );
 
@@ -170,7 +170,7 @@ pub const STEERING: M = M::higher(
     "steering_ok",
     "steered right",
     Show::Share,
-    "Share of connections that are on the bucket that their hash names.",
+    "Share of connections on the bucket selected by their hash.",
     |trial| share(trial.steering),
 );
 
@@ -199,7 +199,7 @@ pub const OPENING: M = M::lower(
 )
 .unit("s");
 
-/// CPU time in units of so many nanoseconds, for each of `pieces`; `None` where there are none.
+/// CPU time in units of so many nanoseconds, for each of `pieces`; `None` if there are none.
 fn cost<'a>(cpu_ns: Option<u64>, unit: f64, pieces: f64) -> Option<Sample<'a>> {
     number(statistics::ratio(cpu_ns? as f64 / unit, pieces))
 }

@@ -1,4 +1,4 @@
-//! A run as people read it: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate. Text has tables of
+//! A run for people: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate. Text has tables of
 //! the series that the run is judged by, a page of the controls, too.
 
 use super::document::{
@@ -132,7 +132,7 @@ fn figures(report: &StreamsReport) -> Vec<Markup> {
                 title: first.load_words(),
                 caption: MEDIANS,
                 y_title: match report.kind.protocol {
-                    Protocol::Http => "requests a second".to_owned(),
+                    Protocol::Http => "requests per second".to_owned(),
                     Protocol::Tcp => "Gb/s".to_owned(),
                 },
                 metric: report.rate(),
@@ -232,8 +232,8 @@ fn latency_section(report: &StreamsReport, series: &Series<'_>, in_text: bool) -
     shown(Section::new(""), in_text, latency)
 }
 
-/// How many connections of each series were opened and held, and what each of them took; in text where there are many or several
-/// numbers of them.
+/// How many connections of each series were opened and held, and what each of them took; in text where there are many
+/// or several numbers of them.
 fn connections_section(report: &StreamsReport, judged: &[Series<'_>], controls: &[Series<'_>]) -> Section {
     let counts: BTreeSet<u64> = report.steps.iter().map(|step| step.shape.connections).collect();
     let many = counts.last().is_some_and(|most| *most >= FEWEST_TO_SHARE);

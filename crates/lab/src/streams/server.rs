@@ -21,26 +21,26 @@ pub(super) struct ServerOfTrial {
     pub(super) counts: Box<dyn FnMut() -> Result<ServerCounts, ChildError>>,
 }
 
-/// The processes of a server, which can be asked about from anywhere.
+/// The processes of a server, which any thread can query.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerProcesses {
     first: u32,
-    /// Whether the first is but the keeper of those that it started.
+    /// Whether the first process is only the keeper of the others.
     keeps: bool,
 }
 
-/// What a server counted itself.
+/// The server's own counts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ServerCounts {
-    /// Requests that came; `None` where bytes are counted.
+    /// Requests received; `None` if bytes are counted.
     pub(super) requests: Option<u64>,
-    /// Connections accepted by each bucket, in bucket order; empty where the server does not tell.
+    /// Connections accepted by each bucket, in bucket order; empty if the server does not report them.
     pub(super) accepted: Vec<u64>,
     /// Bytes that each bucket received and sent, in bucket order; empty where requests are counted, or nothing.
     pub(super) bytes: Vec<(u64, u64)>,
-    /// What TCP had to mend, where it was asked.
+    /// Retransmissions, reordering and stalls of TCP, if they were polled.
     pub(super) segments: Option<Segments>,
-    /// Its report as it wrote it.
+    /// Its raw report.
     pub(super) raw: Value,
 }
 
@@ -50,7 +50,7 @@ impl ServerCounts {
         !self.accepted.is_empty()
     }
 
-    /// Whether it has counted nothing since: then it has counted everything.
+    /// Whether the counts are unchanged, and thus complete.
     pub(super) fn stands_at(&self, earlier: &Self) -> bool {
         (self.requests, &self.accepted, &self.bytes) == (earlier.requests, &earlier.accepted, &earlier.bytes)
     }
@@ -69,7 +69,7 @@ impl ServerOfTrial {
             Self::serving::<TcpServer>(&plan, program, side, of_tcp)
         };
         match (plan.subject(shape), shape.traffic) {
-            // It does not count; but that it is still there is worth knowing.
+            // It does not count, but this checks that it still runs.
             (Some(subject), _) => Self::serving::<Subject>(&subject, program, side, |served| ServerCounts {
                 raw: as_json(served),
                 ..ServerCounts::default()
@@ -101,7 +101,7 @@ impl ServerOfTrial {
 }
 
 impl ServerProcesses {
-    /// Their CPU time, and who they are.
+    /// Their CPU time and process ids.
     pub(super) fn family(self) -> Result<Family, HostError> {
         match self.keeps {
             true => Family::below(self.first),

@@ -1,5 +1,5 @@
-//! One trial of one step: a bed, a server and clients of its own; readings when every connection is open, in the middle, and
-//! when the last request has been made.
+//! One trial of one step: a bed, a server and clients of its own; readings when every connection is open, in the
+//! middle, and when the last request has been made.
 
 use super::account::{self, Evidence, Readings};
 use super::document::{ByteStreams, FEWEST_TO_SHARE, Shape, StreamsReport, Trial};
@@ -20,24 +20,24 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the server is asked whether it has counted everything.
+/// Interval between polls of the server's counts.
 const SETTLING_LOOK: Duration = Duration::from_millis(5);
 
-/// How long the server's counts must stand still: a worker publishes them every 20 ms.
+/// Counts are stable after this time without change: a worker publishes them every 20 ms.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
 
-/// The longest that settling may take.
+/// Timeout of settling.
 const LONGEST_SETTLING: Duration = Duration::from_secs(5);
 
 /// A scaling experiment, ready to run.
 pub struct Streams {
-    /// What to do.
+    /// The plan.
     pub plan: StreamsPlan,
     /// Where, for its document: every trial builds its own.
     pub bed: document::Bed,
-    /// The program that servers and generators run as: this one.
+    /// The executable of servers and generators: this program.
     pub program: PathBuf,
-    /// What its document says of the run.
+    /// Facts about the run for its document.
     pub facts: RunFacts,
 }
 
@@ -135,7 +135,7 @@ fn run(experiment: &Streams, trying: &mut Trying<'_>) -> Result<Trial, LabError>
     Ok(trial)
 }
 
-/// Waits until the server's counts stand still, and returns them.
+/// Waits until the server's counts are stable, and returns them.
 fn settle(server: &mut ServerOfTrial) -> Result<ServerCounts, ChildError> {
     let started = Instant::now();
     let (mut counts, mut changed) = ((server.counts)()?, started);

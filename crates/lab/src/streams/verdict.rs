@@ -1,4 +1,4 @@
-//! Who was the limit: a pure function of the report, so that it can be read and tested.
+//! Determines the limit: a pure function of the report.
 
 use super::document::{Protocol, Server, Step, StreamsReport};
 use super::metrics::{CLIENT_SHARE, LINEARITY, PAYLOAD, REQUESTS, SERVER_SHARE, STEERING};
@@ -8,10 +8,10 @@ use crate::growth::buckets;
 use crate::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, percent};
 use corelane_measure::quantity::{self, or_missing};
 
-/// The share of requests whose failure for one reason makes that reason the limit though CPU time was left.
+/// Share of requests failed for one reason above which that reason is the limit, even with CPU time left.
 const MATERIAL_ERRORS: f64 = 0.001;
 
-/// What the report says about the limit of its main series; of any other, as long as that has no valid trial.
+/// The limit of the main series; of another series while the main series has no valid trial.
 pub(super) fn of_report(report: &StreamsReport) -> Limit {
     let main = report.main_series();
     let limit = main.and_then(|series| series.0.iter().rev().find_map(|step| step.found.limit.clone()));
@@ -25,17 +25,17 @@ pub(super) fn of_report(report: &StreamsReport) -> Limit {
     limit.or_else(other).unwrap_or_else(Limit::unknown)
 }
 
-/// What the verdict on a step rests on beside its numbers.
+/// Inputs of a step's verdict besides its numbers.
 #[derive(Debug)]
 struct Setting {
     protocol: Protocol,
     /// Requests or bytes followed a schedule.
     scheduled: bool,
-    /// The CPUs of both sides, where no CPU has both.
+    /// The CPUs of both sides, if they are disjoint.
     apart: Option<Sides>,
 }
 
-/// Who was the limit in one step; `None` as long as no trial told.
+/// The limit of one step; `None` without a valid trial.
 pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) -> Option<Limit> {
     let step = &report.steps[index];
     if step.summed.trials == 0 {
@@ -56,7 +56,7 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     };
     let did = format!("{} {rate}", who(step));
     let growth = limit::growth(&did, LINEARITY.of(step), step.shape.buckets_active, "one's");
-    // What the generator of the last valid trial says kept it from doing what it was told.
+    // Why the generator of the last valid trial missed its schedule.
     let valid = report.valid_trials(index);
     let lags = valid.last().and_then(|trial| trial.limited_by.as_deref());
     Some(Limit {
@@ -67,7 +67,7 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     })
 }
 
-/// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` where that is not so.
+/// The limit of a step whose trials the generator limited, all that no other machine spoilt; `None` if that is not so.
 fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
     let all = report.trials.iter().map(|trial| &trial.tried);
     let mut own = all.filter(|tried| tried.step == index && tried.status != TrialStatus::Spoilt);
@@ -91,7 +91,7 @@ fn of_generator(report: &StreamsReport, index: usize) -> Option<Limit> {
     })
 }
 
-/// What the step is about.
+/// The subject of the sentence.
 fn who(step: &Step) -> String {
     match (step.shape.server, step.shape.buckets_active) {
         (Server::Subject, 1) => "The subject on 1 CPU".to_owned(),
@@ -100,7 +100,7 @@ fn who(step: &Step) -> String {
     }
 }
 
-/// The kind of limit, and the words that complete «the limit was».
+/// The cause, and the words that complete "the limit was".
 fn cause(step: &Step, setting: &Setting) -> limit::Found {
     let wrong = limit::steering(STEERING.of(step), "connections");
     let server = || setting.apart.as_ref().and_then(|sides| server_busy(step, sides));
@@ -111,7 +111,7 @@ fn cause(step: &Step, setting: &Setting) -> limit::Found {
     if let Some(idle) = idle.filter(|idle| *idle < BUSY_IDLE_SHARE) {
         return busy(step, idle);
     }
-    // A schedule of which requests are missing, in a trial that counts, waited for answers.
+    // In a valid trial, requests missing from the schedule waited for responses.
     let unsent = step.found.errors.get("unsent").copied().unwrap_or(0);
     if setting.scheduled && !is_material(step, unsent) {
         return limit::asked_for(idle, LimitCause::OfferedRate, "the rate asked for");
@@ -123,7 +123,7 @@ fn cause(step: &Step, setting: &Setting) -> limit::Found {
     limit::asked_for(idle, LimitCause::Connections, connections)
 }
 
-/// The server, where it has CPUs of its own and those had nothing left.
+/// The server limit, if the server has its own CPUs and they were busy.
 fn server_busy(step: &Step, sides: &Sides) -> Option<limit::Found> {
     let idle = idle_share(&sides.server, &step.cpu_shares).filter(|idle| *idle < BUSY_IDLE_SHARE)?;
     let clients = percent(idle_share(&sides.clients, &step.cpu_shares));
@@ -132,15 +132,15 @@ fn server_busy(step: &Step, sides: &Sides) -> Option<limit::Found> {
     Some((LimitCause::ServerCpu, because))
 }
 
-/// Whether it happened for more than a few.
+/// Whether the count is material.
 fn is_material(step: &Step, count: u64) -> bool {
     let served = (REQUESTS.of(step).unwrap_or(0.0)).max(step.shape.connections as f64);
     count as f64 > served * MATERIAL_ERRORS
 }
 
-/// What ran out, or overflowed, for more than a few.
+/// The resource that ran out or overflowed, if material.
 fn exhausted(step: &Step) -> Option<limit::Found> {
-    // Of requests, and of connections that were never opened.
+    // Failed requests, and connections that never opened.
     let errors = |names: &[&str]| {
         let of = |name: &str| step.found.errors.get(name).copied().unwrap_or(0);
         let both = names.iter().map(|name| of(name) + of(&format!("connect_{name}")));
@@ -175,7 +175,7 @@ fn exhausted(step: &Step) -> Option<limit::Found> {
     Some((cause, format!("{what} {} {times}", quantity::count(count))))
 }
 
-/// Whose the CPU time was when none was left.
+/// The main user of CPU time if none was left.
 fn busy(step: &Step, idle: f64) -> limit::Found {
     let [server, client] = [SERVER_SHARE, CLIENT_SHARE].map(|share| share.of(step).unwrap_or(0.0));
     let softirq = step.softirq_share().unwrap_or(0.0);
@@ -191,7 +191,7 @@ fn busy(step: &Step, idle: f64) -> limit::Found {
     (cause, format!("{whose} ({shares}; {softirq} in softirq)"))
 }
 
-/// Everyone who could have been it, with what was measured.
+/// All suspects with their measurements.
 fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> {
     use LimitCause as C;
     let count = |names: &[&str]| quantity::count(kernel(step, names));
@@ -241,7 +241,7 @@ fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> 
     all.map(suspect).into()
 }
 
-/// What is known of memory.
+/// Evidence about memory.
 fn memory_evidence(step: &Step) -> String {
     let given_up = quantity::count(kernel(step, &["aborted_for_memory"]));
     let mut evidence = format!("{given_up} connections given up for want of it");
@@ -257,14 +257,14 @@ fn memory_evidence(step: &Step) -> String {
     evidence
 }
 
-/// Requests and connections that failed; those that were never made are none, nor are bytes.
+/// Failed requests and connections; requests never sent and bytes do not count.
 fn failed(step: &Step) -> u64 {
     let counts = |name: &str| !["unsent", "unfinished"].contains(&name) && !name.starts_with("bytes_");
     let failed = step.found.errors.iter().filter(|(name, _)| counts(name));
     failed.map(|(_, count)| count).sum()
 }
 
-/// Connections that listeners could not take.
+/// Connections that listeners did not accept.
 fn backlog(step: &Step) -> u64 {
     let of = |name: &str| {
         step.found

@@ -35,7 +35,7 @@ fn shape(server: Server, placement: Placement, connections: u64, buckets_active:
     }
 }
 
-/// A trial of `rate` requests a second on two seconds.
+/// A trial of `rate` requests per second on two seconds.
 fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
     let requests = (rate * 2.0) as u64;
     let mut latency = Histogram::new();
@@ -86,7 +86,7 @@ fn trial(step: usize, round: usize, shape: &Shape, rate: f64) -> Trial {
     }
 }
 
-/// A run over 1 to `buckets` buckets at two numbers of connections, with a control, at 100,000 requests a second a bucket.
+/// A run over 1 to `buckets` buckets at two numbers of connections, with a control, at 100,000 requests/s per bucket.
 fn report(buckets: usize) -> StreamsReport {
     let mut steps = Vec::new();
     let mut trials = Vec::new();
@@ -344,7 +344,7 @@ fn text_and_page_of_bytes_tell_what_a_cpu_second_carries_and_what_tcp_had_to_men
     assert!(!page.contains("latency, p99") && !page.contains("/request"));
 }
 
-/// A run in which trials failed or were the generator's doing, a shape could not be had, and a step has no trial.
+/// A run with failed and generator-limited trials, a shape that cannot run, and a step without trials.
 fn unlucky_report() -> StreamsReport {
     let mut report = report(2);
     report.trials.retain(|trial| trial.tried.step != 5);

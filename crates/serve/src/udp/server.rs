@@ -326,7 +326,7 @@ fn observe_answers(plan: &UdpPlan, address: SocketAddr) -> Result<Observer, Stri
     match (&plan.device, plan.transmit_queues, plan.mode) {
         (_, _, Mode::Sink) => Err("a sink does not answer".to_owned()),
         (Some(device), Some(_), Mode::Echo) => tap(device, Direction::Sent, address),
-        _ => Err("nobody asked for it: watching answers costs each of them a little (--answers)".to_owned()),
+        _ => Err("not measured; add --answers".to_owned()),
     }
 }
 

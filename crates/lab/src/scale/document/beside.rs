@@ -1,5 +1,5 @@
-//! Steps that did something otherwise, beside the plain step of the same shape: what skew costs each model, what a way to
-//! answer or the flows' metadata cost, in numbers and in sentences that text and page share.
+//! Steps that did something otherwise, beside the plain step of the same shape: what skew costs each model, what a way
+//! to answer or the flows' metadata cost, in numbers and in sentences that text and page share.
 
 use super::{ScaleReport, Shape, Step};
 use crate::scale::metrics::{COST_OF_PLAIN, IMBALANCE, RATE, RATE_OF_PLAIN, REORDERED, TX_LOCALITY};

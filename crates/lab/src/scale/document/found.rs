@@ -1,4 +1,4 @@
-//! What the valid trials of a step come to beside its metrics: what each bucket did, and where frames were dropped.
+//! The results of a step besides its metrics: counts per bucket and drops.
 
 use super::{Trial, TrialBucket, Unexplained};
 use crate::documents::observed::Observed;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What only steps of datagrams have.
+/// The fields specific to steps of datagrams.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
@@ -23,7 +23,7 @@ pub struct Found {
     /// What each bucket did.
     #[serde(deserialize_with = "through_json")]
     pub per_bucket: Vec<PerBucket>,
-    /// What was observed in the last valid trial; `None` where nothing was asked for.
+    /// The observations of the last valid trial; `None` if none were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
 }
@@ -48,11 +48,11 @@ pub struct PerBucket {
     pub answered: Option<u64>,
     /// Frames that its socket dropped.
     pub dropped: u64,
-    /// Frames it read a second, median.
+    /// Frames it read per second, median.
     pub seen_pps: Option<f64>,
     /// Share of its sampled frames that arrived on its CPU.
     pub locality: Option<f64>,
-    /// Share of its sampled frames whose hash names it.
+    /// Share of its sampled frames whose hash selects it.
     pub steering_ok: Option<f64>,
     /// Where its worker's memory lay at the end of the last valid trial; `None` in documents of versions that did not
     /// ask.

@@ -1,4 +1,4 @@
-//! One trial as it was counted: raw numbers, and whether they may be used.
+//! The raw numbers of one trial and its status.
 
 use crate::document::CpuShare;
 use crate::steps::{self, number};
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One trial of one step. Counts are frames within the trial; what was not counted is `None`.
+/// One trial of one step. Counts are frames within the trial; `None` if not counted.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Which trial, and how it ended.
+    /// The trial's step, round and status.
     #[serde(flatten)]
     pub tried: Tried,
     /// Frames that the clients sent.
@@ -24,9 +24,9 @@ pub struct Trial {
     pub received: Option<u64>,
     /// Frames that the server's workers read.
     pub seen: u64,
-    /// Frames that they answered; `None` for a sink.
+    /// Frames that the workers answered; `None` for a sink.
     pub answered: Option<u64>,
-    /// Frames that came back; `None` for a sink.
+    /// Answers that the clients received; `None` for a sink.
     pub returned: Option<u64>,
     /// Bytes of payload that the workers read.
     pub seen_bytes: Option<u64>,
@@ -34,7 +34,7 @@ pub struct Trial {
     pub server_cpu_us: Option<f64>,
     /// Sampled frames whose receive path ran on their worker's CPU.
     pub locality: Option<Share>,
-    /// Sampled frames whose hash names the bucket that got them.
+    /// Sampled frames that reached the bucket selected by their hash.
     pub steering: Option<Share>,
     /// Sampled answers that left on their bucket's CPU and queue; a frame of merged answers is one sample.
     #[serde(default)]
@@ -45,18 +45,18 @@ pub struct Trial {
     /// Sampled answers that left on their bucket's queue.
     #[serde(default)]
     pub tx_on_queue: Option<Share>,
-    /// Frames sent to the fullest active bucket over the mean of all active ones.
+    /// Frames sent to the fullest active bucket, divided by the mean of all active buckets.
     #[serde(default)]
     pub imbalance: Option<f64>,
-    /// Answers that an earlier-sent one's answer overtook; `None` for a sink.
+    /// Answers received out of order; `None` for a sink.
     #[serde(default)]
     pub reordered: Option<u64>,
-    /// How each CPU spent the trial.
+    /// CPU time shares of the trial.
     #[serde(default)]
     pub cpu_shares: Vec<CpuShare>,
     /// Context switches of the server.
     pub context_switches: Option<u64>,
-    /// Clock at which the server's CPUs really ran, in MHz.
+    /// Effective clock of the server's CPUs, in MHz.
     pub effective_mhz: Option<f64>,
     /// Round trips from the intended send time.
     pub round_trip: Option<Histogram>,
@@ -66,15 +66,15 @@ pub struct Trial {
     /// Frames missing without a cause.
     #[serde(default)]
     pub unexplained: Unexplained,
-    /// What each bucket did.
+    /// The counts of each bucket.
     #[serde(default)]
     pub per_bucket: Vec<TrialBucket>,
-    /// Whatever else the collectors read, as they wrote it.
+    /// Other raw data of the collectors.
     #[serde(default)]
     pub raw: Value,
 }
 
-/// What one bucket did in a trial.
+/// The counts of one bucket in a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialBucket {
     /// The bucket.
@@ -87,9 +87,9 @@ pub struct TrialBucket {
     pub answered: Option<u64>,
     /// Frames that its socket dropped.
     pub dropped: u64,
-    /// Of its sampled frames, those that arrived on its CPU.
+    /// Its sampled frames that arrived on its CPU.
     pub locality: Option<Share>,
-    /// Of its sampled frames, those whose hash names it.
+    /// Its sampled frames whose hash selects it.
     pub steering: Option<Share>,
     /// Where its worker's memory lay at the end; `None` in documents of versions that did not ask.
     #[serde(default)]
@@ -97,10 +97,11 @@ pub struct TrialBucket {
 }
 
 /// Frames missing between two places, less those dropped there under a name. 0 where the account adds up, negative
-/// where more came than left, `None` where a place was not counted.
+/// where more came than left, `None` if a place was not counted.
 pub type Unexplained = BTreeMap<Gap, Option<i64>>;
 
-/// What the counts of a trial leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so shows.
+/// What the counts of a trial leave open. A drop under a key that is not of [`Cause`] is charged to no gap, and so
+/// shows.
 #[must_use]
 pub fn unexplained(trial: &Trial) -> Unexplained {
     let places = [
@@ -136,7 +137,7 @@ impl steps::Trial for Trial {
 }
 
 impl Trial {
-    /// A count as a rate a second.
+    /// A count as a rate per second.
     pub(crate) fn rate(&self, count: Option<u64>) -> Option<Sample<'_>> {
         number(count.map(|count| self.tried.per_second(count)))
     }

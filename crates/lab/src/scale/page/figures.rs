@@ -19,7 +19,7 @@ pub(super) fn growth(report: &ScaleReport, mode: Mode) -> [Markup; 2] {
     let rate = Growth {
         title: format!("Rate, {mode}"),
         caption: MEDIANS,
-        y_title: format!("frames {} a second", mode.main_rate_name()),
+        y_title: format!("frames {} per second", mode.main_rate_name()),
         metric: &RATE,
         series: &series,
         show: quantity::rate,
@@ -71,7 +71,7 @@ pub(super) fn models(report: &ScaleReport, mode: Mode) -> Markup {
     let rate = mode.main_rate_name();
     figure(
         &format!("Models side by side, {mode}"),
-        &format!("Frames {rate} a second at {active} active buckets, and locality."),
+        &format!("Frames {rate} per second at {active} active buckets, and locality."),
         bars::draw(&bars),
     )
 }
@@ -82,8 +82,8 @@ fn of_mode(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
     series
 }
 
-/// The series that growth is drawn for: every model with aligned clients, and exact steering however it was tried. Rivals
-/// with crossed clients stand among the models side by side: a dozen lines would hide each other.
+/// The series that growth is drawn for: every model with aligned clients, and exact steering however it was tried.
+/// Rivals with crossed clients stand among the models side by side: a dozen lines would hide each other.
 fn growing(report: &ScaleReport, mode: Mode) -> Vec<Series<'_>> {
     let mut series = of_mode(report, mode);
     let is_aligned = |series: &Series<'_>| series.shape().placement == Placement::Aligned;

@@ -20,7 +20,7 @@ const MOST_CPUS: usize = 16;
 /// The shares of answers of which a round trip is drawn, evenly spaced: each but the last is ten times rarer.
 const PERCENTILES: [&str; 5] = ["50 %", "90 %", "99 %", "99.9 %", "longest"];
 
-/// Frames a second of each bucket, seen and dropped.
+/// Frames per second of each bucket, seen and dropped.
 pub(super) fn buckets(step: &Step) -> Markup {
     let buckets = &step.found.per_bucket;
     let count = buckets.len();
@@ -51,9 +51,9 @@ pub(super) fn buckets(step: &Step) -> Markup {
         label: buckets[number - 1].bucket.to_string(),
     };
     let plot = Plot {
-        description: format!("frames a second of each of {count} buckets; the table has the figures"),
+        description: format!("frames per second of each of {count} buckets; the table has the figures"),
         x_title: "bucket".to_owned(),
-        y_title: "frames a second".to_owned(),
+        y_title: "frames per second".to_owned(),
         x_ticks: whole_ticks(count, 2 * MOST_X_LABELS)
             .into_iter()
             .map(tick)
@@ -152,7 +152,7 @@ pub(super) fn round_trips(report: &ScaleReport) -> Markup {
     )
 }
 
-/// Frames a second. Drops are counted in frames: they are as many times the rate as they are times the frames seen.
+/// Frames per second. Drops are counted in frames: they are as many times the rate as they are times the frames seen.
 fn seen_and_dropped(bucket: &PerBucket) -> [f64; 2] {
     let seen = bucket.seen_pps.unwrap_or(0.0);
     let times = bucket.dropped as f64 / bucket.seen as f64;

@@ -1,4 +1,4 @@
-//! A run as people read it: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate.
+//! A run for people: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate.
 
 mod figures;
 mod inside;
@@ -280,7 +280,7 @@ fn drops_section(report: &ScaleReport) -> Section {
     Section::new(format!("drops by cause, over all valid trials; {verdict}")).table(drops)
 }
 
-/// What locality can mean in this bed; `None` where a device chose the CPU.
+/// What locality can mean in this bed; `None` if a device chose the CPU.
 fn locality_note(report: &ScaleReport) -> Option<String> {
     let simple = ["namespaces", "user_namespace", "loopback"];
     let by_device = report

@@ -11,8 +11,8 @@ use corelane_report::page::{Page, Section};
 use corelane_serve::udp::Model;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// As many functions as the post shows of its server (ten) and of its receive threads (thirteen), at most; the document has
-/// more.
+/// As many functions as the post shows of its server (ten) and of its receive threads (thirteen), at most; the document
+/// has more.
 const FUNCTIONS_SHOWN: usize = 10;
 
 /// Places of waiting that are shown: the post shows nine, of which one matters.

@@ -44,7 +44,7 @@ pub(super) fn section(report: &ScaleReport, mode: Mode) -> Section {
         ),
     ];
     let mut section = Section::new(format!(
-        "beside what was published, {mode}: frames {rate} a second"
+        "beside what was published, {mode}: frames {rate} per second"
     ));
     let context = "Published figures come from other hardware and another system: context, not a comparison. What can be \
                    read across is linearity.";
@@ -75,7 +75,7 @@ struct Published {
     machine: &'static str,
     /// What the server did.
     mode: Mode,
-    /// Buckets, and so CPUs, that were active, and frames a second: answered by an echo, seen by a sink.
+    /// Buckets, and so CPUs, that were active, and frames per second: answered by an echo, seen by a sink.
     rates: &'static [(usize, f64)],
 }
 

@@ -1,4 +1,4 @@
-//! What the valid trials of a step come to beside its metrics: errors, what the kernel counted, memory, and its limit.
+//! The results of a step besides its metrics: errors, kernel counters, memory, and the limit.
 
 use super::{Memory, MemoryPerConnection, Segments, Trial};
 use crate::limit::Limit;
@@ -7,21 +7,21 @@ use corelane_measure::statistics;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What only steps of requests and bytes have.
+/// The fields specific to steps of requests and bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
-    /// What went wrong with requests and connections, by cause, summed over the valid trials.
+    /// Errors of requests and connections by cause, summed over the valid trials.
     pub errors: BTreeMap<String, u64>,
     /// Segments that TCP sent again or received out of order, and stalls, summed over the valid trials.
     pub segments: Option<Segments>,
-    /// Counters of the kernel that moved and point to a limit, summed over the valid trials.
+    /// Kernel counters that indicate a limit and increased, summed over the valid trials.
     pub kernel: BTreeMap<String, u64>,
-    /// Memory a connection, medians.
+    /// Memory per connection, medians.
     pub memory_per_connection: MemoryPerConnection,
-    /// Where memory went, in the last valid trial.
+    /// Memory use in the last valid trial.
     pub memory: Option<Memory>,
-    /// Who was the limit in this step.
+    /// The limit of this step.
     pub limit: Option<Limit>,
 }
 
@@ -49,13 +49,13 @@ impl Found {
         self.memory = memories().next_back().cloned();
     }
 
-    /// What went wrong and what the kernel counted, with how often, where it was. Segments sent again are left out where they
-    /// have a number of their own.
+    /// What went wrong and what the kernel counted, with how often, where it was. Segments sent again are left out
+    /// where they have a number of their own.
     pub fn counted_errors(&self) -> impl Iterator<Item = (&str, u64)> {
-        let told = |name: &str| self.segments.is_some() && name.ends_with(".segments_sent_again");
+        let reported = |name: &str| self.segments.is_some() && name.ends_with(".segments_sent_again");
         let counted = self.errors.iter().chain(&self.kernel);
         counted
             .map(|(what, times)| (what.as_str(), *times))
-            .filter(move |(what, times)| *times > 0 && !told(what))
+            .filter(move |(what, times)| *times > 0 && !reported(what))
     }
 }

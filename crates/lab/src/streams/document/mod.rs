@@ -1,10 +1,10 @@
-//! The documents of `corelane lab scale http` and `tcp`: do requests and bytes over TCP scale with buckets, and what stops
-//! them?
+//! The documents of `corelane lab scale http` and `tcp`: do requests and bytes over TCP scale with buckets, and what
+//! stops them?
 //!
-//! In: what the lab planned and measured. Out: `"schema": "corelane/scale-http/1"` or `"corelane/scale-tcp/1"` as JSON, both
-//! ways. The two differ in what a step is judged by: requests answered, or
-//! bytes carried, a second. The rules are those of every document here: changes only add, units stand in field names, raw
-//! trials are always kept, and what is unknown is `null` with its reason beside it.
+//! In: what the lab planned and measured. Out: `"schema": "corelane/scale-http/1"` or `"corelane/scale-tcp/1"` as JSON,
+//! both ways. The two differ in the metric that a step is judged by: requests
+//! or bytes per second. All documents follow the same rules: changes only add fields, field names contain units, raw
+//! trials are kept, and an unknown value is `null` with its reason beside it.
 
 mod found;
 mod memory;
@@ -46,7 +46,7 @@ document!(StreamsReport, [Protocol::Http.schema(), Protocol::Tcp.schema()], upgr
 pub struct ByteStreams {
     /// What was measured.
     pub protocol: Protocol,
-    /// The command of the server under test; `None` where it was our own.
+    /// The command of the server under test; `None` if it was our own.
     pub subject: Option<String>,
     /// What was planned and cannot run here, and why.
     #[serde(default)]
@@ -127,7 +127,7 @@ impl Kind for ByteStreams {
 }
 
 impl StreamsReport {
-    /// Where memory went in the step with the most connections, controls left out; `None` where there were too few.
+    /// Where memory went in the step with the most connections, controls left out; `None` if there were too few.
     #[must_use]
     pub fn fullest_memory(&self) -> Option<&Memory> {
         let steps = self

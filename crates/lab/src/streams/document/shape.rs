@@ -126,9 +126,9 @@ pub struct Shape {
     pub placement: Placement,
     /// What the connections carry.
     pub traffic: Traffic,
-    /// Bytes of the object that each request asks for; `None` where there are no objects, or the subject decides.
+    /// Bytes of the object that each request asks for; `None` if there are no objects, or the subject decides.
     pub object_bytes: Option<u64>,
-    /// Bytes of each write of whoever sends unasked; `None` where there are objects, or the subject decides.
+    /// Bytes of each write of whoever sends unasked; `None` if there are objects, or the subject decides.
     #[serde(default)]
     pub write_bytes: Option<u64>,
     /// Connections in all.

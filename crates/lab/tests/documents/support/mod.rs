@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 const SECONDS: f64 = 2.0;
 const PAYLOAD_BYTES: u64 = 510;
 
-/// A run over 1 to `buckets` active buckets, `per_bucket` frames a second each.
+/// A run over 1 to `buckets` active buckets, `per_bucket` frames per second each.
 pub fn report(buckets: usize, per_bucket: f64) -> ScaleReport {
     let shapes = [
         (Mode::Echo, Model::Exact, Placement::Aligned),
