@@ -1,4 +1,4 @@
-//! The result of a run as people read it: its metrics, and the text of its report.
+//! Text report of an HTTP run, and its metrics.
 
 use super::{ConnectionCounts, HttpLoaded, RequestCounts, TlsLoaded};
 use crate::report::{finish, number, percentile, times};
@@ -8,10 +8,10 @@ use corelane_report::measurement::Measurement;
 use corelane_report::page::{Caveat, Page, Section};
 use corelane_report::table::{Cell, Column, Table};
 
-/// The share of the run that workers may wait for their CPUs before that is reported.
+/// Share of the run above which time spent waiting for a CPU is reported.
 const WORTH_REPORTING: f64 = 0.01;
 
-/// Connections from which on their memory is reported: what fewer take is less than what the process itself does.
+/// Smallest number of connections for which memory is reported: for fewer, the memory of the process dominates.
 const MEMORY_REPORTED_FROM: u64 = 1_000;
 
 impl Measurement for HttpLoaded {
@@ -204,7 +204,7 @@ impl HttpLoaded {
         table
     }
 
-    /// Bytes, and what the generator took for them.
+    /// Bytes transferred, and the cost to the generator.
     fn cost(&self) -> Vec<String> {
         let client = &self.client;
         let [received, sent] = [self.counts.bytes.received, self.counts.bytes.sent].map(quantity::bytes);
