@@ -1,4 +1,4 @@
-//! The result of a run as people read it: its metrics, and the text of its report.
+//! Text report of a packet run, and its metrics.
 
 use super::loaded::PacketsLoaded;
 use crate::report::{finish, number, percentile};
