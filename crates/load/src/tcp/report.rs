@@ -1,4 +1,4 @@
-//! The result of a run as people read it: its metrics, and the text of its report.
+//! Text report of a TCP run, and its metrics.
 
 use super::loaded::{TcpCounts, TcpLoaded};
 use crate::report::{finish, number, percentile};
@@ -8,7 +8,7 @@ use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
 use corelane_report::table::{Cell, Column, Table};
 
-/// Stalled connections listed in the report; the JSON document has more.
+/// Maximum number of stalled connections in the report; the JSON document has more.
 const STALLS_SHOWN: usize = 8;
 
 fn failed(total: &TcpCounts) -> Option<Sample<'static>> {
@@ -147,7 +147,7 @@ impl Measurement for TcpLoaded {
 }
 
 impl TcpLoaded {
-    /// How many connections moved how much.
+    /// Number of connections, and bytes moved.
     fn moved(&self) -> Vec<String> {
         let total = &self.total;
         let [opened, asked] = [total.opened, total.asked].map(quantity::count);
@@ -168,7 +168,7 @@ impl TcpLoaded {
         lines
     }
 
-    /// What stood in the way, and how evenly connections fared.
+    /// Errors and stalls, and the distribution of rates over connections.
     fn troubles(&self) -> Vec<String> {
         let total = &self.total;
         let counts = [

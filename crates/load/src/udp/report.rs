@@ -1,4 +1,4 @@
-//! The result of a run as people read it: its metrics, and the text of its report.
+//! Text report of a UDP run, and its metrics.
 
 use super::loaded::UdpLoaded;
 use crate::report::{finish, number, percentile, times};
@@ -8,7 +8,7 @@ use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Section};
 use corelane_report::table::{Cell, Column, Table};
 
-/// Source addresses listed in the report; the JSON document has them all.
+/// Maximum number of source addresses in the report; the JSON document has all.
 const SOURCES_SHOWN: usize = 16;
 
 impl UdpLoaded {
