@@ -5,7 +5,7 @@ use corelane_worker::tls::{Encrypted, Side};
 
 /// Output of one connection, plain or encrypted.
 pub trait Transport: Output {
-    /// The connection in its engine; `None` in tests without one.
+    /// The connection in its engine; `None` if encrypted or without an engine.
     fn engine(&mut self) -> Option<(&mut Ops, Id)> {
         None
     }
