@@ -151,7 +151,7 @@ impl ConnectionContext<'_> {
     }
 }
 
-/// Adds the framing fields, and the content type.
+/// Adds the fields of content type and framing; returns the body.
 fn framing_fields(object: &Object, terms: Terms, echoed: Framing, head: &mut Vec<u8>) -> Option<Producer> {
     let chunked = |head: &mut Vec<u8>| answer::field(head, "Transfer-Encoding", b"chunked");
     if object.content == Content::Echo {
