@@ -12,7 +12,7 @@ use std::time::Duration;
 const SERVER: &str = "10.0.0.1:80";
 const DELAY: Duration = Duration::from_millis(1);
 
-/// Interval between steps of the clients: one request each, or one byte of a slow one.
+/// Interval between the steps of the clients.
 const TICK: Duration = Duration::from_millis(100);
 const TICKS_A_BYTE: u32 = 10;
 
