@@ -80,7 +80,7 @@ impl Needs {
         let raise = "raise RLIMIT_NOFILE (ulimit -n) to {}, or use more --workers";
         let free = "free {} bytes of memory, or use fewer connections";
         for (what, needed, available, remedy) in [
-            ("descriptors a table", largest + 16, descriptors, raise),
+            ("descriptors per table", largest + 16, descriptors, raise),
             (
                 "open files of the system",
                 count + 1_024,
@@ -183,7 +183,7 @@ impl Needs {
             value: needed.to_string(),
         };
         let available = sysctl("net/ipv4/tcp_max_tw_buckets");
-        self.add_changeable("ports that rest after use", needed, available, vec![change]);
+        self.add_changeable("ports in TIME_WAIT", needed, available, vec![change]);
     }
 
     /// Ports chosen by the kernel: the ephemeral range applies per source address.
@@ -206,7 +206,7 @@ impl Needs {
             name: "net.ipv4.ip_local_port_range".to_owned(),
             value: "1024 65535".to_owned(),
         };
-        let what = "ports that the kernel chooses, an address";
+        let what = "ports chosen by the kernel, per address";
         self.add_changeable(what, most, range, vec![change]);
     }
 

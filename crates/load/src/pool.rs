@@ -26,7 +26,7 @@ enum Part {
 /// Invalid pool.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{part}' is no address, prefix or range: write 10.11.2.3, 10.11.2.0/24, 10.11.2.3-10.11.2.9, or a list with commas"
+    "'{part}' is not an address, prefix or range: write 10.11.2.3, 10.11.2.0/24, 10.11.2.3-10.11.2.9, or a list with commas"
 )]
 pub struct PoolError {
     part: String,

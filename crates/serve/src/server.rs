@@ -97,7 +97,7 @@ pub enum ServeError {
     #[error(transparent)]
     Steer(#[from] SteerError),
     /// Fewer CPUs than buckets.
-    #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU a bucket")]
+    #[error("the steering document maps {buckets} buckets and names {cpus} CPUs: name one CPU per bucket")]
     Cpus {
         /// Buckets of the table.
         buckets: usize,

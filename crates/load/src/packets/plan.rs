@@ -121,7 +121,7 @@ pub enum PacketsError {
         file: PathBuf,
     },
     /// Receive faults on a link that does not receive.
-    #[error("nothing is received here, so faults would befall nothing: add faults=sent")]
+    #[error("nothing is received here, so faults have no effect: add faults=sent")]
     NothingReceived,
     /// Addresses of both families.
     #[error("addresses of IPv4 and IPv6: give sources and destinations of one family")]

@@ -310,8 +310,8 @@ fn loaded(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
     let waits_for_room = sum(|sent| sent.waits_for_room);
     let limited_by = match (unsent, waits_for_room) {
         (0, _) => None,
-        (_, 0) => Some("the generator's CPU: frames were due faster than it made them".to_owned()),
-        _ => Some("the link: it had no room when frames were due".to_owned()),
+        (_, 0) => Some("the generator's CPU: frames were due faster than it could generate them".to_owned()),
+        _ => Some("the link: it was full when frames were due".to_owned()),
     };
     let streams = outcomes.iter().map(|(cpu, outcome)| StreamLoaded {
         stream: outcome.stream().map(|(number, _)| number),

@@ -36,7 +36,7 @@ pub enum Sizes {
 /// Invalid frame size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{0}' is no frame size: give bytes from {SHORTEST} to {LONGEST} (without check sequence), FIRST-LAST, or imix"
+    "'{0}' is not a frame size: use bytes from {SHORTEST} to {LONGEST} (without check sequence), FIRST-LAST, or imix"
 )]
 pub struct SizesError(String);
 

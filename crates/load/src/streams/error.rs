@@ -37,7 +37,7 @@ pub enum StreamLoadError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// No connections are planned.
-    #[error("no client pool has a connection: give each at least one")]
+    #[error("no client pool has a connection: set at least one per pool")]
     NoConnections,
     /// A worker could not start, or ended early.
     #[error(transparent)]

@@ -80,7 +80,7 @@ impl<P: StreamProtocol> Run<'_, P> {
             late
         } else {
             let waited = quantity::duration(waited.as_nanos() as f64);
-            format!("{late}; workers waited {waited} for CPUs that others had")
+            format!("{late}; workers waited {waited} for busy CPUs")
         })
     }
 

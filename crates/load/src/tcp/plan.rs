@@ -33,7 +33,7 @@ impl Direction {
 
 /// Invalid direction.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is no direction: give write, read or both")]
+#[error("'{0}' is not a direction: use write, read or both")]
 pub struct UnknownDirection(String);
 
 impl FromStr for Direction {

@@ -49,7 +49,7 @@ impl Skew {
 /// Invalid skew.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{0}' is no skew: write none, elephant:0.5 (a share above 0 and below 1) or zipf:1.1 (an exponent above 0, at most 10)"
+    "'{0}' is not a skew: write none, elephant:0.5 (a share above 0 and below 1) or zipf:1.1 (an exponent above 0, at most 10)"
 )]
 pub struct UnknownSkew(String);
 

@@ -42,7 +42,7 @@ impl FromStr for MetricsAddress {
         }
         match text.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(MetricsAddress::Loopback(address)),
-            Ok(_) => Err("counts are told on a loopback address only: write 127.0.0.1:9100 or unix:PATH"),
+            Ok(_) => Err("metrics are served on a loopback address only: write 127.0.0.1:9100 or unix:PATH"),
             Err(_) => Err("write unix:PATH or a loopback address and port such as 127.0.0.1:9100"),
         }
     }
@@ -166,10 +166,10 @@ static OF_LINKS: [Metric<LinkBridged>; 5] = [
         "Frames that found a link's receive ring full.",
         |link| sample(link.receive_dropped),
     ),
-    count("link_up", "Whether a link is there.", |link| {
+    count("link_up", "Whether a link is up.", |link| {
         sample(u64::from(link.up))
     }),
-    count("link_lost_total", "Times that a link was lost.", |link| {
+    count("link_lost_total", "Number of times a link was lost.", |link| {
         sample(link.lost)
     }),
 ];
@@ -179,15 +179,15 @@ static NOT_SENT: Metric<u64> = named(
 );
 static FAULTED: Metric<u64> = named(
     "frames_faulted_total",
-    "Frames that a fault befell which a link was given.",
+    "Frames affected by a fault configured on a link.",
 );
-static DROPPED: Metric<u64> = named("frames_dropped_total", "Frames that were not allowed to pass.");
+static DROPPED: Metric<u64> = named("frames_dropped_total", "Frames dropped.");
 static ENTRIES: Metric<TableBridged> = count("table_entries", "Entries of a table.", |table| {
     sample(table.entries)
 });
 static LOADS: Metric<u64> = named(
     "table_loads_total",
-    "Times that a table's file was taken or refused.",
+    "Number of times a table's file was loaded or rejected.",
 );
 static MATCHED: Metric<u64> = named(
     "table_matched_total",

@@ -27,7 +27,7 @@ pub enum ReceiveError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// Send faults on a link that does not send.
-    #[error("nothing is sent here, so faults=sent would befall nothing: leave it out")]
+    #[error("nothing is sent here, so faults=sent has no effect: remove it")]
     NothingSent,
     /// The link cannot be opened, or was lost.
     #[error(transparent)]

@@ -229,7 +229,7 @@ impl Scenario {
     pub fn phases(&self) -> Result<Vec<PlannedPhase>, ScenarioError> {
         for phase in self.phase.iter().rev().skip(1) {
             if phase.duration.is_none() && phase.requests.is_none() && phase.failures.is_none() {
-                let ends = "only the last phase may have no end: give duration, requests or failures";
+                let ends = "only the last phase may have no end: set duration, requests or failures";
                 return Err(ScenarioError::Wrong(format!("phase '{}': {ends}", phase.name)));
             }
         }
@@ -377,7 +377,7 @@ impl UrlEntry {
             return Err(self.wrong("expect_continue needs a body"));
         }
         if self.weight <= 0.0 || !self.weight.is_finite() {
-            return Err(self.wrong("a weight is more than 0"));
+            return Err(self.wrong("a weight must be more than 0"));
         }
         match (&self.sizes, self.path.contains("{size}")) {
             (None, false) => Ok(vec![request(&self.path, self.weight)?]),

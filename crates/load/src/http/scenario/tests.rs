@@ -159,7 +159,7 @@ fn what_does_not_fit_together_is_refused_by_name() {
             "/size/1",
             "sizes and {size} in the path go together",
         ),
-        ("weight = 9", "weight = 0", "a weight is more than 0"),
+        ("weight = 9", "weight = 0", "a weight must be more than 0"),
         ("chunked = false", "chunked = true", "chunked and write_rate"),
         (
             "body = \"hello\"",
