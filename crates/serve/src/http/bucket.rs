@@ -165,9 +165,9 @@ impl Service for Bucket {
         }
         if let Some(root) = &self.parts.plan.root {
             // Opened here, because the worker may have its own descriptor table.
-            let told =
+            let error =
                 |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", root.display()));
-            self.parts.files = Some(Files::open(root).map_err(told)?);
+            self.parts.files = Some(Files::open(root).map_err(error)?);
         }
         Ok(())
     }

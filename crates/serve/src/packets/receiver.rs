@@ -122,7 +122,7 @@ fn run(
     let ended = ended.and_then(|()| {
         let checked = queues.iter_mut().map(Link::check);
         checked
-            .filter(|told| told.as_ref().is_err_and(|error| !error.is_lost()))
+            .filter(|result| result.as_ref().is_err_and(|error| !error.is_lost()))
             .collect()
     });
     account.lost = match ended {

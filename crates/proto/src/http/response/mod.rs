@@ -176,7 +176,7 @@ impl Parser {
         let length = last.bytes.len();
         if length > 0 && input.starts_with(&last.bytes) {
             return self
-                .told(&last.draft, input, length, false)
+                .item(&last.draft, input, length, false)
                 .map(|item| (length, Some(item)));
         }
         self.feed_head(input, Some(last))
@@ -237,7 +237,7 @@ impl Parser {
                     last.bytes.extend_from_slice(&input[..length]);
                     last.draft = draft;
                 }
-                self.told(&draft, input, length, kept)
+                self.item(&draft, input, length, kept)
                     .map(|item| (length - before, Some(item)))
             }
             Err(error) => Err(self.fail(error)),
@@ -245,7 +245,7 @@ impl Parser {
     }
 
     /// Returns the item of a complete head.
-    fn told<'a>(
+    fn item<'a>(
         &'a mut self,
         draft: &Draft,
         input: &'a [u8],
