@@ -22,7 +22,7 @@ const FLOWS: u32 = 100_000;
 fn main() {
     let frames = std::env::args().find_map(|argument| argument.parse().ok());
     let frames = frames.unwrap_or(FRAMES);
-    println!("{frames} frames of 64 bytes, {FLOWS} flows, ns a frame (median of {ROUNDS} rounds)");
+    println!("{frames} frames of 64 bytes, {FLOWS} flows, ns per frame (median of {ROUNDS} rounds)");
     println!("{:34} {:>8} {:>8} {:>6}", "capture", "read", "verify", "ratio");
     for (name, transport, observed) in [
         ("UDP, nothing observed", Transport::Udp, Seen::Nothing),

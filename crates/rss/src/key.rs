@@ -103,7 +103,7 @@ pub enum KeyError {
         position: usize,
     },
     /// A byte with one digit only.
-    #[error("the key has half a byte before character {position}: give two hexadecimal digits a byte")]
+    #[error("the key has half a byte before character {position}: give two hexadecimal digits per byte")]
     HalfByte {
         /// Position of the missing second digit, in characters from one.
         position: usize,

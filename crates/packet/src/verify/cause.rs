@@ -64,7 +64,7 @@ impl Cause {
             ),
             Cause::TableOrFlowRule => (
                 "table-or-flow-rule",
-                "another table, or a rule for the flow: one flow an entry is too few to tell",
+                "another table, or a rule for the flow: one flow per entry is too few",
             ),
         }
     }

@@ -129,7 +129,7 @@ fn findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
     }
     let (entropy, possible) = (audit.entropy_bits_per_byte, audit.entropy_possible);
     if entropy < ENTROPY_SHARE * possible && !meant_symmetric {
-        let what = format!("{entropy:.2} bits of entropy a byte of {possible:.2} possible");
+        let what = format!("{entropy:.2} bits of entropy per byte, {possible:.2} possible");
         findings.push(finding(false, what));
     }
     match (meant_symmetric, audit.symmetric_ipv4 || audit.symmetric_ipv6) {

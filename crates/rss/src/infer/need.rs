@@ -21,7 +21,7 @@ pub(super) fn of_key(kinds: &[(&KindSamples, &Fit)], system: &System) -> Vec<Str
                 .collect();
             if let (Some(first), Some(last)) = (bits.first(), bits.last()) {
                 needed.push(format!(
-                    "samples of {} that differ in more of the {field}: {} of its bits {first} to {last} tell nothing new yet",
+                    "samples of {} that differ in more of the {field}: {} of its bits {first} to {last} add nothing new yet",
                     samples.kind,
                     bits.len()
                 ));

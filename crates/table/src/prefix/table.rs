@@ -1,4 +1,4 @@
-//! What readers of a prefix map see: addresses enter, the values of their longest prefixes leave, in batches.
+//! The readers' view of a prefix map: lookups in batches.
 
 use super::trie::{Trie, TrieCell, cells_of_a_node};
 use crate::address::{Address, Prefix};
