@@ -42,7 +42,7 @@ pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: O
     inference.needed.push(match configured {
         Some(_) => "samples with hashes, or more of these: no dialect of the given key explains the queues"
             .to_owned(),
-        None => "samples with hashes, or the key that the device was given: queues alone do not determine the key"
+        None => "samples with hashes, or the key that the device was given: queues alone do not give the key"
             .to_owned(),
     });
 }
